@@ -143,6 +143,22 @@ def test_what_is_rejected_is_dropped_and_taken_out(elmgrove: Elmgrove) -> None:
     assert detector().evidence.count < count
 
 
+def test_the_last_answer_is_undone_and_who_gave_it_is_shown(elmgrove: Elmgrove) -> None:
+    evidence = detector().evidence
+    assert elmgrove("accept", STATE, "--instead").code == 0
+    assert "100 rows wait again" in elmgrove("undo", STATE, "--dry-run").out
+    assert waiting() == 0
+    ran = elmgrove("undo", STATE)
+    assert "Undone: 100 rows wait again; 2,000 rows are learned again" in ran.out
+    assert waiting() == 100
+    assert detector().evidence.close_to(evidence, 1e-9)
+    shown = " ".join(elmgrove("status", STATE).out.replace("│", " ").split())
+    assert "event 1: fine (command line, 20" in shown
+    assert "event 1: undone (command line, 20" in shown
+    ran = elmgrove("undo", STATE)
+    assert (ran.code, "there is no answer to undo" in ran.err) == (1, True)
+
+
 def test_what_is_rejected_stays_one_event_and_opens_no_other(elmgrove: Elmgrove) -> None:
     assert elmgrove("reject", STATE).code == 0
     assert detector().events.open is not None, "a fault that is rejected is not over"

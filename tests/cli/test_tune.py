@@ -105,7 +105,7 @@ def test_a_running_agent_is_told_and_goes_on(
     agent.until(lambda: Path("fan.elm").exists())
     ran = elmgrove("tune", "fan.elm", "--alarm-k", 1, "--alarm-n", 1, "--rate", 0.02)
     assert ran.out.splitlines()[-1] == "The agent has saved it."
-    agent.logs("tune: rate: 0.02, before 0.01 alarm_k: 1, before 3")
+    agent.logs("tune, asked by command line: rate: 0.02, before 0.01 alarm_k: 1, before 3")
     # Saved before it was said, so a power cut loses nothing.
     agent.kill()
     assert saved().events.rule.k == 1

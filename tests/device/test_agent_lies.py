@@ -95,7 +95,7 @@ def test_no_answer_ends_an_agent_or_its_alarms(
     caplog.set_level(logging.INFO)
     # One asks others by name or at once, the other one merges them, and does all that is asked.
     devices = {
-        "asks": grown_up("asks", alarm="strange", errands=False),
+        "asks": grown_up("asks", alarm="strange", errands="none"),
         "merges": grown_up("merges", alarm="merged"),
     }
     assert events("asks") == 0

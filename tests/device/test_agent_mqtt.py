@@ -107,9 +107,16 @@ def test_a_machine_is_set_up_with_nothing_but_a_broker(
     assert "learned as a new normal" in done["said"][0]
     one.agent.until(lambda: one.status()["event"] is None)
     assert one.told("event")[-1]["kind"] == "ended"
+    assert "rows wait again" in one.ask({"action": "undo"})["said"][0]
+    one.agent.until(lambda: one.status()["event"] is not None)
+    assert one.told("event")[-1]["kind"] == "opened"
+    assert [said["by"] for said in one.status()["answers"]] == ["mqtt", "mqtt"]
+    assert one.ask({"action": "accept"})["refused"] is False
+    one.agent.until(lambda: one.status()["event"] is None)
     assert one.agent.stop() == 0, one.agent.log
     wait_until(lambda: one.status() == {"agent": "offline", "device": one.name})
-    assert one.member.detector.learned == 320
+    detector = one.member.detector
+    assert detector.learned - detector.taken == 320
 
 
 def test_numbers_under_topics_of_their_own_are_rows(
@@ -196,18 +203,20 @@ def test_what_is_asked_in_the_wrong_way_is_answered_and_ends_nothing(
         "NaN": "ask by an object",
         "null": "ask by an object",
         "x" * 5000: "at most 4,096 bytes",
-        '{"action": "tune", "rate": 0.5}': "action is accept or reject, not 'tune'",
-        '{"action": ["accept"]}': "action is accept or reject",
-        '{"action": {"a": 1}}': "action is accept or reject",
+        '{"action": "tune", "rate": 0.5}': "action is accept, reject or undo, not 'tune'",
+        '{"action": ["accept"]}': "action is accept, reject or undo",
+        '{"action": {"a": 1}}': "action is accept, reject or undo",
         '{"action": "accept", "id": 7}': "id is a text",
-        '{"action": "accept", "rows": [[1, 2, 3, 4]]}': "accept takes from, instead, to",
+        '{"action": "accept", "rows": [[1, 2, 3, 4]]}': "accept takes event, from, instead, to",
         '{"action": "accept", "from": "yesterday"}': "is no time",
         '{"action": "accept", "from": NaN}': "is no time",
         '{"action": "accept", "from": 1e400}': "is no time",
-        '{"action": "reject", "instead": true}': "reject takes from, to",
+        '{"action": "reject", "instead": true}': "reject takes event, from, to",
         '{"action": "accept", "instead": "yes"}': "instead is true or false",
+        '{"action": "reject", "from": null, "to": null}': "'from' is null",
+        '{"action": "undo", "from": 1}': "undo takes nothing",
         b"\xff\xfe\x00": "this is not JSON",
-        '{"action": "\\ud800"}': "action is accept or reject",
+        '{"action": "\\ud800"}': "action is accept, reject or undo",
     }.items():
         answer = one.ask(asked)
         assert answer["refused"], asked

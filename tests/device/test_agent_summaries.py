@@ -124,7 +124,7 @@ def test_an_agent_whose_rows_end_does_what_is_asked_with_its_last_sync() -> None
 
 def test_a_device_that_does_no_errands_refuses_them() -> None:
     server = HonestExchange(CHARTER, [], asks=[errand(1)])
-    with told_of(server, errands=False):
+    with told_of(server, errands="none"):
         wait_until(lambda: len(server.outcomes) == 1)
     assert server.outcomes[0].refused
     assert len(load(Path("fan.elm"), Member.from_bytes).detector.quarantine) == STRANGE

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import Detector
+from elmgrove import BadInput, Detector
+from elmgrove.detector import accept
 from elmgrove.device import actions, errands
 from elmgrove.device.actions import HalfDone
 from elmgrove.device.errands import ERRANDS, REMEMBERED, Errands
+from elmgrove.device.status import status_of
 from elmgrove.federation import (
     MOST_BYTES_OUTCOMES,
     MOST_OUTCOMES,
@@ -134,25 +136,106 @@ def test_what_cant_be_saved_is_not_done(
 
 def test_words_are_those_of_the_action(member: Member, disk: Disk) -> None:
     made = Errands(member, disk)
-    made.take([errand(1, **{"from": 410.0, "to": 419.5}), errand(2, **{"from": None, "to": None})])
+    made.take([errand(1, **{"from": 410.0, "to": 419.5}), errand(2, "reject", to=390.0)])
     made.step()
     assert member.detector.learned == 410
-    # A word without a value is no word: not all that was ever learned is meant.
-    made.take([errand(3, "reject", **{"from": None, "to": None})])
-    made.step()
-    assert member.detector.learned == 410
-    assert member.detector.evidence.count == 410
-    assert "nothing learned was taken out" in made.outcomes()[-1].said[0]
+    with pytest.raises(BadInput, match="'from' is null"):
+        errand(3, "reject", **{"from": None, "to": None})
 
 
 def test_a_device_that_does_no_errands_says_so(member: Member, disk: Disk) -> None:
-    made = Errands(member, disk, willing=False)
+    made = Errands(member, disk, allowed="none")
     made.take([errand(1)])
     assert made.step()
     (outcome,) = made.outcomes()
     assert outcome.refused
-    assert "errands is false" in outcome.said[0]
+    assert "errands is none" in outcome.said[0]
     assert (member.detector.learned, disk.saved) == (400, [])
+
+
+def test_a_server_may_take_out_a_tenth_of_a_day_and_no_more(
+    member: Member, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    made, before = Errands(member, disk), member.detector.evidence
+    # All of it, in one request, as anybody could ask who has a token that manages.
+    for number, words in enumerate([{"from": 0.0}, {"to": 1e10}, {"from": 300.0, "to": 341.0}]):
+        made.take([errand(number, "reject", **words)])
+        assert made.step()
+        refused = made.outcomes()[-1]
+        assert refused.refused
+        assert "a server may ask for 40 a day" in refused.said[0]
+        assert "ask at the device" in refused.said[0]
+        assert member.detector.evidence == before
+    # Nor by little and little.
+    caplog.set_level(logging.WARNING)
+    caplog.clear()
+    made.take([errand(4, "reject", **{"from": 300.0, "to": 330.0})])
+    made.step()
+    assert not made.outcomes()[-1].refused
+    assert member.detector.evidence.count == 370
+    assert "reject, asked by anna on the server: " in caplog.text
+    assert "30 rows learned were taken out" in caplog.text
+    made.take([errand(5, "reject", **{"from": 330.0, "to": 341.0})])
+    made.step()
+    assert "11 learned rows, after 30 in the last day" in made.outcomes()[-1].said[0]
+    # What it undoes is given back, and may be asked for again.
+    made.take([errand(6, "undo")])
+    made.step()
+    assert not made.outcomes()[-1].refused
+    assert member.detector.evidence.close_to(before, 1e-9)
+    made.take([errand(7, "reject", **{"from": 330.0, "to": 370.0})])
+    made.step()
+    assert member.detector.evidence.count == 360
+
+
+def test_a_server_may_not_take_all_out_by_instead_unless_the_device_allows_any(
+    member: Member, disk: Disk
+) -> None:
+    made = Errands(member, disk)
+    made.take([errand(1, instead=True)])
+    made.step()
+    assert made.outcomes()[-1].refused
+    assert member.detector.learned == 400
+    made = Errands(member, disk, allowed="any")
+    made.take([errand(2, instead=True)])
+    made.step()
+    assert not made.outcomes()[-1].refused
+    assert member.detector.evidence.count == WAITING
+
+
+def test_rows_of_more_than_a_day_are_not_a_servers_to_take_out(disk: Disk) -> None:
+    X = np.random.default_rng(4).normal(size=(4000, 3))
+    detector = Detector.for_data(X, window=1)
+    detector.learn_many(X, np.arange(4000.0) * 3600.0)
+    member = Member("pump", detector)
+    made = Errands(member, disk)
+    made.take([errand(1, "reject", **{"from": 3600.0 * 3900, "to": 3600.0 * 3950})])
+    made.step()
+    assert "more than a day" in made.outcomes()[-1].said[0]
+    made.take([errand(2, "reject", **{"from": 3600.0 * 3900, "to": 3600.0 * 3920})])
+    made.step()
+    assert not made.outcomes()[-1].refused
+    assert detector.evidence.count == 3980
+
+
+def test_what_the_owner_answered_is_not_undone_beyond_the_bound(member: Member, disk: Disk) -> None:
+    made = Errands(member, disk)
+    accept(member.detector, by="command line")
+    made.take([errand(1, "undo")])
+    made.step()
+    assert made.outcomes()[-1].refused, f"{WAITING} rows are more than a tenth of 400"
+    assert member.detector.learned - member.detector.taken == 400 + WAITING
+
+
+def test_who_asked_on_a_server_is_told(member: Member, disk: Disk) -> None:
+    made = Errands(member, disk)
+    made.take([errand(1, "reject")])
+    made.step()
+    status = status_of(member)
+    (answer,) = status["answers"]
+    assert (answer["action"], answer["by"], answer["rows"]) == ("reject", "anna on the server", 60)
+    assert "answered: a fault (anna on the server, 20" in status["event"]["text"]
+    assert status["undoable"]
 
 
 def test_what_is_refused_or_a_fault_is_told_and_changes_nothing(
@@ -199,7 +282,7 @@ def test_no_more_wait_than_one_summary_tells_of(member: Member, disk: Disk) -> N
 
 
 def test_what_is_remembered_is_bounded(member: Member, disk: Disk) -> None:
-    made = Errands(member, disk, willing=False)
+    made = Errands(member, disk, allowed="none")
     for begin in range(0, 3 * REMEMBERED, MOST_OUTCOMES):
         made.take([errand(f"{'x' * 50}{n}") for n in range(begin, begin + MOST_OUTCOMES)])
         while made.step():

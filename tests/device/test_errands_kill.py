@@ -26,7 +26,7 @@ KILLS = int(os.environ.get("ELMGROVE_TEST_CONTROL_KILLS", "3"))
 STATE = Path("pump.elm")
 ERRAND = [
     Errand("accept-1", "accept", {}, "anna", 1.7e9),
-    Errand("reject-1", "reject", {"from": 100.0, "to": 150.5}, "anna", 1.7e9),
+    Errand("reject-1", "reject", {"from": 100.0, "to": 130.5}, "anna", 1.7e9),
 ]
 
 

@@ -33,6 +33,7 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "alarm": ("strange", "merged", "unknown"),
     "score": ("loss", "distance", "loss"),
     "on_change": ("adapt", "relearn", "tell"),
+    "errands": ("none", "any", "bounded"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
     "distance": ("parameters", "evidence", "parameters"),
     # There is but one.

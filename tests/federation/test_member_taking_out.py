@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.detector import Span, accept, reject
+from elmgrove.detector import Span, accept, reject, undo
 from elmgrove.federation import Charter, Member, least_new_rows
 from support.laws import law_examples
 
@@ -23,7 +23,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("learn"), st.integers(1, 2 * ENOUGH)),
         st.tuples(st.sampled_from(["take_out", "again", "by_hand"]), st.integers(0, 2)),
-        st.tuples(st.sampled_from(["offer", "hour", "save", "crash"]), st.just(0)),
+        st.tuples(st.sampled_from(["offer", "hour", "save", "crash", "undo"]), st.just(0)),
     ),
     min_size=15,
     max_size=40,
@@ -43,6 +43,8 @@ class Life:
     def __post_init__(self) -> None:
         self.member, self.rng = CHARTERS[self.score].start("fan"), np.random.default_rng(1)
         self.now, self.seen = 0, 0
+        # The rows that the last answer took out, and those that it learned.
+        self.answered: tuple[list[int], list[int]] = [], []
         self.save(0)
 
     def learn(self, count: int) -> None:
@@ -58,17 +60,29 @@ class Life:
 
     def by_hand(self, hour: int) -> None:
         detector = self.member.detector
-        self._relearn(hour, lambda X, times: accept(detector, rows=X, times=times))
+        if back := self._relearn(hour, lambda X, times: accept(detector, rows=X, times=times)):
+            self.answered = [], back
 
-    def _relearn(self, hour: int, learn: Callable[[np.ndarray, np.ndarray], object]) -> None:
+    def undo(self, _: int) -> None:
+        if self.member.detector.answers.undoable is None:
+            return
+        undo(self.member.detector)
+        out, learned = self.answered
+        for number in learned:
+            del self.rows[number], self.hours[number]
+        for number in out:
+            self.rows[number], self.hours[number] = self.known[number]
+
+    def _relearn(self, hour: int, learn: Callable[[np.ndarray, np.ndarray], object]) -> list[int]:
         """Learns what was taken out of an hour again, but for one row."""
         gone = [n for n, (_, when) in self.known.items() if when == hour and n not in self.rows]
         if len(gone) < 2:
-            return
+            return []
         back = gone[:-1]
         learn(np.array([self.known[n][0] for n in back]), hour * HOUR + 1e-3 * np.array(back))
         for number in back:
             self.rows[number], self.hours[number] = self.known[number]
+        return back
 
     def hour(self, _: int) -> None:
         self.now += 1
@@ -77,14 +91,16 @@ class Life:
         gone = [number for number, when in self.hours.items() if when == hour]
         told = reject(self.member.detector, Span(hour * HOUR, (hour + 1) * HOUR))
         assert told.taken == len(gone)
+        if gone:
+            self.answered = gone, []
         for number in gone:
             del self.rows[number], self.hours[number]
 
     def save(self, _: int) -> None:
-        self.saved = self.member.to_bytes(), dict(self.rows), dict(self.hours)
+        self.saved = self.member.to_bytes(), dict(self.rows), dict(self.hours), self.answered
 
     def crash(self, _: int) -> None:
-        blob, rows, hours = self.saved
+        blob, rows, hours, self.answered = self.saved
         self.member, self.rows, self.hours = Member.from_bytes(blob), dict(rows), dict(hours)
 
     def offer(self, _: int) -> None:

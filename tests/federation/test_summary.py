@@ -206,12 +206,18 @@ def test_what_is_no_object_is_no_summary(wrong: Any) -> None:
 
 # Errands
 
-ERRAND = Errand("e-1", "accept", {"from": "2024-05-01T14:20:00Z", "to": None}, "anna", 1.7e9)
+ERRAND = Errand("e-1", "accept", {"from": "2024-05-01T14:20:00Z", "to": 1.8e9}, "anna", 1.7e9)
 
 
 @pytest.mark.parametrize(
     "errand",
-    [ERRAND, replace(ERRAND, action="reject", words={}), replace(ERRAND, words={"instead": True})],
+    [
+        ERRAND,
+        replace(ERRAND, action="reject", words={}),
+        replace(ERRAND, words={"instead": True}),
+        replace(ERRAND, words={"event": 3}),
+        replace(ERRAND, action="undo", words={}),
+    ],
     ids=repr,
 )
 def test_an_errand_is_the_same_after_its_journey(errand: Errand) -> None:
@@ -225,6 +231,7 @@ def test_an_errand_is_the_same_after_its_journey(errand: Errand) -> None:
         *each("action", "tune", "status", "", None, ["accept"], {}),
         *each("words", None, [], {"rows": [[1]]}, {"instead": 1}, {"instead": None}),
         *each("words", *({"from": one} for one in NO_TIMES)),
+        *each("words", {"from": None}, {"event": "3"}, {"event": -1}, {"event": None}),
         *each("asked_by", "", None, "a\n", "x" * 101),
         *each("asked_at", None, "now", math.nan, True, HUGE),
         ("unheard", 1),

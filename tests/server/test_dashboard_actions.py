@@ -86,7 +86,9 @@ def told(name: str, **more: object) -> object:
         event(1, iso(NOW - 900), end=iso(NOW - 800)),
         event(2, iso(NOW - 600), end=iso(NOW - 500)),
     )
+    said = {"action": "accept", "event": 9, "text": "event 9: fine (mqtt); 3 rows learned"}
     doing = status(drift={"text": "flow is 26 % higher"}, quarantine=7, state="changing")
+    doing |= {"answers": [said], "undoable": True}
     known = {"status": doing, "events": events, "minutes": (minute(NOW // 60 - 2),)}
     row = {"time": NOW - 600.0, "score": 9.5, "values": {"flow": 22.0}}
     known |= {"cooperation": cooperation(), "quarantine": (row,)}
@@ -170,13 +172,14 @@ def _answer(hand: Hand, fans: Federation) -> None:
         ("That is the normal from now on", ".question", ("accept", {"instead": True})),
         ("It is a fault", ".question", ("reject", {})),
         ("That was fine", "#event-2", ("accept", second)),
-        ("It was a fault", "#event-1", ("reject", None)),
+        ("It was a fault", "#event-1", ("reject", {"event": 1})),
         ("All of it was fine", "#waiting", ("accept", {})),
-        ("Drop it", "#waiting", ("reject", {})),
+        ("All of it was a fault", "#waiting", ("reject", {})),
+        ("Undo the last answer", "#errands", ("undo", {})),
     ):
-        before = page.locator("#errands li").count()
+        before = page.locator("#errands ol li").count()
         hand.click(title, within=within)
-        page.locator(f"#errands li:nth-child({before + 1})").wait_for()
+        page.locator(f"#errands ol li:nth-child({before + 1})").wait_for()
         action, words = asked(fans, name)[-1]
         assert action == errand[0], title
         assert errand[1] is None or words == errand[1], title

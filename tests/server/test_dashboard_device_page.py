@@ -217,15 +217,15 @@ def test_an_answer_is_about_what_was_told_and_nothing_that_comes_after(
     told(pumps, status=now, events=(event(1, iso(begin)),))
     html = ada.get(path(pumps)).text
     forms = [
-        dict(re.findall(r'name="(do|from|to|instead)" value="([^"]+)"', form))
+        dict(re.findall(r'name="(do|from|to|event|instead)" value="([^"]+)"', form))
         for form in re.findall(r"<form.*?</form>", html, re.DOTALL)
     ]
     ends = {one["to"] for one in forms if one.get("do") == "accept"}
     assert [float(end) for end in ends] == [pytest.approx(begin + 40.251)]
     assert len([one for one in forms if one.get("do") == "accept"]) == 4
-    # Without a beginning, a fault would take out all that was ever learned.
+    # The device knows when the event began, and whether it has ended meanwhile.
     rejecting = [one for one in forms if one.get("do") == "reject"]
-    assert [sorted(one) for one in rejecting] == [["do"], ["do", "from", "to"], ["do"]]
+    assert [sorted(one) for one in rejecting] == [["do"], ["do", "event"], ["do"]]
     assert send(pumps, ada, do="accept", to=ends.pop()) == 303
     assert f"Rows until {clock(begin + 40)}: said to be fine" in shown(pumps, ada)
 
@@ -263,6 +263,40 @@ def test_a_question_is_in_words_of_the_page_and_is_not_asked_again_once_answered
     done = Outcome(errand.id, time.time(), False, ("dropped",))
     told(pumps, status=asks, outcomes=(done,))
     assert button in shown(pumps, ada), "it asks all the same"
+
+
+def test_a_fault_names_the_event_and_who_answered_it_is_shown_wherever_that_was(
+    pumps: Federation, ada: Guest
+) -> None:
+    begin = iso(round(time.time()) - 600)
+    told(pumps, status=status(event={"number": 3}), events=(event(3, begin),))
+    assert send(pumps, ada, do="reject", event="3") == 303
+    page = shown(pumps, ada)
+    assert "root said it was a fault: waits for the device's next sync" in page
+    assert "It was a fault</button>" not in ada.get(path(pumps)).text
+    [errand] = told(pumps)
+    assert (errand.action, errand.words) == ("reject", {"event": 3})
+    said = "a fault (root on the server, 2026-11-18 14:20 UTC)"
+    answer = {"action": "reject", "event": 3, "text": f"event 3: {said}; 31 rows dropped"}
+    done = Outcome(errand.id, time.time(), False, ("Event 3: 31 rows were dropped",))
+    now = status(event={"number": 3}, answers=[answer], undoable=True)
+    told(pumps, status=now, events=(event(3, begin, answered=said),), outcomes=(done,))
+    page = shown(pumps, ada)
+    assert f"Answered: {said}" in page
+    assert f"event 3: {said}; 31 rows dropped Undo the last answer" in page
+    assert "It was a fault</button>" not in ada.get(path(pumps)).text
+    assert send(pumps, ada, do="undo") == 303
+    [errand] = told(pumps, status=now)
+    assert (errand.action, errand.words) == ("undo", {})
+    assert "The last answer: undone" in shown(pumps, ada)
+    undone = {"action": "undo", "event": 3, "text": "event 3: undone; 31 rows wait again"}
+    done = Outcome(errand.id, time.time(), False, ("Undone: 31 rows wait again",))
+    now = status(event={"number": 3}, answers=[answer, undone], undoable=False)
+    told(pumps, status=now, events=(event(3, begin),), outcomes=(done,))
+    page = ada.get(path(pumps)).text
+    assert "It was a fault</button>" in page, "it can be answered again"
+    assert "Undo the last answer" not in page
+    assert send(pumps, ada, do="reject", event="three") == 400
 
 
 def test_a_question_can_be_answered_in_three_ways(pumps: Federation, ada: Guest) -> None:

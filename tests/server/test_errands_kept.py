@@ -52,7 +52,7 @@ async def acts(store: Store) -> list[tuple[str, str, Any, Any]]:
 
 
 async def test_an_errand_is_told_until_it_is_done(store: Store) -> None:
-    words = {"from": "2024-05-01T14:20:00Z", "to": None, "instead": True}
+    words = {"from": "2024-05-01T14:20:00Z", "to": 1.8e9, "instead": True}
     first, second = errand(1, **words), errand(2, "reject")
     await ask(store, second, first)
     assert await told(store) == [first, second], "the oldest is first"

@@ -33,6 +33,7 @@ COMMANDS = {
     "quarantine": "elmgrove.cli.quarantine:quarantine",
     "accept": "elmgrove.cli.feedback:accept",
     "reject": "elmgrove.cli.feedback:reject",
+    "undo": "elmgrove.cli.feedback:undo",
     "inspect": "elmgrove.cli.inspect:inspect",
     "demo": "elmgrove.cli.demo:demo",
     "federate": "elmgrove.cli.federate:federate",
@@ -61,7 +62,8 @@ SUMMARIES = {
     "quarantine": "List the strange rows that wait, newest last: when, how strange, and because "
     "of what.",
     "accept": "That was fine: learn strange rows as a new normal, now.",
-    "reject": "That was not fine: drop strange rows, and take out what was learned in a time span.",
+    "reject": "It was a fault: drop strange rows, and take out what was learned since it began.",
+    "undo": "Undo the last accept or reject, however long ago it was.",
     "inspect": "Show what a file of Elmgrove's holds, after checking that it is whole.",
     "demo": "Show a fleet of five pumps: one warms up, one moves, one breaks, one is late, one "
     "leaves.",

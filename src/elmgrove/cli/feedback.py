@@ -1,4 +1,4 @@
-"""``elmgrove accept`` and ``elmgrove reject``: what a person says of strange rows."""
+"""``elmgrove accept``, ``reject`` and ``undo``: what a person says of strange rows."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,14 +62,32 @@ def reject(
     agent: AgentUrl = None,
     token: ControlToken = None,
 ) -> None:
-    """That was not fine: drop strange rows, and take out what was learned in a time span.
+    """It was a fault: drop strange rows, and take out what was learned since it began.
 
-    Without a span what waits in quarantine is dropped. With one, what was learned in it is taken
-    out as well, as if it had never been learned; the others follow at the next sync.
+    Without a span that is all since the open event began (or in the last event, if nobody has said
+    yet what it was), exactly, as if it had never been learned; with one, what was learned in the
+    span. The device asks no more about it; the event ends when rows are normal again. The others
+    follow at the next sync. elmgrove undo takes it back.
 
-    Example: [bold]elmgrove reject fan-1.elm --from 14:20 --to 15:00[/]
+    Example: [bold]elmgrove reject fan-1.elm[/]
     """
     Device(state, agent, token).change("reject", dry_run, **_span(begin, end))
+
+
+def undo(
+    state: StateOrAgent = None,
+    dry_run: DryRun = False,
+    agent: AgentUrl = None,
+    token: ControlToken = None,
+) -> None:
+    """Undo the last accept or reject, however long ago it was.
+
+    What was taken out is learned again, what was learned by it is taken out, and rows wait again;
+    what was learned since then stays. elmgrove status shows who answered what.
+
+    Example: [bold]elmgrove undo fan-1.elm[/]
+    """
+    Device(state, agent, token).change("undo", dry_run)
 
 
 def _span(begin: str | None, end: str | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """``elmgrove status``: how a device is doing, in one screen."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +15,8 @@ from elmgrove.detector import LEARNING
 from elmgrove.federation import MERGED, UNKNOWN, Borrowing
 
 Fields = Mapping[str, Any]
+# Answers that are shown, the newest.
+_ANSWERS = 3
 
 
 def status(
@@ -52,6 +54,7 @@ def lines_of(found: Fields) -> dict[str, str]:
         "strange": f"{flagged(found)}{_stated(found)}",
         "events": _events(found),
         "drift": "none" if found["drift"] is None else found["drift"]["text"],
+        **_answers(found["answers"]),
         "waiting": _waiting(found["quarantine"]),
         "others": what_others_are(found),
         "borrows": str(Borrowing(**found["borrows"])),
@@ -116,7 +119,13 @@ def _event(event: Fields) -> str:
     peak = f", {event['peak'] / event['threshold']:.3g} × threshold" if event["threshold"] else ""
     cause = f": {event['causes'][0]['feature']}" if event["causes"] else ""
     rows = f"{event['rows']:,} row{'s' * (event['rows'] != 1)}"
-    return f"{event['number']}. {_when(begin)}{lasted}, {rows}{peak}{cause}"
+    said = f"; answered: {event['answered']}" if event["answered"] else ""
+    return f"{event['number']}. {_when(begin)}{lasted}, {rows}{peak}{cause}{said}"
+
+
+def _answers(answers: Sequence[Fields]) -> dict[str, str]:
+    """Who said what of events and rows, newest last; elmgrove undo undoes the last."""
+    return {"answers": "\n".join(one["text"] for one in answers[-_ANSWERS:])} if answers else {}
 
 
 def _when(when: str | int, day: str | int | None = None) -> str:

@@ -1,6 +1,7 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
 from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.answers import Answer
 from elmgrove.detector.archive import (
     MERGED,
     STATE_FORMAT,
@@ -16,7 +17,7 @@ from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
 from elmgrove.detector.events import Events
 from elmgrove.detector.fading import fade
-from elmgrove.detector.feedback import Feedback, accept, listed, reject
+from elmgrove.detector.feedback import Feedback, accept, listed, reject, undo
 from elmgrove.detector.matching import Matching
 from elmgrove.detector.mixture import ASSIGNMENTS, COMPARISONS, OTHERS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
@@ -67,6 +68,7 @@ __all__ = [
     "WATCHING",
     "WORSENED",
     "AlarmRule",
+    "Answer",
     "Cause",
     "Choice",
     "Course",
@@ -124,6 +126,7 @@ __all__ = [
     "title",
     "too_few_scores",
     "tune",
+    "undo",
     "unpack_detector",
     "when_text",
 ]

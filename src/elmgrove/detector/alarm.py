@@ -42,11 +42,15 @@ class AlarmRule:
 
 
 class Mark(NamedTuple):
-    """A strange row: its number, when it was, and its verdict (None after a restart)."""
+    """A strange row: its number, when it was, and its verdict (None after a restart).
+
+    ``learned`` counts the rows that had been learned by then.
+    """
 
     row: int
     when: When
     verdict: Verdict | None = None
+    learned: int = 0
 
 
 class Alarm:

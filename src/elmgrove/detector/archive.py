@@ -30,6 +30,7 @@ def pack_detector(detector: Learner) -> Packed:
     unsent = {n: fresh.pack(f"fresh.{n}.") for n, fresh in _fresh(detector).items()}
     waiting, strange = detector.quarantine.pack()
     cut, increments = detector.increments.pack()
+    said, undo = detector.answers.pack()
     fields = {
         "basis": detector.basis.fields,
         **learned,
@@ -43,6 +44,7 @@ def pack_detector(detector: Learner) -> Packed:
         **({"taken": detector.taken} if detector.taken else {}),
         **waiting,
         **cut,
+        **said,
         **_told(unsent),
         **detector.gate.fields,
         **detector.events.fields,
@@ -50,6 +52,7 @@ def pack_detector(detector: Learner) -> Packed:
     last = detector.preparation.arrays
     watch, sums = ({}, {}) if detector.drift is None else detector.drift.pack()
     kept = {**arrays, **detector.gate.recent.arrays, **strange, **last, **increments, **sums}
+    kept |= undo
     for _, more in unsent.values():
         kept |= more
     return {**fields, **watch}, kept
@@ -104,6 +107,7 @@ def unpack_detector(
     detector.events.restore(fields)
     detector.quarantine.restore(fields, arrays)
     detector.increments.restore(fields, arrays)
+    detector.answers.restore(detector.basis, fields, arrays)
     detector.preparation.restore(arrays)
     DriftWatch.restored(detector, fields, arrays)
     return detector

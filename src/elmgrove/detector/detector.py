@@ -13,6 +13,7 @@ from elmgrove.detector.last_rows import stamps_of
 from elmgrove.detector.matching import Matching
 from elmgrove.detector.mixture import RAW, Mixture
 from elmgrove.detector.model import Answer, Part
+from elmgrove.detector.parting import split_at
 from elmgrove.detector.picture import plotted
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
 from elmgrove.detector.quarantine import Waiting
@@ -151,13 +152,14 @@ class Detector(Keeping):
     def _observed_many(self, inputs: Array, periods: Sequence[Period]) -> list[Verdict]:
         verdicts = list[Verdict]()
         while len(verdicts) < len(inputs):
-            version, begun = self.model.version, len(verdicts)
+            version, event, begun = self.model.version, self.events.running, len(verdicts)
             for answer in self.model.answers_ahead(inputs[begun:]):
                 # A copy: a verdict that somebody keeps is not to keep all the others' rows.
                 place = len(verdicts)
                 verdicts.append(self._observed(inputs[place].copy(), answer, periods[place]))
-                if self.model.version != version:
-                    # Rows were promoted: what was answered ahead is out of date.
+                if self.model.version != version or self.events.running is not event:
+                    # Rows were promoted, or what was learned was cut where an event begins or ends,
+                    # and the model is as new as can be: what was answered ahead is out of date.
                     break
         return verdicts
 
@@ -201,8 +203,30 @@ class Detector(Keeping):
         events = self.events
         events.row += 1
         if anomalous or events.running is not None:
+            running, events.learned = events.running, self.learned
             events.follow(verdict, gate.state, self.causes)
+            if events.running is not running:
+                self._bound_event()
         return verdict
+
+    def _bound_event(self) -> None:
+        """Keeps what was learned in the last event apart, so that it can be taken out exactly.
+
+        With patterns nobody knows which of them learned which row: then an event's rows are those
+        from the one that opened it to the one with which it was over.
+        """
+        events = self.events
+        running = events.running
+        if running is not None:
+            if not split_at(self, running.after):
+                running.after = self.learned
+            self.increments.pins["event"] = (running.after,)
+            return
+        after, until = events.last_learned
+        if not split_at(self, until):
+            until = self.learned
+        events.last_learned = (after, until)
+        self.increments.pins["event"] = (after, until)
 
     def _unjudged(self, time: float | None) -> Verdict:
         """The verdict on a row that completes no window yet."""

@@ -8,10 +8,12 @@ from typing import Any, Protocol
 from elmgrove.algebra import Array, Packed
 from elmgrove.detector.drift import SCATTERED, SPIKE, Drift
 from elmgrove.detector.drift_report import described
+from elmgrove.detector.events import Events
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.model import Model
 from elmgrove.detector.page_hinkley import Neighbours, PageHinkley, rarities, rarity
 from elmgrove.detector.progress import CHANGING, LEARNING
+from elmgrove.detector.running import Running
 from elmgrove.detector.since import History, Since
 from elmgrove.detector.verdict import Verdict
 
@@ -41,6 +43,7 @@ class Watched(Protocol):
 
     gate: Gate
     model: Model
+    events: Events
     drift: "DriftWatch | None"
 
 
@@ -55,8 +58,13 @@ class DriftWatch:
     Rows of a detector that is still learning say nothing.
     """
 
-    def __init__(self, gate: Gate, model: Callable[[], Model]) -> None:
-        self._gate, self._model = gate, model
+    def __init__(
+        self,
+        gate: Gate,
+        model: Callable[[], Model],
+        running: Callable[[], Running | None] = lambda: None,
+    ) -> None:
+        self._gate, self._model, self._running = gate, model, running
         basis = model().basis
         self._window, self._columns, self._inputs = basis.window, basis.layer.inputs, basis.inputs
         self._neighbours = Neighbours(self._window)
@@ -69,14 +77,14 @@ class DriftWatch:
         self._lasting = lasting(self._window)
         self._latest: deque[float] = deque(maxlen=_LATEST + self._window)
         self._now: float | None = None
-        #: Whether a change was found that is not over.
-        self.found = False
+        #: Whether a change was found that is not over, and whether somebody said what it is.
+        self.found = self.answered = False
 
     @classmethod
     def of(cls, detector: "Watched") -> "DriftWatch":
         """Gives the watch of a detector, made if there is none yet."""
         if detector.drift is None:
-            detector.drift = cls(detector.gate, lambda: detector.model)
+            detector.drift = cls._made(detector)
             # Not where it is restored: a model that is asked adds up the rows that wait.
             detector.drift._neighbours = neighbours_of(detector.gate, detector.model)
         return detector.drift
@@ -87,8 +95,12 @@ class DriftWatch:
     ) -> None:
         """Gives a detector the watch that was packed with it, if there was one."""
         if "drift" in fields:
-            detector.drift = cls(detector.gate, lambda: detector.model)
+            detector.drift = cls._made(detector)
             detector.drift.restore(fields, arrays)
+
+    @classmethod
+    def _made(cls, detector: "Watched") -> "DriftWatch":
+        return cls(detector.gate, lambda: detector.model, lambda: detector.events.running)
 
     def follow(self, verdict: Verdict) -> Drift | None:
         """Takes in a verdict; gives what it found out with it, which is mostly nothing."""
@@ -131,12 +143,16 @@ class DriftWatch:
         """Begins again: what came before is no longer compared with what comes."""
         for one in (self._slow, self._sudden, self._relief, self._history, self._excess):
             one.begin()
-        self.found = False
+        self.found = self.answered = False
 
     @property
     def report(self) -> Drift | None:
-        """What is known by now of the change that is not over; None where there is none."""
-        if not self.found:
+        """What is asked about the change that is not over; None where nothing is, or was answered.
+
+        There is one question about an event: what was said of it holds until it has ended.
+        """
+        running = self._running()
+        if not self.found or self.answered or (running is not None and running.answered):
             return None
         sudden = self._sudden.test.height >= SHARE * self._slow.test.height
         since = (self._sudden if sudden else self._slow).since
@@ -182,6 +198,7 @@ class DriftWatch:
             "neighbours": self._neighbours.fields,
             "latest": list(self._latest),
             "now": self._now,
+            **({"answered": True} if self.answered else {}),
             **slow,
             **sudden,
             "excess": excess,
@@ -193,6 +210,8 @@ class DriftWatch:
         """Goes on from what was packed."""
         known = fields["drift"]
         self.found, self._now = bool(known["found"]), known["now"]
+        self.answered = bool(known.get("answered", False))
+        self._latest.clear()
         self._relief.restore(known["relief"])
         self._neighbours.restore(known["neighbours"])
         self._latest.extend(map(float, known["latest"]))

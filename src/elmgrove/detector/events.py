@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from elmgrove.detector.alarm import Alarm, AlarmRule, Mark
@@ -50,11 +50,13 @@ class Events:
 
     def __init__(self, rule: AlarmRule) -> None:
         self._alarm = Alarm(rule)
-        #: Rows observed up to now.
-        self.row = 0
+        #: Rows observed up to now, and learned.
+        self.row = self.learned = 0
         #: Events up to now, and the open one.
         self.count = 0
         self.running: Running | None = None
+        #: Rows learned before the last event that ended, and up to its end.
+        self.last_learned = (0, 0)
         #: Those that ended, newest last.
         self._closed: deque[Event] = deque(maxlen=CLOSED)
         # What nobody has taken yet, oldest first.
@@ -104,7 +106,8 @@ class Events:
         return news
 
     def _add(self, verdict: Verdict, state: str, found_out: bool, explain: Explain) -> None:
-        mark = Mark(self.row, self.row if verdict.time is None else verdict.time, verdict)
+        when = self.row if verdict.time is None else verdict.time
+        mark = Mark(self.row, when, verdict, self.learned)
         raised = self._alarm.raised(mark)
         if self.running is not None:
             self.running.add(mark, explain)
@@ -125,6 +128,7 @@ class Events:
         marks = [mark for mark in self._alarm.marks if self.row - mark.row < self.rule.calm]
         self.count += 1
         self.running = Running(self.count, marks[0].when, self.row, marks[-1].when)
+        self.running.after = marks[0].learned
         for mark in marks:
             self.running.add(mark, explain)
         self.running.confirm(marks[-1])
@@ -144,8 +148,28 @@ class Events:
         if self.running is not None:
             self._end(self.running)
 
+    def reopen(self, running: Running) -> None:
+        """Opens the last event again, which somebody had ended: that was undone."""
+        self._closed.pop()
+        running.last = self.row
+        self.running = running
+        self._news.append(News(OPENED, running.tell()))
+
+    def answer(self, number: int, answered: str) -> None:
+        """Notes what somebody said of an event, or with '' that nobody has."""
+        if self.running is not None and self.running.number == number:
+            self.running.answered = answered
+        self._closed = deque(
+            (
+                replace(event, answered=answered) if event.number == number else event
+                for event in self._closed
+            ),
+            maxlen=CLOSED,
+        )
+
     def _end(self, running: Running) -> None:
         event = running.event(running.last_at)
+        self.last_learned = (running.after, running.until)
         self._closed.append(event)
         self._news.append(News(ENDED, event))
         self.running = None
@@ -160,12 +184,17 @@ class Events:
         known = {
             "row": self.row,
             "count": self.count,
-            "marks": [[mark.row, mark.when] for mark in self._alarm.marks],
-            "open": None if self.running is None else asdict(self.running),
-            "closed": [asdict(event) for event in self._closed],
+            "marks": [
+                [mark.row, mark.when, *([mark.learned] if mark.learned else [])]
+                for mark in self._alarm.marks
+            ],
+            "open": None if self.running is None else _written(self.running),
+            "closed": [_written(event) for event in self._closed],
         }
+        if any(self.last_learned):
+            known["last_learned"] = list(self.last_learned)
         if self._news:
-            known["news"] = [[news.kind, asdict(news.event)] for news in self._news]
+            known["news"] = [[news.kind, _written(news.event)] for news in self._news]
         return {"events": known}
 
     def restore(self, fields: Mapping[str, Any]) -> None:
@@ -174,9 +203,13 @@ class Events:
         if known is None:
             return
         self.row, self.count = (require_whole(name, known[name], 0) for name in ("row", "count"))
-        for row, when in known["marks"]:
+        for row, when, *learned in known["marks"]:
             require_numbers({"when": when})
-            self._alarm.marks.append(Mark(require_whole("row", row, 1), when))
+            number = require_whole("learned", learned[0], 1) if learned else 0
+            self._alarm.marks.append(Mark(require_whole("row", row, 1), when, None, number))
+        after, until = known.get("last_learned", (0, 0))
+        after = require_whole("last_learned", after, 0)
+        self.last_learned = (after, require_whole("last_learned", until, after))
         self.running = None if known["open"] is None else running_from(known["open"])
         self._closed.extend(map(event_from, known["closed"]))
         self._news.extend(news_from(*told) for told in known.get("news", ()))
@@ -185,3 +218,13 @@ class Events:
             mark.row > self.row for mark in self._alarm.marks
         ):
             raise BadInput("events: one of them, or a strange row, is not among those counted")
+
+
+def _written(event: Event | Running) -> dict[str, Any]:
+    """An event as JSON holds it, without what is not known of it."""
+    known = asdict(event)
+    return {
+        name: value
+        for name, value in known.items()
+        if value or name not in ("after", "until", "answered")
+    }

@@ -14,6 +14,7 @@ def fade(detector: Detector, weight: float) -> None:
     """
     increments = detector.increments
     increments.cut()
+    detector.forget_undo()
     # No longer in order: single rows of them count otherwise than those that come.
     increments.kept = [
         replace(

@@ -1,36 +1,51 @@
 """Feedback: what a person says of strange rows, and of what was learned in a time span."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from elmgrove.algebra import Array
+from elmgrove.detector.answers import ACCEPT, REJECT, UNDO, Answer, Undoable
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.news import Event
 from elmgrove.detector.pieces import Span
 from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.quarantine import Waiting
-from elmgrove.detector.taking_out import TakenOut, take_out, take_out_all
+from elmgrove.detector.running import running_from
+from elmgrove.detector.taking_out import (
+    TakenOut,
+    give_back,
+    settle,
+    take_out,
+    take_out_all,
+    take_out_learned,
+)
 from elmgrove.detector.verdict import Cause, explained
 from elmgrove.detector.views import view_of
+from elmgrove.errors import BadInput
 from elmgrove.reading import time_told
 
-ACCEPT, REJECT = "accept", "reject"
 # Errors that must be so many times as large as before to show are worth a word.
 _BLUNT = 2.0
+# A span ends before its end: the last row of an event is in it by so many seconds.
+_JUST_AFTER = 0.001
 
 
 @dataclass(frozen=True)
 class Feedback:
-    """What came of an accept or a reject.
+    """What came of an accept, a reject or an undo.
 
-    ``rows`` waited or were given, and are learned or dropped now. ``taken`` were learned before
-    and taken out; ``exact`` says whether all of those had to do with the span that was named, which
-    is not so where only whole increments are known: they lasted from ``first`` to ``last``.
-    ``blunter`` names the feature whose errors show least now, and how many times as large they must
-    be as before; None if that is less than twice. ``raised`` is the threshold before, if it is less
-    than half of what it is now.
+    ``rows`` waited or were given, and are learned or dropped now; after an undo they wait again.
+    ``taken`` were learned before and taken out; ``exact`` says whether those are the rows that were
+    meant, which is not so where only whole increments are known: they lasted from ``first`` to
+    ``last``. ``put_back`` were taken out before an undo. ``event`` is the number of the event that
+    it was about, and ``already`` what had been said of that before. ``blunter`` names the feature
+    whose errors show least now, and how many times as large they must be as before; None if that
+    is less than twice. ``raised`` is the threshold before, if it is less than half of what it is
+    now.
     """
 
     action: str
@@ -43,6 +58,9 @@ class Feedback:
     threshold: float | None
     blunter: tuple[str, float] | None = None
     raised: float | None = None
+    event: int | None = None
+    already: str = ""
+    put_back: int = 0
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -51,12 +69,18 @@ class Feedback:
 
     def __str__(self) -> str:
         said = [self._of_rows]
+        if self.action == UNDO:
+            said += [f"{_counted(self.put_back)} {_are(self.put_back)} learned again"] * bool(
+                self.put_back
+            )
         if self.taken and self.action == ACCEPT:
             said.append(f"all {_counted(self.taken)} learned before {_were(self.taken)} taken out")
         elif self.taken:
             said.append(f"{_counted(self.taken)} learned {_were(self.taken)} taken out{self._how}")
         elif self.action == REJECT:
-            said.append("nothing learned was taken out")
+            said.append("nothing learned was taken out" + self._why_nothing)
+        if self.already:
+            said.append(f"event {self.event} was answered before: {self.already}")
         limit = "" if self.threshold is None else f", strange above {self.threshold:.3g}"
         limit += "" if self.raised is None else f" ({self.raised:.3g} before: smaller faults pass)"
         return f"{'; '.join(said)}. Now {self.state}{limit}.{self._warning}"
@@ -74,12 +98,16 @@ class Feedback:
 
     @property
     def _of_rows(self) -> str:
+        if self.action == UNDO:
+            return f"Undone: {_counted(self.rows)} {'waits' if self.rows == 1 else 'wait'} again"
+        named = self.action == REJECT and self.event is not None and not self.already
+        about = f"Event {self.event}: " if named else ""
         if not self.rows:
-            return "No row waited"
+            return f"{about}no row waited" if named else "No row waited"
         done = (
             "learned as a new normal" if self.action == ACCEPT else "dropped, never to be learned"
         )
-        return f"{_counted(self.rows)} {_were(self.rows)} {done}"
+        return f"{about}{_counted(self.rows)} {_were(self.rows)} {done}"
 
     @property
     def _how(self) -> str:
@@ -89,52 +117,242 @@ class Feedback:
             f" by whole increments, from {time_told(self.first)} UTC to {time_told(self.last)} UTC"
         )
 
+    @property
+    def _why_nothing(self) -> str:
+        if self.exact:
+            return ""
+        return (
+            ": what was learned since it began can't be told apart from what was learned before "
+            "(reject --from takes out whole hours)"
+        )
+
 
 def accept(
     detector: Detector,
     span: Span | None = None,
     *,
+    event: int | None = None,
     rows: Any = None,
     times: Any = None,
     instead: bool = False,
+    by: str = "",
+    at: float | None = None,
 ) -> Feedback:
-    """Learns rows that wait in quarantine as a new normal: all, or those whose time is in a span.
+    """Learns rows that wait in quarantine as a new normal: all, or those of a span or an event.
 
     ``rows`` are learned in their place if they are given, as they were measured one after the other
     (at ``times``, if told). With ``instead`` the new normal takes the place of all that was learned
     before, which is taken out: one model of two normals that are far apart would hardly notice what
-    lies between them (``PatternRule`` gives each its own).
+    lies between them (``PatternRule`` gives each its own). What was asked is answered: the event
+    and the question are over. ``by`` says who answers, and ``at`` when.
     """
+    meant, before = _meant(detector, span, event), _Before(detector)
     if rows is None:
-        waiting = detector.quarantine.release(lambda one: one.within(span))
+        waiting = detector.quarantine.release(_waits_in(meant, span, event, Waiting.within))
     else:
         waiting = _given(detector, rows, times)
-    before, threshold = _residuals(detector), detector.threshold
-    taken = take_out_all(detector) if instead and waiting else 0
-    detector.adopt(waiting, by_hand=rows is not None)
+    residuals, threshold = _residuals(detector), detector.threshold
+    taken = take_out_all(detector) if instead and waiting else TakenOut()
+    memory = before.undoable(taken, () if rows is not None else waiting, adopted=len(waiting))
+    if waiting:
+        detector.increments.pins["answer"] = memory.pins
+    # Without times nobody can say whether they were learned before, and were put back since.
+    untimed = any(one.time is None for one in waiting)
+    detector.adopt(waiting, by_hand=rows is not None or untimed)
     if waiting:
         detector.quarantine.rejected = False
-        # What was asked is answered: the event is over, and drift is from here on.
-        detector.events.end()
-        if detector.drift is not None:
-            detector.drift.restart()
-    told = _feedback(ACCEPT, detector, len(waiting), TakenOut(taken))
+        before.note(memory, ACCEPT, by, at, meant)
+        if meant is None or meant.end is None or detector.events.running is None:
+            # What was asked is answered: the event is over, and drift is from here on.
+            detector.events.end()
+            if detector.drift is not None:
+                detector.drift.restart()
+    told = _feedback(ACCEPT, detector, len(waiting), replace(taken, exact=True), meant)
     told = replace(told, raised=_raised(threshold, detector.threshold))
-    return told if instead else replace(told, blunter=_blunter(detector, before))
+    return told if instead else replace(told, blunter=_blunter(detector, residuals))
 
 
-def reject(detector: Detector, span: Span | None = None) -> Feedback:
-    """Drops rows that wait in quarantine, never to be learned: all, or those that touch a span.
+def reject(
+    detector: Detector,
+    span: Span | None = None,
+    *,
+    event: int | None = None,
+    by: str = "",
+    at: float | None = None,
+) -> Feedback:
+    """Says that rows were a fault: those that wait are dropped, and what was learned is taken out.
 
-    What was learned in the span is taken out again, as if there had been a gap; without a span
-    nothing was learned of what waits. A change that was rejected is a fault: the detector stays
-    ``changing`` until rows are normal again, and ``promote_after`` does not learn it meanwhile.
+    Without a span or the number of an event that is all since the open event began, or since the
+    change that is asked about; or where none is open, what was learned in the last event, unless
+    somebody has said before what it was. The question is closed for good; the event stays open
+    until rows are normal again, and ``promote_after`` does not learn it meanwhile.
     """
-    dropped = detector.quarantine.release(lambda one: one.touches(span))
-    taken = TakenOut() if span is None else take_out(detector, span)
+    meant, before = _meant(detector, span, event), _Before(detector)
+    taken = _taken(detector, meant, span)
+    dropped = detector.quarantine.release(_waits_in(meant, span, event, Waiting.touches))
+    told = _feedback(REJECT, detector, len(dropped), taken, meant)
+    watch, asked = detector.drift, before.asks_about(span)
+    if dropped or taken.rows or asked or (meant is not None and not meant.answered):
+        memory = before.undoable(taken, dropped)
+        detector.increments.pins["answer"] = memory.pins
+        before.note(memory, REJECT, by, at, meant)
     if dropped:
         detector.quarantine.rejected = True
-    return _feedback(REJECT, detector, len(dropped), taken)
+    if watch is not None and asked:
+        watch.answered = True
+    return told
+
+
+def undo(detector: Detector, *, by: str = "", at: float | None = None) -> Feedback:
+    """Undoes the last accept or reject, however much was learned since.
+
+    What was taken out is in the sums again, what was learned by it is taken out, rows wait again,
+    and its event and question are open again, unless there was another event since.
+    """
+    memory = detector.answers.undoable
+    if memory is None:
+        raise BadInput("there is no answer to undo: the last accept or reject can be undone, once")
+    last, events, recent = memory.answer, detector.events, detector.gate.recent
+    gone, put_back = memory.until - memory.learned, sum(one.rows for one in memory.out)
+    if gone or put_back:
+        factor = give_back(detector, memory.out, memory.learned, memory.until)
+        recent.go_back(*memory.recent, (memory.learned, memory.until, detector.learned), factor)
+        settle(detector)
+    detector.quarantine.put_back(memory.waiting)
+    detector.quarantine.rejected = memory.rejected
+    if last.event is not None:
+        events.answer(last.event, memory.answered)
+    watch = detector.drift
+    if last.action == REJECT:
+        if watch is not None:
+            watch.answered = False
+    elif events.running is None and (last.event is None or last.event == events.count):
+        if memory.running is not None:
+            events.reopen(running_from(memory.running))
+        if memory.progress is not None:
+            detector.gate.progress.restore(memory.progress)
+        if watch is not None and memory.watch is not None:
+            watch.restore(*memory.watch)
+    answer = Answer(UNDO, by, at, len(memory.waiting), gone or put_back, last.event, last.action)
+    detector.answers.given.append(answer)
+    detector.forget_undo()
+    told = _feedback(UNDO, detector, answer.rows, TakenOut(gone), None)
+    return replace(told, event=last.event, put_back=put_back)
+
+
+class _Before:
+    """How a detector is before an answer, for who wants to undo it."""
+
+    def __init__(self, detector: Detector) -> None:
+        self._detector = detector
+        recent, watch = detector.gate.recent, detector.drift
+        arrays = {name: array.copy() for name, array in recent.arrays.items()}
+        self._recent = (recent.fields, arrays)
+        self._learned, self._rejected = detector.learned, detector.quarantine.rejected
+        running = detector.events.running
+        self._running = None if running is None else asdict(running)
+        self._progress = detector.gate.progress.fields
+        self._watch = watch.pack() if watch is not None and watch.found else None
+        self._report = None if watch is None else watch.report
+
+    def asks_about(self, span: Span | None) -> bool:
+        """Says whether there was a question, and whether it was about a change in a span."""
+        if self._report is None:
+            return False
+        since = self._report.since
+        return span is None or (since is not None and span.holds(since))
+
+    def undoable(self, taken: TakenOut, waiting: Sequence[Waiting], adopted: int = 0) -> Undoable:
+        """Remembers what an answer is about to change, or has."""
+        return Undoable(
+            Answer(REJECT, "", None, 0, 0),
+            self._learned,
+            self._learned + adopted,
+            taken.increments,
+            tuple(waiting),
+            self._recent,
+            self._watch if adopted else None,
+            self._running if adopted else None,
+            self._progress if adopted else None,
+            rejected=self._rejected,
+        )
+
+    def note(
+        self, memory: Undoable, action: str, by: str, at: float | None, meant: Event | None
+    ) -> None:
+        """Notes who answered what, and lets it be what can be undone."""
+        detector = self._detector
+        if meant is not None and meant.end is not None and meant.answered:
+            # What waits now came after it.
+            meant = None
+        taken = sum(one.rows for one in memory.out)
+        rows = len(memory.waiting) or memory.until - memory.learned
+        answer = Answer(action, by, at, rows, taken, None if meant is None else meant.number)
+        memory.answer = answer
+        if meant is not None:
+            memory.answered = meant.answered
+            detector.events.answer(meant.number, answer.said)
+        detector.answers.given.append(answer)
+        detector.answers.undoable = memory
+
+
+def _meant(detector: Detector, span: Span | None, number: int | None) -> Event | None:
+    """The event that an answer is about: that of a number, one that began in a span, or the last.
+
+    Where nothing is named that is the open one, or the last that ended if nobody has answered it.
+    """
+    events = detector.events
+    known = [*events.closed, *filter(None, [events.open])]
+    if number is not None:
+        if span is not None:
+            raise BadInput("an event, or from and to: name what is meant in one way")
+        found = [one for one in known if one.number == number]
+        if not found:
+            raise BadInput(f"there is no event {number}, or it is too long ago: name from and to")
+        return found[-1]
+    if span is not None:
+        begun = [one for one in known if isinstance(one.begin, float) and span.holds(one.begin)]
+        return begun[-1] if begun else None
+    return known[-1] if known else None
+
+
+def _waits_in(
+    meant: Event | None,
+    span: Span | None,
+    number: int | None,
+    wanted: Callable[[Waiting, Span | None], bool],
+) -> Callable[[Waiting], bool]:
+    """Says of rows that wait which are meant."""
+    if number is not None and meant is not None and isinstance(meant.begin, float):
+        span = _span_of(meant)
+    return lambda one: wanted(one, span) or (number is not None and one.time is None)
+
+
+def _span_of(event: Event) -> Span:
+    assert isinstance(event.begin, float)
+    return Span(event.begin, math.inf if event.end is None else event.end + _JUST_AFTER)
+
+
+def _taken(detector: Detector, meant: Event | None, span: Span | None) -> TakenOut:
+    """Takes out what was learned in a span, in an event, or since what is asked about."""
+    events, watch = detector.events, detector.drift
+    if span is not None:
+        return take_out(detector, span)
+    if meant is not None and meant.end is None and events.running is not None:
+        return take_out_learned(detector, events.running.after, detector.learned)
+    report = None if watch is None else watch.report
+    if report is not None:
+        if report.since is not None:
+            return take_out(detector, Span(report.since))
+        learned = report.rows - round(report.strange * report.rows)
+        return take_out_learned(detector, detector.learned - learned, detector.learned)
+    if meant is None or meant.answered:
+        return TakenOut()
+    if meant.number == events.closed[-1].number:
+        return take_out_learned(detector, *events.last_learned)
+    if isinstance(meant.begin, int):
+        raise BadInput(f"what was learned in event {meant.number} is not known any more")
+    return take_out(detector, _span_of(meant))
 
 
 def listed(detector: Detector, causes: int = 3, last: int | None = None) -> list[dict[str, Any]]:
@@ -195,7 +413,9 @@ def _raised(before: float, after: float) -> float | None:
     return before if 0.0 < _BLUNT * before <= after < math.inf else None
 
 
-def _feedback(action: str, detector: Detector, rows: int, taken: TakenOut) -> Feedback:
+def _feedback(
+    action: str, detector: Detector, rows: int, taken: TakenOut, meant: Event | None
+) -> Feedback:
     threshold = detector.threshold
     return Feedback(
         action,
@@ -206,6 +426,8 @@ def _feedback(action: str, detector: Detector, rows: int, taken: TakenOut) -> Fe
         _known(taken.last),
         detector.state,
         threshold if threshold < math.inf else None,
+        event=None if meant is None else meant.number,
+        already="" if meant is None else meant.answered,
     )
 
 
@@ -227,3 +449,7 @@ def _counted(rows: int) -> str:
 
 def _were(rows: int) -> str:
     return "was" if rows == 1 else "were"
+
+
+def _are(rows: int) -> str:
+    return "is" if rows == 1 else "are"

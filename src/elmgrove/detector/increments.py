@@ -33,7 +33,10 @@ class Increments:
     are together.
 
     There are never more than ``MOST``, nor more bytes than ``MOST_BYTES``: older ones are folded
-    together, the coarser the older. With ``seconds`` 0 no times are kept, so nothing can go.
+    together, the coarser the older. With ``seconds`` 0 no times are kept, so no span can go.
+
+    ``pins`` are numbers of learned rows at which increments stay apart, whatever their age: where
+    the last event began and ended, and around what the last answer changed.
     """
 
     def __init__(self, model: Model, seconds: float = HOUR) -> None:
@@ -43,6 +46,7 @@ class Increments:
         self._model = model
         #: Those that were cut, in the order in which they were learned.
         self.kept: list[Increment] = []
+        self.pins: dict[str, tuple[int, ...]] = {}
         # Rows learned up to the last cut: in all, and in each part.
         self._cut_at, self._cut_parts = 0, dict[int, int]()
         # What was learned since the last cut: its times, but for the last input's while they go
@@ -106,7 +110,8 @@ class Increments:
         grown = tuple(self._grown(part) for part in parts if self._new(part))
         if grown:
             new = Increment(self._noted, self._cut_at, self._model.learned, grown, self._again)
-            if self.kept and not (self.kept[-1].times.known or new.times.known):
+            untimed = self.kept and not (self.kept[-1].times.known or new.times.known)
+            if untimed and not self._pinned(self.kept[-1], new):
                 new = self.kept.pop().then(new, self._model.forgetting)
             self.kept.append(new)
             self._fold()
@@ -127,6 +132,10 @@ class Increments:
         again = self._again + sum(one.again for one in self.kept)
         self.kept = [Increment(all_times, 0, self._model.learned, tuple(pieces), again)]
         self._go_on(parts)
+
+    def resume(self) -> None:
+        """Begins the next increment: what is kept is all that was learned up to now."""
+        self._go_on(self._model.parts)
 
     def _go_on(self, parts: Sequence[Part]) -> None:
         """Begins the next increment with what comes now."""
@@ -243,10 +252,20 @@ class Increments:
             len(self.kept) > MOST or sum(len(one.pieces) for one in self.kept) > most
         ):
             now = float(np.fmax.reduce([one.times.last for one in self.kept]))
-            costs = [_cost(*pair, now, self.seconds) for pair in pairwise(self.kept)]
-            place = costs.index(min(costs))
+            costs = {
+                place: _cost(*pair, now, self.seconds)
+                for place, pair in enumerate(pairwise(self.kept))
+                if not self._pinned(*pair)
+            }
+            if not costs:
+                return
+            place = min(costs, key=costs.__getitem__)
             one, later = self.kept[place : place + 2]
             self.kept[place : place + 2] = [one.then(later, self._model.forgetting)]
+
+    def _pinned(self, one: Increment, later: Increment) -> bool:
+        pins = (pin for pins in self.pins.values() for pin in pins)
+        return any(one.until <= pin <= later.after for pin in pins)
 
     # On disk
 
@@ -264,6 +283,8 @@ class Increments:
             }
             if self._before.spans != self._kept_times.spans:
                 fields["increments"]["times"] = self._before.fields
+            if self.pins:
+                fields["increments"]["pins"] = {k: list(pins) for k, pins in self.pins.items()}
         return fields, {name: array for _, more in packed for name, array in more.items()}
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -280,6 +301,10 @@ class Increments:
         self._cut_parts = dict(known["cut_parts"])
         times = known.get("times")
         self._before = self._kept_times if times is None else LearnedTimes(self.seconds, times)
+        self.pins = {
+            name: tuple(require_whole("pins", pin, 0) for pin in pins)
+            for name, pins in known.get("pins", {}).items()
+        }
         self._again = require_whole("again", known["open"].get("again", 0), 0)
         self._open(Times.from_fields(known["open"]))
 

@@ -16,6 +16,7 @@ from elmgrove.algebra import (
     one_thread,
 )
 from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.answers import Answers
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import Elsewhere
 from elmgrove.detector.events import Events
@@ -106,6 +107,8 @@ class Learner(Scorer):
         self.loan: Moments | None = None
         #: What finds out whether rows become others, for good; None where nobody asked for it.
         self.drift: DriftWatch | None = None
+        #: What somebody said of anomalous rows, and what undoes the last of it.
+        self.answers = Answers()
         # For a small matrix even asking for one thread takes longer than the product.
         large = layer.units * basis.inputs > _SMALL
         self._threads: AbstractContextManager[None] = one_thread if large else nullcontext()
@@ -215,6 +218,11 @@ class Learner(Scorer):
     def interrupt(self) -> None:
         """Takes note that the next row does not follow the last one: the window begins again."""
         self.preparation.restart()
+
+    def forget_undo(self) -> None:
+        """Lets the last answer be one that can't be undone any more."""
+        self.answers.undoable = None
+        self.increments.pins.pop("answer", None)
 
     def _rows_known(self) -> float:
         received = self.model.received

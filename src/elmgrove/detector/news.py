@@ -26,7 +26,8 @@ class Event:
     or as whole numbers those of rows, where no time was told. ``peak`` is the highest score, and
     ``threshold`` what it was compared with; ``rows`` counts strange rows. ``causes`` are those of
     the strongest rows: the mean share of each feature, with what the peak shows and what was
-    expected there. ``changing`` says that it lasted, and may be a new normal.
+    expected there. ``changing`` says that it lasted, and may be a new normal; ``answered`` what
+    somebody said it was.
 
     >>> print(Event(3, 17, 52, 8.1, 21, 1.0, 31, (Cause("flow", 0.9, 22.0, 31.0),)))
     event 3: row 17 to row 52, 31 rows strange, peak 8.1 × threshold; flow 22 (not 31)
@@ -41,10 +42,12 @@ class Event:
     rows: int
     causes: tuple[Cause, ...]
     changing: bool = False
+    answered: str = ""
 
     def __str__(self) -> str:
         since = "since " if self.end is None else ""
-        return f"event {self.number}: {since}{self.span}, {self.facts}"
+        answered = f"; answered: {self.answered}" if self.answered else ""
+        return f"event {self.number}: {since}{self.span}, {self.facts}{answered}"
 
     @property
     def span(self) -> str:
@@ -72,6 +75,7 @@ class Event:
             "threshold": self.threshold,
             "rows": self.rows,
             "changing": self.changing,
+            "answered": self.answered or None,
             "causes": [cause._asdict() for cause in self.causes],
         }
 
@@ -123,6 +127,8 @@ def require_numbers(fields: Mapping[str, Any], but: Mapping[str, Any] = {}) -> N
     for name, value in {**fields, **but}.items():
         if name in _NAMED:
             continue
+        if name == "answered" and isinstance(value, str):
+            continue
         if type(value) not in ((bool,) if name == "changing" else (int, float)):
             raise BadInput(f"{name} can't be {value!r}")
         if name in _WHOLE:
@@ -131,4 +137,4 @@ def require_numbers(fields: Mapping[str, Any], but: Mapping[str, Any] = {}) -> N
 
 # Fields that are no numbers, and those that count.
 _NAMED = {"causes", "feature", "strong", "strongest"}
-_WHOLE = {"number", "rows", "last", "loose", "ago"}
+_WHOLE = {"number", "rows", "last", "loose", "ago", "after", "until"}

@@ -118,6 +118,12 @@ class Quarantine:
             self._waiting.extend(kept)
         return released
 
+    def put_back(self, released: Sequence[Waiting]) -> None:
+        """Lets rows wait again that were released before those that wait now."""
+        waiting = [*released, *self._waiting]
+        self._waiting.clear()
+        self._waiting.extend(waiting)
+
     def release_new_normal(self, model: Model, threshold: float) -> list[Waiting]:
         """Takes those rows of the present run out that make a new normal: none, or most of it.
 

@@ -204,6 +204,40 @@ class Recent:
         if not self.ordered:
             self.begin()
 
+    def go_back(
+        self,
+        fields: Mapping[str, Any],
+        arrays: Mapping[str, Array],
+        learned: tuple[int, int, int],
+        factor: float,
+    ) -> None:
+        """Becomes what it was, and takes in again what was accepted since.
+
+        ``learned`` are the rows learned when it was so, up to where what came since counts, and
+        now. The scores since then become others by a factor.
+        """
+        self._settle()
+        then, since, now = learned
+        kept, before = min(now - since, len(self.rows)), now - self.accepted
+        rows, stamps = self.rows[len(self.rows) - kept :], list(self._last.stamps)[-kept:]
+        scores, strays = (
+            [(when + before, factor * score) for when, score in some if when + before > since]
+            for some in (self._scores, self._strays)
+        )
+        stride = self.stride
+        self.restore(fields, arrays)
+        self._settle()
+        before = then - self.accepted
+        if kept:
+            self._last.add_many(rows, [(*stamp[:2], int(stamp[2])) for stamp in stamps])
+        self._scores.extend((number - before, score) for number, score in scores)
+        self._strays.extend((number - before, score) for number, score in strays)
+        self.accepted, self.clock = now - before, self.clock + now - then
+        self.stride = max(stride, self.stride)
+        self.ordered = sorted(score for _, score in self._scores)
+        if len(self.ordered) > self.capacity:
+            self._expire()
+
     def score_again(self, scores: Array, learned: int) -> None:
         """Lets these be the scores of the last rows, and all there are."""
         self.begin()
@@ -232,7 +266,7 @@ class Recent:
     def _expire(self) -> None:
         """Drops what is too old, and every second score when there are too many."""
         oldest = self.accepted // 2
-        while self._scores[0][0] <= oldest:
+        while self._scores and self._scores[0][0] <= oldest:
             del self.ordered[bisect_left(self.ordered, self._scores.popleft()[1])]
         while self._strays and self._strays[0][0] <= oldest:
             self._strays.popleft()

@@ -46,6 +46,11 @@ class Running:
     #: 0, or, once it got worse, that by which it did.
     told: float = 0.0
     floor: float = 0.0
+    #: Rows learned before it began, and up to the last row that prolonged it.
+    after: int = 0
+    until: int = 0
+    #: What somebody said it was, and who and when; '' as long as nobody has.
+    answered: str = ""
 
     def add(self, mark: Mark, explain: Explain) -> None:
         """Counts a strange row, and explains it if it is among the strongest."""
@@ -69,7 +74,7 @@ class Running:
         self.rows, self.loose = self.rows + self.loose, 0
         if self.strong:
             self.strongest, self.strong = _strongest([*self.strongest, *self.strong]), []
-        self.last, self.last_at = mark.row, mark.when
+        self.last, self.last_at, self.until = mark.row, mark.when, mark.learned
 
     def is_worse(self, marks: Iterable[Mark]) -> bool:
         """Says whether all of these rows are far stronger than the peak that was last told."""
@@ -103,6 +108,7 @@ class Running:
             self.rows,
             self._causes(),
             self.changing,
+            self.answered,
         )
 
     def _causes(self) -> tuple[Cause, ...]:

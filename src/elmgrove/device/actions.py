@@ -1,28 +1,49 @@
 """What can be asked of a device: each action, on its state or on the agent that has it."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-from elmgrove.detector import TUNABLE, Feedback, Span, accept, json_when, listed, reject, tune
+from elmgrove.detector import (
+    TUNABLE,
+    Feedback,
+    Span,
+    accept,
+    json_when,
+    listed,
+    reject,
+    tune,
+    undo,
+)
 from elmgrove.device.status import mark_state, status_of, told
-from elmgrove.errors import BadInput
-from elmgrove.federation import ERRANDS, FROM, INSTEAD, TO, Member
+from elmgrove.errors import BadInput, require_whole
+from elmgrove.federation import ERRANDS, EVENT, FROM, INSTEAD, TO, Member
 from elmgrove.reading import stated_time
 
 #: Asks what an action would do: it is done to a copy.
 DRY_RUN = "dry_run"
 #: Rows of the quarantine that are listed, the newest: to explain each takes a while.
 LISTED = 50
+#: Who asks, where that is all that is known: the owner at the device, whoever has the control
+#: token, or whoever may write to the broker.
+COMMAND_LINE, CONTROL, MQTT = "command line", "control", "mqtt"
 
 Asked = Mapping[str, Any]
+
+
+class Who(NamedTuple):
+    """Who asks for an action, and when."""
+
+    by: str
+    at: float
 
 
 class Action(NamedTuple):
     """Something that can be asked: what is done, by which words, and whether a state changes."""
 
-    do: Callable[[Member, Asked], dict[str, Any]]
+    do: Callable[[Member, Asked, Who], dict[str, Any]]
     words: frozenset[str] = frozenset()
     changes: bool = False
 
@@ -36,19 +57,24 @@ def perform(
     action: str,
     asked: Asked,
     saved: Callable[[Member], AbstractContextManager[Any]] = nullcontext,
-    noted: Callable[[Member, Sequence[str]], None] = lambda member, said: None,
+    noted: Callable[[Member, Mapping[str, Any]], None] = lambda member, said: None,
+    by: str = COMMAND_LINE,
 ) -> dict[str, Any]:
     """Does what is asked of a member, and gives what there is to say, for JSON.
 
     Raises ``BadInput`` if it can't, and has changed nothing then. A change says what it did in
-    lines (``said``), and how the device is doing after it.
+    lines (``said``), and how the device is doing after it; ``by`` is who asks.
 
     A change is tried on a copy first, which must be fit to be saved, and is: the member changes
     inside ``saved(copy)``, once the copy is on disk. What fails before that, and be it a fault of
     Elmgrove's own, leaves the member as it was. What fails after that is ``HalfDone``, and the
-    copy does not become the state. What was said can be ``noted`` in what is saved.
+    copy does not become the state. What was said can be ``noted`` in what is saved, and refused
+    there.
     """
-    known, given = ACTIONS[action], dict(asked)
+    known, given, who = ACTIONS[action], dict(asked), Who(by, time.time())
+    for name, value in given.items():
+        if value is None:
+            raise BadInput(f"{name!r:.40} is null: give it a value, or leave the word out")
     trial = given.pop(DRY_RUN, False) if known.changes else False
     if not isinstance(trial, bool):
         raise BadInput(f"{DRY_RUN} is true or false, not {trial!r:.40}")
@@ -57,18 +83,18 @@ def perform(
         words = ", ".join(sorted(known.words)) or "nothing"
         raise BadInput(f"{action} takes {words}, not {strange[0]!r:.40}")
     if not known.changes:
-        return known.do(member, given)
+        return known.do(member, given, who)
     copy = Member.from_bytes(member.to_bytes())
-    said = _changed(copy, known, given)
-    noted(copy, said["said"])
+    said = _changed(copy, known, given, who)
+    noted(copy, said)
     Member.from_bytes(copy.to_bytes())
     if not trial:
         begun = False
         try:
             with saved(copy):
                 begun = True
-                said = _changed(member, known, given)
-                noted(member, said["said"])
+                said = _changed(member, known, given, who)
+                noted(member, said)
         except Exception as error:  # it went well on the copy: whatever fails now is half done
             if not begun:
                 raise
@@ -76,17 +102,17 @@ def perform(
     return {**said, DRY_RUN: trial}
 
 
-def _changed(member: Member, action: Action, given: Asked) -> dict[str, Any]:
-    said = action.do(member, given)
+def _changed(member: Member, action: Action, given: Asked, who: Who) -> dict[str, Any]:
+    said = action.do(member, given, who)
     mark_state(member)
     return {**said, "status": status_of(member)}
 
 
-def _status(member: Member, asked: Asked) -> dict[str, Any]:
+def _status(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
     return status_of(member)
 
 
-def _quarantine(member: Member, asked: Asked) -> dict[str, Any]:
+def _quarantine(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
     detector = member.detector
     rows = [
         {**one, "time": None if one["time"] is None else json_when(one["time"])}
@@ -101,7 +127,7 @@ def _quarantine(member: Member, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _events(member: Member, asked: Asked) -> dict[str, Any]:
+def _events(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
     events = member.detector.events
     return {
         "name": member.name,
@@ -110,25 +136,35 @@ def _events(member: Member, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _accept(member: Member, asked: Asked) -> dict[str, Any]:
+def _accept(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
     rows, instead = asked.get("rows"), asked.get(INSTEAD, False)
     if not isinstance(instead, bool):
         raise BadInput(f"{INSTEAD} is true or false, not {instead!r:.40}")
     if rows is None:
         if "times" in asked:
             raise BadInput("times are those of rows: give the rows, or from and to")
-        return _fed_back(accept(member.detector, _span(asked), instead=instead))
-    if FROM in asked or TO in asked:
-        raise BadInput("rows, or from and to: name what is normal in one way")
+        span, event = _span(asked), _event(asked)
+        return _fed_back(
+            accept(member.detector, span, event=event, instead=instead, by=who.by, at=who.at)
+        )
+    if asked.keys() & {FROM, TO, EVENT}:
+        raise BadInput("rows, or from and to, or an event: name what is normal in one way")
     times = _times(asked.get("times"))
-    return _fed_back(accept(member.detector, rows=rows, times=times, instead=instead))
+    return _fed_back(
+        accept(member.detector, rows=rows, times=times, instead=instead, by=who.by, at=who.at)
+    )
 
 
-def _reject(member: Member, asked: Asked) -> dict[str, Any]:
-    return _fed_back(reject(member.detector, _span(asked)))
+def _reject(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
+    span, event = _span(asked), _event(asked)
+    return _fed_back(reject(member.detector, span, event=event, by=who.by, at=who.at))
 
 
-def _tune(member: Member, asked: Asked) -> dict[str, Any]:
+def _undo(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
+    return _fed_back(undo(member.detector, by=who.by, at=who.at))
+
+
+def _tune(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
     return {"said": tune(member.detector, **asked) or ["nothing: all of that is as it was"]}
 
 
@@ -140,11 +176,14 @@ def _span(asked: Asked) -> Span | None:
     """The time that is meant; None where none is named."""
     if FROM not in asked and TO not in asked:
         return None
-    begin, end = asked.get(FROM), asked.get(TO)
     return Span(
-        -math.inf if begin is None else stated_time(FROM, begin),
-        math.inf if end is None else stated_time(TO, end),
+        stated_time(FROM, asked[FROM]) if FROM in asked else -math.inf,
+        stated_time(TO, asked[TO]) if TO in asked else math.inf,
     )
+
+
+def _event(asked: Asked) -> int | None:
+    return require_whole(EVENT, asked[EVENT], 1) if EVENT in asked else None
 
 
 def _times(given: Any) -> list[float] | None:
@@ -162,5 +201,6 @@ ACTIONS = {
     "events": Action(_events),
     "accept": Action(_accept, frozenset({*ERRANDS["accept"], "rows", "times"}), changes=True),
     "reject": Action(_reject, frozenset(ERRANDS["reject"]), changes=True),
+    "undo": Action(_undo, frozenset(ERRANDS["undo"]), changes=True),
     "tune": Action(_tune, frozenset(TUNABLE), changes=True),
 }

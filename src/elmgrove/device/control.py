@@ -7,10 +7,19 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Self
 
 from elmgrove.detector import json_when
-from elmgrove.device.actions import ACTIONS, DRY_RUN, HalfDone, perform
+from elmgrove.device.actions import (
+    ACTIONS,
+    COMMAND_LINE,
+    CONTROL,
+    DRY_RUN,
+    MQTT,
+    HalfDone,
+    perform,
+)
 from elmgrove.device.doors import Call, Refusal, Said
 from elmgrove.device.listening import Listener, LocalSocket
 from elmgrove.device.settings import Settings
@@ -34,7 +43,7 @@ class Control:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._asked: queue.SimpleQueue[tuple[Future[Any], str, Mapping[str, Any]]]
+        self._asked: queue.SimpleQueue[tuple[Future[Any], str, Mapping[str, Any], str]]
         self._asked = queue.SimpleQueue()
         since = json_when(float(round(time.time())))
         self._agent = {"pid": os.getpid(), "since": since, "source": settings.source}
@@ -42,7 +51,7 @@ class Control:
         self.waits_for: str | None = "its first rows"
         self._ended = False
         self._listener = Listener.of(settings, self.answer) if settings.listen else None
-        self._local = LocalSocket(settings.path, self.answer)
+        self._local = LocalSocket(settings.path, partial(self.answer, by=COMMAND_LINE))
 
     def __enter__(self) -> Self:
         return self
@@ -58,7 +67,7 @@ class Control:
         if self._listener is not None:
             self._listener.tell(member)
 
-    def answer(self, call: Call) -> Said:
+    def answer(self, call: Call, by: str = CONTROL) -> Said:
         """Answers a caller, in the caller's thread; raises ``Refusal``."""
         name = call.path.removeprefix(CONTROL_ROOT)
         if not call.path.startswith(CONTROL_ROOT) or name not in ACTIONS:
@@ -66,12 +75,12 @@ class Control:
         method = "POST" if ACTIONS[name].changes else "GET"
         if call.method != method:
             raise Refusal("method-not-allowed", f"{method} it")
-        return Said.fields(self.ask(name, call.json() if ACTIONS[name].changes else {}))
+        return Said.fields(self.ask(name, call.json() if ACTIONS[name].changes else {}, by))
 
-    def ask(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, name: str, asked: Mapping[str, Any], by: str = MQTT) -> dict[str, Any]:
         """Asks for an action in its turn, in the caller's thread; raises ``Refusal``."""
         if self.waits_for is None:
-            return self._answered(name, asked)
+            return self._answered(name, asked, by)
         if name != "status":
             raise Refusal("busy", f"the agent has not begun: it waits for {self.waits_for}")
         return {"agent": {**self._agent, "waits_for": self.waits_for}}
@@ -88,14 +97,14 @@ class Control:
         notes in the member what its status shows, and gives what only an agent knows.
         """
         while not self._asked.empty():
-            future, name, asked = self._asked.get()
+            future, name, asked, by = self._asked.get()
             if not future.set_running_or_notify_cancel():
                 continue
             try:
                 known = live()
-                said = perform(member, name, asked, saved)
+                said = perform(member, name, asked, saved, by=by)
                 if ACTIONS[name].changes and not said[DRY_RUN]:
-                    log.info("%s: %s", name, " ".join(said["said"]))
+                    log.info("%s, asked by %s: %s", name, by, " ".join(said["said"]))
                 if name == "status":
                     said["agent"] = {**self._agent, **known}
             except ElmgroveError as error:
@@ -118,9 +127,9 @@ class Control:
         while not self._asked.empty():
             self._asked.get()[0].cancel()
 
-    def _answered(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _answered(self, name: str, asked: Mapping[str, Any], by: str) -> dict[str, Any]:
         future: Future[dict[str, Any]] = Future()
-        self._asked.put((future, name, asked))
+        self._asked.put((future, name, asked, by))
         if self._ended:
             future.cancel()
         try:

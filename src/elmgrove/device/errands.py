@@ -3,15 +3,19 @@
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from elmgrove.device.actions import HalfDone, perform
-from elmgrove.errors import ElmgroveError
+from elmgrove.device.settings import BOUNDED, NONE
+from elmgrove.device.topics import UNDO
+from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.exchange import plain
 from elmgrove.federation import (
+    DAY,
     MOST_BYTES_OUTCOMES,
     MOST_OUTCOMES,
     Errand,
@@ -31,7 +35,14 @@ REMEMBERED = 200
 REST = 3.0
 # Letters of what is said of an errand.
 _LONGEST = 500
-_NOT_HERE = "this device does nothing that is asked on a server (its setting errands is false)"
+_NOT_HERE = "this device does nothing that is asked on a server (its setting errands is none)"
+# What a server may take out of what was learned, by one request and by all of a day together: rows
+# of a day, and a tenth of those in the model.
+_SHARE = 0.1
+#: The member's note of rows that were taken out for a server in the last day, and when.
+TAKEN = "taken"
+_ON_THE_SERVER = " on the server"
+_INSTEAD = "ask at the device (elmgrove reject, accept), or set errands = any there"
 _BEFORE = "it was told before what came of this"
 
 
@@ -42,6 +53,10 @@ class Errands:
     has done it or not, and does it again only if it has not. What can't be saved is not done, and
     is asked again with the next sync. What is refused changes nothing. ``look`` notes in the member
     what its status shows beside its state, to be saved as well.
+
+    ``allowed`` is the setting ``errands``: nothing (``none``), anything (``any``), or what takes
+    out no more than a day and a tenth of what was learned (``bounded``): who has a server's token
+    must not be able to take out all that its devices know.
     """
 
     def __init__(
@@ -50,9 +65,9 @@ class Errands:
         saved: Callable[[Member], AbstractContextManager[Any]],
         look: Callable[[], None] = lambda: None,
         *,
-        willing: bool = True,
+        allowed: str = BOUNDED,
     ) -> None:
-        self._member, self._saved, self._look, self._willing = member, saved, look, willing
+        self._member, self._saved, self._look, self._allowed = member, saved, look, allowed
         self._waiting: deque[Errand] = deque()
         self._not_before = 0.0
         # The outcomes that were handed out last.
@@ -114,18 +129,12 @@ class Errands:
     def _do(self, errand: Errand) -> bool:
         """Does an errand; says whether something came of it."""
         try:
-            if not self._willing:
+            if self._allowed == NONE:
                 raise ElmgroveError(_NOT_HERE)
-            # A word without a value is none: from the beginning to the end would be all.
-            words = {name: word for name, word in errand.words.items() if word is not None}
-            now = time.time()
             self._look()
-            perform(
-                self._member,
-                errand.action,
-                words,
-                self._saved,
-                lambda member, said: _note(member, Outcome(errand.id, now, False, _line(said))),
+            noted = partial(self._note_done, errand, time.time(), self._is_own(errand))
+            said = perform(
+                self._member, errand.action, errand.words, self._saved, noted, by=_asker(errand)
             )
         except HalfDone:
             raise
@@ -138,8 +147,28 @@ class Errands:
         except Exception as error:  # it failed on a copy: the agent goes on
             self._refuse(errand, f"a fault in Elmgrove: {error!r}", error)
         else:
-            log.info("%s: %s", _named(errand), " ".join(self._noted[-1]["said"]))
+            level = logging.WARNING if said["feedback"]["taken"] else logging.INFO
+            log.log(level, "%s: %s", _named(errand), " ".join(self._noted[-1]["said"]))
         return True
+
+    def _note_done(
+        self, errand: Errand, now: float, own: bool, member: Member, said: Mapping[str, Any]
+    ) -> None:
+        """Notes in a member that an errand was done; ``BadInput`` where that took out too much."""
+        feedback = said["feedback"]
+        if own:
+            _forget_taken(member, now, feedback["put_back"])
+        elif self._allowed == BOUNDED:
+            _require_bounded(member, feedback, now)
+        if feedback["taken"] and not own:
+            _taken(member, now).append([now, feedback["taken"]])
+        _note(member, Outcome(errand.id, now, False, _line(said["said"])))
+
+    def _is_own(self, errand: Errand) -> bool:
+        """Says whether an errand undoes what was asked on the server as well."""
+        last = self._member.detector.answers.undoable
+        asked = last is not None and last.answer.by.endswith(_ON_THE_SERVER)
+        return errand.action == UNDO and asked
 
     def _refuse(self, errand: Errand, why: str, fault: Exception | None = None) -> None:
         log.warning("%s is refused: %s", _named(errand), plain(why), exc_info=fault)
@@ -152,9 +181,45 @@ def _note(member: Member, outcome: Outcome) -> None:
     member.notes[ERRANDS] = [*kept, outcome.fields]
 
 
+def _taken(member: Member, now: float) -> list[list[float]]:
+    """When rows were taken out for a server in the last day, and how many."""
+    kept = [one for one in member.notes.get(TAKEN, []) if now - DAY < one[0] <= now]
+    member.notes[TAKEN] = kept
+    return kept
+
+
+def _forget_taken(member: Member, now: float, rows: int) -> None:
+    """Lets rows not count that were taken out for a server and put back."""
+    for one in reversed(taken := _taken(member, now)):
+        if one[1] == rows:
+            taken.remove(one)
+            return
+
+
+def _require_bounded(member: Member, feedback: Mapping[str, Any], now: float) -> None:
+    """Raises ``BadInput`` where an errand took out more than a server may ask for."""
+    rows, first, last = feedback["taken"], feedback["first"], feedback["last"]
+    if not rows:
+        return
+    before = int(sum(one[1] for one in _taken(member, now)))
+    most = int(_SHARE * (member.detector.learned - member.detector.taken + rows + before))
+    if rows + before > most:
+        already = f", after {before:,} in the last day" if before else ""
+        raise BadInput(
+            f"it would take out {rows:,} learned rows{already}; a server may ask for {most:,} a "
+            f"day, a tenth of what was learned: {_INSTEAD}"
+        )
+    if first is not None and last - first > DAY:
+        raise BadInput(f"it would take out more than a day of learned rows: {_INSTEAD}")
+
+
+def _asker(errand: Errand) -> str:
+    return plain(errand.asked_by, 100) + _ON_THE_SERVER
+
+
 def _line(said: Sequence[str]) -> tuple[str, ...]:
     return (plain(" ".join(said), _LONGEST),)
 
 
 def _named(errand: Errand) -> str:
-    return f"{errand.action}, asked by {errand.asked_by} on the server"
+    return f"{errand.action}, asked by {_asker(errand)}"

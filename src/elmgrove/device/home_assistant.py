@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from elmgrove.detector import CHANGING, LEARNING, WATCHING
-from elmgrove.device.topics import ACCEPT, REJECT, WAITING, DeviceTopics
+from elmgrove.device.topics import ACCEPT, REJECT, UNDO, WAITING, DeviceTopics
 
 #: What Home Assistant says under its ``status`` when it has begun.
 BORN = b"online"
@@ -53,6 +53,7 @@ def discovery(topics: DeviceTopics, version: str) -> dict[str, Any]:
         "drift": _problem("Drift", "drift"),
         ACCEPT: _button("Accept", ACCEPT, "mdi:check", topics),
         REJECT: _button("Reject", REJECT, "mdi:close", topics),
+        UNDO: _button("Undo", UNDO, "mdi:undo", topics),
     }
     for name, part in parts.items():
         part["unique_id"] = f"{own}_{name}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from elmgrove.detector import json_when
 from elmgrove.device.doors import Refusal
-from elmgrove.device.topics import ACCEPT, REJECT
+from elmgrove.device.topics import ACCEPT, REJECT, UNDO
 from elmgrove.exchange import Message
 from elmgrove.federation import ERRANDS
 
@@ -75,11 +75,12 @@ class Inbox:
                 own = None
                 raise Refusal("malformed", f"id is a text of at most {LONGEST_ID} letters")
             asked = found.pop("action", None)
-            if asked not in (ACCEPT, REJECT):
-                raise Refusal("malformed", f"action is {ACCEPT} or {REJECT}, not {asked!r:.40}")
+            if asked not in (ACCEPT, REJECT, UNDO):
+                known = f"{ACCEPT}, {REJECT} or {UNDO}"
+                raise Refusal("malformed", f"action is {known}, not {asked!r:.40}")
             action = asked
             if more := sorted(found.keys() - set(ERRANDS[action])):
-                known = ", ".join(sorted(ERRANDS[action]))
+                known = ", ".join(sorted(ERRANDS[action])) or "nothing"
                 raise Refusal("malformed", f"{action} takes {known}, not {more[0]!r:.40}")
             said = self._ask(action, found)["said"]
         except Refusal as refusal:

@@ -71,7 +71,8 @@ class Reaction:
         self._since = None
         watch.restart()
         known = detector.evidence.count
-        told = accept(detector, Span(since), instead=self._on_change == RELEARN)
+        by = f"on_change = {self._on_change}"
+        told = accept(detector, Span(since), instead=self._on_change == RELEARN, by=by)
         if self._on_change == ADAPT:
             self._member.notes[ADAPTING] = {"left": known, "rows": 0}
             self._forget()

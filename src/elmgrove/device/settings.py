@@ -32,6 +32,8 @@ from elmgrove.federation import (
 PREFIX = "ELMGROVE_DEVICE_"
 #: What an agent does about a change: it asks, or reacts by itself.
 TELL, ADAPT, PATTERN, RELEARN = ON_CHANGE = "tell", "adapt", "pattern", "relearn"
+#: What a server may ask of a device.
+NONE, BOUNDED, ANY = ERRANDS_ALLOWED = "none", "bounded", "any"
 # The groups of settings, as ``device run --help`` shows them.
 ALARMS, FLEET, NEW = "Alarms", "Fleet", "New device"
 #: What a webhook may be given: the plain object, or what Slack or ntfy take.
@@ -90,8 +92,11 @@ class Settings(RowSettings):
     summaries: Annotated[bool, "Tell the server how the device is doing.", FLEET] = True
     show_rows: Annotated[bool, "Also the strange rows, with their values.", FLEET] = False
     errands: Annotated[
-        bool, "Do what is accepted or rejected on the server's dashboard.", FLEET
-    ] = True
+        str,
+        "What the server may ask for, as its dashboard does: none, bounded (accept, reject and "
+        "undo, which may take out a tenth of what was learned a day), or any.",
+        FLEET,
+    ] = BOUNDED
 
     save_rows: Annotated[int, "Rows between two saves: the most a crash can lose.", DEVICE] = 1000
     save_seconds: Annotated[float, "Seconds between two saves, if there were rows.", DEVICE] = 60.0
@@ -201,6 +206,7 @@ class Settings(RowSettings):
         require_choice("log_format", self.log_format, ("text", "json"))
         require_choice("score", self.score, SCORES)
         require_choice("on_change", self.on_change, ON_CHANGE)
+        require_choice("errands", self.errands, ERRANDS_ALLOWED)
         if self.alarm:
             require_choice("alarm", self.alarm, POLICIES)
         require_exchange_or_peers(self.exchange, self.peers, self.listen, self.control_token)

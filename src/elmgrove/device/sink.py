@@ -127,6 +127,7 @@ def _important(member: Member) -> Any:
         detector.state,
         None if event is None else event.number,
         None if report is None else str(report),
+        len(detector.answers.given) and detector.answers.given[-1],
         detector.rows_missing == 0,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from elmgrove.detector import Drift, Event, json_when
+from elmgrove.detector import Answer, Drift, Event, json_when
 from elmgrove.federation import Member, borrowed_by
 
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how
@@ -52,6 +52,8 @@ def status_of(member: Member) -> dict[str, Any]:
         },
         "quarantine": len(detector.quarantine),
         "event": told(events.open),
+        "answers": [_answer(one) for one in detector.answers.given],
+        "undoable": detector.answers.undoable is not None,
         "last_events": [told(event) for event in events.closed[-LAST:]],
         "drift": told(None if detector.drift is None else detector.drift.report),
         "alarm": member.policy,
@@ -69,6 +71,10 @@ def status_of(member: Member) -> dict[str, Any]:
 def told(found: Event | Drift | None) -> dict[str, Any] | None:
     """Gives what there is to tell of an event or a drift, and the same in words."""
     return None if found is None else {**found.fields, "text": str(found)}
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {**asdict(answer), "at": _iso(answer.at), "text": str(answer)}
 
 
 def _since(noted: Mapping[str, Any] | None, state: str) -> str | None:

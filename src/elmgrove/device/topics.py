@@ -9,7 +9,7 @@ from elmgrove.exchange import BrokerAddress
 from elmgrove.federation import address_of
 
 #: What can be asked of a device through a broker.
-ACCEPT, REJECT = "accept", "reject"
+ACCEPT, REJECT, UNDO = "accept", "reject", "undo"
 #: Whether the agent is there, in its status.
 ONLINE, OFFLINE = "online", "offline"
 #: The state of an agent that does not know yet what its rows are like.

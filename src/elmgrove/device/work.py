@@ -69,7 +69,7 @@ class Work:
         self._saved_at = time.monotonic()
         self._telling, company = Telling(settings, member, metrics, sink), Company(member)
         self._reaction = Reaction(settings.on_change, member)
-        self._errands = Errands(member, self._saved, self._note, willing=settings.errands)
+        self._errands = Errands(member, self._saved, self._note, allowed=settings.errands)
         told = AgentSummaries(settings, member, self._errands, self._note)
         looked_at = exchange is not None and exchange.somebody_looks
         self._summaries = told if looked_at and settings.summaries else None

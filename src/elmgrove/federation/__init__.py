@@ -42,7 +42,7 @@ from elmgrove.federation.entries import (
     require_origin,
     unbundle,
 )
-from elmgrove.federation.errands import ERRANDS, FROM, INSTEAD, TO, Errand, Outcome
+from elmgrove.federation.errands import ERRANDS, EVENT, FROM, INSTEAD, TO, Errand, Outcome
 from elmgrove.federation.groups import (
     DISTANCES,
     EVIDENCE,
@@ -114,6 +114,7 @@ __all__ = [
     "DAY",
     "DISTANCES",
     "ERRANDS",
+    "EVENT",
     "EVIDENCE",
     "EVIDENCE_FORMAT",
     "FROM",

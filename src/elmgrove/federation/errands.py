@@ -6,6 +6,7 @@ from typing import Any
 
 from elmgrove.errors import BadInput
 from elmgrove.federation.stated import (
+    require_count,
     require_fields,
     require_flag,
     require_json,
@@ -22,8 +23,14 @@ FROM = "from"
 TO = "to"
 #: The word by which a new normal takes the place of what was learned.
 INSTEAD = "instead"
+#: The word for the number of an event, in the place of a time.
+EVENT = "event"
 #: What a device can be sent: the actions, and the words that go with each.
-ERRANDS = {"accept": (FROM, TO, INSTEAD), "reject": (FROM, TO)}
+ERRANDS: dict[str, tuple[str, ...]] = {
+    "accept": (FROM, TO, EVENT, INSTEAD),
+    "reject": (FROM, TO, EVENT),
+    "undo": (),
+}
 # Letters of a line that a device says after an errand, and such lines.
 _MOST_LETTERS = 1000
 _MOST_LINES = 20
@@ -34,8 +41,8 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class Errand:
     """An ``action`` with its ``words``, as the device's own actions take them.
 
-    ``from`` and ``to`` are times in ISO 8601 or seconds since 1970, or None; there are never rows
-    in it. ``id`` names it, so that it is done once however often it is told.
+    ``from`` and ``to`` are times in ISO 8601 or seconds since 1970; there are never rows in it.
+    ``id`` names it, so that it is done once however often it is told.
     """
 
     id: str
@@ -99,9 +106,15 @@ def _require_id(name: str, stated: Any) -> str:
 
 def _require_words(action: str, words: Any) -> None:
     if not isinstance(words, dict) or not words.keys() <= set(ERRANDS[action]):
-        raise BadInput(f"words of {action} are an object with {', '.join(ERRANDS[action])}")
+        known = ", ".join(ERRANDS[action]) or "nothing"
+        raise BadInput(f"words of {action} are an object with {known}")
     require_json("words", words, 400)
+    for name, word in words.items():
+        if word is None:
+            raise BadInput(f"{name!r} is null: give it a value, or leave the word out")
     for name in (FROM, TO):
-        if words.get(name) is not None:
+        if name in words:
             stated_time(name, words[name])
+    if EVENT in words:
+        require_count(EVENT, words[EVENT])
     require_flag(INSTEAD, words.get(INSTEAD, False))

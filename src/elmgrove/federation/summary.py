@@ -55,7 +55,17 @@ _LAST_MINUTE = 4_223_371_678
 # Seconds between two syncs: a hundred years.
 _LONGEST = 3.2e9
 _WHEN = ("begin", "end", "peak_at")
-_EVENT = ("number", *_WHEN, "peak", "threshold", "rows", "changing", "causes", "text")
+_EVENT = (
+    "number",
+    *_WHEN,
+    "peak",
+    "threshold",
+    "rows",
+    "changing",
+    "answered",
+    "causes",
+    "text",
+)
 _CAUSE = ("feature", "share", "seen", "expected", "ago")
 _COOPERATION = ("time", "before", "after", "others", "borrowed_rows", "share", "contributors")
 
@@ -245,6 +255,8 @@ def _require_event(stated: Any) -> None:
     for name in ("peak", "threshold"):
         require_number(f"{name} of an event", event[name])
     require_flag("changing of an event", event["changing"])
+    if event["answered"] is not None:
+        require_text("answered of an event", event["answered"], 400)
     require_text("text of an event", event["text"], 4000)
     for one in require_list("causes of an event", event["causes"], 20):
         cause = require_fields("a cause", one, _CAUSE)

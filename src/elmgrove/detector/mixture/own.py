@@ -196,7 +196,14 @@ class OwnPatterns:
         self._measure()
 
     def reduce_to(self, rest: Part) -> None:
-        """Goes on with what is left of a part; a pattern of which nothing is left is none."""
+        """Goes on with what is left of a part; a pattern of which nothing is left is none.
+
+        One that was none, and of which something is put back, is there again.
+        """
+        if rest.number not in {part.number for part in self.parts}:
+            again = self.blank(rest.number)
+            again.learned = again.model.learned = rest.learned
+            self.used.append(again)
         for pattern in [*self.used, *self.retired]:
             if any(part.number == rest.number for part in pattern.parts):
                 pattern.reduce_to(rest)

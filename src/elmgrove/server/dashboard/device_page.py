@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from elmgrove.federation import FROM, INSTEAD, TO
+from elmgrove.federation import EVENT, FROM, INSTEAD, TO
 from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.device_told import DeviceTold, clock_said
 from elmgrove.server.dashboard.device_words import (
@@ -72,7 +72,8 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
     found = (span.begin, span.until, MOST_EVENTS_SHOWN)
     occurrences = await store.occurrences(federation, name, *found)
     shown = None if told is None else DeviceTold.of(told.summary)
-    events = shown_events(occurrences, errands, None if shown is None else shown.last_row)
+    known = (None, ()) if shown is None else (shown.last_row, shown.undone)
+    events = shown_events(occurrences, errands, *known)
     # Of weeks they are many: in a thread, so that others are answered meanwhile.
     course = await asyncio.to_thread(ScoreCourse.of, minutes, span.begin, span.end)
     summary: Mapping[str, Any] = {} if told is None else told.summary
@@ -129,9 +130,18 @@ async def _ask(caller: Caller, device: str, action: str, form: Form) -> None:
     words: dict[str, Any] = {
         name: _seconds(name, form[name]) for name in (FROM, TO) if form.get(name)
     }
+    if form.get(EVENT):
+        words[EVENT] = _whole(EVENT, form[EVENT])
     if form.get(INSTEAD):
         words[INSTEAD] = True
     await let_wait(caller, device, action, words)
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise Problem("malformed", f"{name}: {text!r:.40} is no whole number") from None
 
 
 def _seconds(name: str, text: str) -> float:

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmgrove.errors import BadInput
+from elmgrove.federation import EVENT
 from elmgrove.reading import stated_time
-from elmgrove.server.dashboard.device_words import ALARM_WORDS, up_to
+from elmgrove.server.dashboard.device_words import ALARM_WORDS, UNDO, up_to
 from elmgrove.server.dashboard.rendering import counted, number
 from elmgrove.server.store import ToldRow
 
 #: Letters of a text that are shown, and columns of a row.
 _LONGEST, _MOST_COLUMNS = 1000, 40
+# Answers that are shown.
+_MOST_ANSWERS = 5
 # The year 10,000, in seconds since 1970.
 _END_OF_TIME = 253_402_300_800.0
 # Seconds that rows may be ahead of the clock, or come after they were measured, by chance.
@@ -39,7 +42,9 @@ class DeviceTold:
     """How a device is doing, in texts and numbers; '' and None where it told no such thing.
 
     ``drift`` is what it asks about, and ``drift_since`` when that began. ``last_row`` is when the
-    last row was of which it told, by the row's own time.
+    last row was of which it told, by the row's own time. ``event`` is the number of the open event;
+    ``answers`` are the last that somebody gave, wherever, the newest first, and ``undone`` the
+    events of which the last answer was undone.
     """
 
     learned: float | None
@@ -49,6 +54,10 @@ class DeviceTold:
     facts: tuple[tuple[str, str], ...]
     waiting: float | None
     last_row: float | None
+    event: int | None = None
+    answers: tuple[str, ...] = ()
+    undoable: bool = False
+    undone: frozenset[int] = frozenset()
     columns: tuple[str, ...] = ()
     rows: tuple[WaitingRow, ...] | None = None
 
@@ -59,6 +68,7 @@ class DeviceTold:
         drift, rows = _mapping(status.get("drift")), summary.get("quarantine")
         known = [_mapping(row) for row in rows] if isinstance(rows, list) else None
         columns = tuple(_mapping(known[-1].get("values")))[:_MOST_COLUMNS] if known else ()
+        answers = [_mapping(one) for one in _list(status.get("answers"))]
         return cls(
             _number(status.get("learned")),
             _text(status.get("version")),
@@ -67,9 +77,18 @@ class DeviceTold:
             tuple(_facts(status)),
             _number(status.get("quarantine")),
             _time(status.get("last_row")),
+            _count(_mapping(status.get("event")).get("number")),
+            tuple(_text(one.get("text")) for one in answers[: -_MOST_ANSWERS - 1 : -1]),
+            status.get("undoable") is True,
+            _undone(answers),
             columns,
             None if known is None else tuple(_row(one, columns) for one in reversed(known)),
         )
+
+    @property
+    def named(self) -> dict[str, int] | None:
+        """The word that names its open event; None if there is none."""
+        return None if self.event is None else {EVENT: self.event}
 
     @property
     def span(self) -> dict[str, float] | None:
@@ -142,6 +161,20 @@ def _row(row: Mapping[str, Any], columns: tuple[str, ...]) -> WaitingRow:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _undone(answers: Sequence[Mapping[str, Any]]) -> frozenset[int]:
+    """The events of which the last answer is that it was undone."""
+    last = {_count(one.get("event")): one.get("action") for one in answers}
+    return frozenset(number for number, action in last.items() if number and action == UNDO)
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value > 0 else None
 
 
 def _number(value: Any) -> float | None:

@@ -1,10 +1,10 @@
 """What a device told, in the words of its page: events, causes, a question, what others changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elmgrove.federation import FROM, INSTEAD, TO, seconds_of
+from elmgrove.federation import EVENT, FROM, INSTEAD, TO, seconds_of
 from elmgrove.reading import Clock, stated_time
 from elmgrove.server.dashboard.rendering import clock, counted, number
 from elmgrove.server.store import ErrandRow, Occurrence
@@ -15,6 +15,8 @@ ALARM_WORDS = {
     "strange": "strange here, whatever others know",
     "merged": "strange to one model of all devices",
 }
+#: What takes an answer back.
+UNDO = "undo"
 # A span ends before its end: the last row of an event is in it by this many seconds.
 _JUST_AFTER = 0.001
 # Below this share of the score a feature is no cause that helps anybody.
@@ -25,12 +27,14 @@ _LEAST_SHARE = 0.02
 class ShownEvent:
     """An event as its device's page shows it, with what was said of it (``errands``).
 
-    ``last_row`` is when the last row was of which the device told, if it said so.
+    ``last_row`` is when the last row was of which the device told, if it said so. ``undone`` says
+    that the last answer about it was undone.
     """
 
     occurrence: Occurrence
     errands: tuple[ErrandRow, ...]
     last_row: float | None = None
+    undone: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -52,6 +56,29 @@ class ShownEvent:
             known = (begin, seconds_of(event["peak_at"]), self.last_row)
             end = max(time for time in known if time is not None)
         return {FROM: begin, **up_to(end)}
+
+    @property
+    def named(self) -> dict[str, int]:
+        """The word that names it, so that the device takes out all that was learned since."""
+        return {EVENT: self.occurrence.number}
+
+    @property
+    def words(self) -> Mapping[str, float]:
+        """The words that name those of its rows of which the device told."""
+        return self.span or self.named
+
+    @property
+    def answered(self) -> str:
+        """What the device was told it was, by whomever and wherever; '' if nothing."""
+        said = self.occurrence.event.get("answered")
+        return said if isinstance(said, str) else ""
+
+    @property
+    def is_answered(self) -> bool:
+        """Says whether somebody has said what it was, and that was neither refused nor undone."""
+        waits = any(row.done is None for row in self.errands)
+        done = any(row.done is not None and not row.refused for row in self.errands)
+        return bool(self.answered) or waits or (done and not self.undone)
 
     @property
     def title(self) -> str:
@@ -115,22 +142,36 @@ def up_to(time: float) -> dict[str, float]:
 
 
 def shown_events(
-    occurrences: Sequence[Occurrence], errands: Sequence[ErrandRow], last_row: float | None
+    occurrences: Sequence[Occurrence],
+    errands: Sequence[ErrandRow],
+    last_row: float | None,
+    undone: Collection[int] = (),
 ) -> list[ShownEvent]:
     """Puts events together with what was said of each, and with the time of the last row told."""
     return [
-        ShownEvent(one, tuple(row for row in errands if _is_about(row, one)), last_row)
+        ShownEvent(
+            one,
+            tuple(row for row in errands if _is_about(row, one)),
+            last_row,
+            one.number in undone,
+        )
         for one in occurrences
     ]
 
 
 def _is_about(row: ErrandRow, event: Occurrence) -> bool:
-    return row.errand.words.get(FROM) == event.begin
+    words = row.errand.words
+    if EVENT in words:
+        # A device that began anew counts its events from 1 on.
+        return bool(words[EVENT] == event.number) and row.errand.asked_at >= event.begin
+    return words.get(FROM) == event.begin
 
 
 def answers(row: ErrandRow, since: float | None) -> bool:
     """Says whether an errand waits that is about rows since a change began, if that is known."""
     end = row.errand.words.get(TO)
+    if row.errand.action == UNDO:
+        return False
     return row.done is None and (since is None or end is None or stated_time(TO, end) >= since)
 
 
@@ -180,11 +221,15 @@ def _borrowed(share: float) -> str:
 def errand_told(row: ErrandRow) -> str:
     """Says what was asked of a device."""
     words = row.errand.words
+    if row.errand.action == UNDO:
+        return "The last answer: undone"
     if row.errand.action == "reject":
         said = "said to be a fault"
     else:
         said = "said to be the normal from now on" if words.get(INSTEAD) else "said to be fine"
     begin, end = words.get(FROM), words.get(TO)
+    if EVENT in words:
+        return f"Event {words[EVENT]}: {said}"
     if begin is None and end is None:
         return f"All that waits: {said}"
     since = "Rows" if begin is None else f"Rows from {_told(begin)}"
