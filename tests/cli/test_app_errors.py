@@ -34,7 +34,7 @@ def bad_files() -> None:
     np.save("narrow.npy", rows(1, 3)[:, :4])
     np.save("flat.npy", np.ones(6))
     elsewhere = Member(
-        "elsewhere", Detector(HiddenLayer(6, 3, seed=99), features=NAMES), policy="merged"
+        "elsewhere", Detector(HiddenLayer(6, 3, seed=99), features=NAMES), merges=True
     )
     elsewhere.detector.learn_many(rows(1, 30))
     save(Path("elsewhere.evidence"), elsewhere.contribution())

@@ -13,7 +13,7 @@ from elmgrove.device.outlook import Company
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, connect
-from elmgrove.federation import MERGED, Charter, Contribution, Member
+from elmgrove.federation import Charter, Contribution, Member
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.serving import Federation, Server, serving
@@ -103,7 +103,7 @@ def test_a_federation_in_own_units_on_a_server_that_starts_again(
     factor, level = np.array([1.0, 5.0, 0.01, 3.0, 1.0, 2.0]), 1e3 * np.arange(6)
     write_rows(Path("normal-1.csv"), X, NAMES)
     write_rows(Path("normal-2.csv"), level + factor * X, NAMES)
-    made = charter("own", alarm=MERGED)
+    made = charter("own", merged=True)
     with serving(store) as server:
         federation = server.found(made)
         _run_on(server, federation, "pump-1", X, units_from="normal-1.csv")

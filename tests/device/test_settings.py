@@ -30,7 +30,6 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "window": ("7", "auto", "1"),
     "compare": ("raw", "typical", "raw"),
     "others": ("instead", "beside", "instead"),
-    "alarm": ("strange", "merged", "unknown"),
     "score": ("loss", "distance", "loss"),
     "on_change": ("adapt", "relearn", "tell"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),

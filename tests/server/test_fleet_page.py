@@ -191,7 +191,7 @@ def test_names_of_devices_are_text(ada: Guest, server: Server) -> None:
 
 
 def test_groups_are_shown_where_the_server_keeps_them(ada: Guest, server: Server) -> None:
-    made = server.found(charter(alarm="unknown"))
+    made = server.found(charter(merged=False))
     made.enrol("fan-1", "fan-2", "fan-3")
     for number in (1, 2, 3):
         assert made.put(said(f"fan-{number}", number % 2, 60)).status_code == 200

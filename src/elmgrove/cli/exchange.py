@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 from elmgrove.algebra import OWN
 from elmgrove.cli.options import SavedState, note_alike, note_others, notes
 from elmgrove.errors import BadInput, Mismatch
-from elmgrove.federation import MERGED, Comparison, Contribution, Member, compare_each
+from elmgrove.federation import Comparison, Contribution, Member, compare_each
 from elmgrove.rounds import contribution_from_bytes
 from elmgrove.storage import load, locked, save
 
@@ -96,7 +96,7 @@ def merge(
         if any(taken):
             save(state, member)
     for contribution, new in zip(contributions, taken, strict=True):
-        outcome = ("merged" if member.policy == MERGED else "taken in") if new else "nothing new"
+        outcome = ("merged" if member.merges else "taken in") if new else "nothing new"
         notes.print(f"{contribution.origin}, {_rows(contribution)} learned: {outcome}.")
     note_others(member)
 

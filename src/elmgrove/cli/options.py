@@ -12,8 +12,6 @@ from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, RowSt
 from elmgrove.detector import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
-    MERGED,
-    POLICIES,
     Comparison,
     Member,
     borrowed_by,
@@ -105,13 +103,7 @@ SpectrumText = Annotated[
 Activation = Annotated[str, new_state_option(f"{', '.join(ACTIVATIONS)}.")]
 Weights = Annotated[str, new_state_option(f"{', '.join(DISTRIBUTIONS)}.")]
 Seed = Annotated[int, new_state_option("Seed of the hidden layer.", min=0)]
-AlarmName = Annotated[
-    str,
-    new_state_option(
-        f"{', '.join(POLICIES)}: a strange row is anomalous unless another device knows it; in any "
-        "case; or one model of everybody decides."
-    ),
-]
+MergedFlag = Annotated[bool, new_state_option("One model of everybody decides, as in the papers.")]
 
 
 def require_not_given(context: typer.Context, options: Iterable[str], because: str) -> None:
@@ -147,7 +139,7 @@ def note_others(member: Member) -> None:
     others = ", ".join(held.origin for held in member.ledger)
     if not others:
         notes.print(f"{member.name} now uses its own rows alone.")
-    elif member.policy == MERGED:
+    elif member.merges:
         notes.print(f"{member.name} now uses its own rows and those of {others}.")
     else:
         notes.print(f"{member.name} now asks {others}. It borrows {borrowed_by(member)}.")
@@ -160,7 +152,7 @@ def note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:
     if alike:
         notes.print(f"Alike: {', '.join(alike)}.")
     for one in worth_telling(comparisons):
-        notes.print(f"Not alike: {one.warning(member.detector.basis, member.policy)}.")
+        notes.print(f"Not alike: {one.warning(member.detector.basis, merges=member.merges)}.")
     for one in each:
         if one.untold:
             notes.print(f"Whether {one.name} is alike can't be told: {one.untold}.")

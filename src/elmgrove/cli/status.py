@@ -11,8 +11,8 @@ from rich.table import Table as Grid
 from elmgrove.cli.moments import shown
 from elmgrove.cli.options import percent
 from elmgrove.cli.running import AgentUrl, ControlToken, Device, StateOrAgent
-from elmgrove.detector import LEARNING
-from elmgrove.federation import MERGED, UNKNOWN, Borrowing
+from elmgrove.detector import LEARNING, normal_at
+from elmgrove.federation import Borrowing
 
 Fields = Mapping[str, Any]
 
@@ -90,12 +90,11 @@ def what_others_are(found: Fields) -> str:
         return "none: its own rows alone"
     many = "1 other" if count == 1 else f"{count:,} others"
     where = "" if found["federation"] is None else f" of {found['federation']!r}"
-    if found["alarm"] == MERGED:
+    if found["merged"]:
         return f"one model of its own rows and those of {many}{where}"
     told = found["groups"]
     groups = f", in {told:,} group{'s' * (told != 1)}" if told is not None else ""
-    excused = "are excused" if found["alarm"] == UNKNOWN else "are not excused"
-    return f"asks {many}{where}{groups}; strange rows that they know {excused}"
+    return f"asks {many}{where}{groups}; events say who knows their like"
 
 
 def _stated(found: Fields) -> str:
@@ -114,7 +113,8 @@ def _event(event: Fields) -> str:
     peak = f", {event['peak'] / event['threshold']:.3g} × threshold" if event["threshold"] else ""
     cause = f": {event['causes'][0]['feature']}" if event["causes"] else ""
     rows = f"{event['rows']:,} row{'s' * (event['rows'] != 1)}"
-    return f"{event['number']}. {_when(begin)}{lasted}, {rows}{peak}{cause}"
+    known = f", {normal_at(event['known'])}" if event["known"] else ""
+    return f"{event['number']}. {_when(begin)}{lasted}, {rows}{peak}{known}{cause}"
 
 
 def _when(when: str | int, day: str | int | None = None) -> str:

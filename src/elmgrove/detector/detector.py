@@ -164,13 +164,10 @@ class Detector(Keeping):
     def _observed(self, x: Array, answer: Answer, period: Period) -> Verdict:
         gate, (since, time) = self.gate, period
         decision = gate.decide(answer.score)
-        promoted, anomalous = 0, False
+        promoted = 0
         known: tuple[str, ...] = ()
         if decision.strange:
             known = self.elsewhere.known(x, decision.limit)
-            anomalous = not (known and self.excused)
-            if anomalous:
-                gate.count_strange()
             promoted = self._refuse(x, answer.score, decision.limit, period)
         else:
             self.increments.note(since, time)
@@ -183,7 +180,6 @@ class Detector(Keeping):
             decision.limit,
             decision.strange,
             known,
-            anomalous,
             not decision.strange,
             False,
             decision.state,
@@ -197,7 +193,7 @@ class Detector(Keeping):
         )
         events = self.events
         events.row += 1
-        if anomalous or events.running is not None:
+        if decision.strange or events.running is not None:
             events.follow(verdict, gate.state, self.causes)
         return verdict
 
@@ -206,7 +202,7 @@ class Detector(Keeping):
         self.events.row += 1
         x = self.preparation.partial
         score, (x, view) = score_of(self.model, x), view_of(self.model, x)
-        judged, seen = (False, (), False, False, False, self.state), self.progress.seen
+        judged, seen = (False, (), False, False, self.state), self.progress.seen
         return Verdict(score, self.threshold, *judged, 0, 0, seen, x, view, self.basis, time)
 
     def _refuse(self, x: Array, score: float, limit: float, period: Period) -> int:
@@ -264,14 +260,12 @@ class Detector(Keeping):
         self.model.add_received(evidence)
         self._follow(level)
 
-    def consult(
-        self, others: Sequence[Other], loan: Moments | None = None, *, excused: bool = True
-    ) -> None:
-        """Asks these others about strange rows from now on, and borrows from them.
+    def consult(self, others: Sequence[Other], loan: Moments | None = None) -> None:
+        """Asks these others about anomalous rows from now on, and borrows from them.
 
-        What is strange here stays what it is: a verdict's ``known`` names those of them for whom
-        the row would have been normal, and is ``excused`` by that or not. ``loan`` is what they
-        lend (``lent``): how readings move together, until this device has seen enough itself.
+        What is anomalous here stays so: a verdict's ``known`` names those of them for whom the row
+        would have been normal. ``loan`` is what they lend (``lent``): how readings move together,
+        until this device has seen enough itself.
         """
         model, raw = self.model, self.patterns is not None and self.patterns.compare == RAW
         elsewhere = Elsewhere(self.basis, others, raw=raw, ridge=model.ridge, dtype=model.dtype)
@@ -279,7 +273,7 @@ class Detector(Keeping):
             level = self._level()
             model.borrow(loan)
             self._follow(level)
-        self.loan, self.elsewhere, self.excused = loan, elsewhere, excused
+        self.loan, self.elsewhere = loan, elsewhere
 
     def subtract(self, evidence: Evidence) -> None:
         """Takes evidence that was merged out again."""

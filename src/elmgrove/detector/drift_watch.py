@@ -2,11 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from elmgrove.algebra import Array, Packed
 from elmgrove.detector.drift import SPIKE, Drift
 from elmgrove.detector.drift_report import described
+from elmgrove.detector.events import Events
 from elmgrove.detector.gate import Gate
 from elmgrove.detector.model import Model
 from elmgrove.detector.page_hinkley import Neighbours, PageHinkley, rarities, rarity
@@ -41,6 +43,7 @@ class Watched(Protocol):
 
     gate: Gate
     model: Model
+    events: Events
     drift: "DriftWatch | None"
 
 
@@ -51,11 +54,11 @@ class DriftWatch:
     What came since then is compared with what was learned, by sums. A change is told when it has
     lasted: fewer rows, that are followed by normal ones, are a spike. Where the means of blocks
     before and since are a ramp rather than a step, it is a slow drift, which began where the ramp
-    did. Rows that others excuse say nothing, nor do those of a detector that is still learning.
+    did. Rows of a detector that is still learning say nothing.
     """
 
-    def __init__(self, gate: Gate, model: Callable[[], Model]) -> None:
-        self._gate, self._model = gate, model
+    def __init__(self, gate: Gate, model: Callable[[], Model], events: Events) -> None:
+        self._gate, self._model, self._events = gate, model, events
         basis = model().basis
         self._window, self._columns = basis.window, basis.layer.inputs
         self._neighbours = Neighbours(self._window)
@@ -73,7 +76,7 @@ class DriftWatch:
     def of(cls, detector: "Watched") -> "DriftWatch":
         """Gives the watch of a detector, made if there is none yet."""
         if detector.drift is None:
-            detector.drift = cls(detector.gate, lambda: detector.model)
+            detector.drift = cls(detector.gate, lambda: detector.model, detector.events)
             # Not where it is restored: a model that is asked adds up the rows that wait.
             detector.drift._neighbours = neighbours_of(detector.gate, detector.model)
         return detector.drift
@@ -84,7 +87,7 @@ class DriftWatch:
     ) -> None:
         """Gives a detector the watch that was packed with it, if there was one."""
         if "drift" in fields:
-            detector.drift = cls(detector.gate, lambda: detector.model)
+            detector.drift = cls(detector.gate, lambda: detector.model, detector.events)
             detector.drift.restore(fields, arrays)
 
     def follow(self, verdict: Verdict) -> Drift | None:
@@ -131,7 +134,9 @@ class DriftWatch:
         sudden = self._sudden.test.height >= SHARE * self._slow.test.height
         since = (self._sudden if sudden else self._slow).since
         blocks, recent = self._history.blocks, self._gate.recent.rows
-        return described(self._model(), recent, since, blocks, sudden, self._now)
+        found = described(self._model(), recent, since, blocks, sudden, self._now)
+        event = self._events.open
+        return found if event is None else replace(found, known=event.known)
 
     @property
     def _ready(self) -> bool:
@@ -204,7 +209,7 @@ class Suspicion:
         if low:
             self.since.begin()
         else:
-            self.since.add(x, verdict.strange, verdict.time)
+            self.since.add(x, verdict.anomalous, verdict.time)
         return low
 
     def begin(self) -> None:

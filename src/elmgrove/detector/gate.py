@@ -71,27 +71,17 @@ class Gate:
         return self.progress.state if self._ready else LEARNING
 
     def decide(self, score: float) -> Decision:
-        """Decides about a row, and counts it unless it is strange: others may excuse it."""
+        """Decides about a row, and counts it."""
         limit = self.limit()
         if not self._ready:
             return Decision(LEARNING, math.inf, False)
         # Written so that a score that is no number would be strange.
         above = not score <= limit
         state = self.progress.state
+        self.progress.count(above)
         if state == LEARNING:
-            self.progress.count(above)
             return Decision(LEARNING, math.inf, False)
-        if not above:
-            self.progress.count(False)
         return Decision(state, limit, above)
-
-    def count_strange(self) -> None:
-        """Counts a strange row that nobody excuses.
-
-        What is normal elsewhere is no sign that this machine changes, and must not use up the one
-        alarm that a change has.
-        """
-        self.progress.count(True)
 
     def learned(self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None) -> None:
         """Counts rows that are known to be normal, each scored before it was learned.

@@ -54,7 +54,7 @@ def status_of(member: Member) -> dict[str, Any]:
         "event": told(events.open),
         "last_events": [told(event) for event in events.closed[-LAST:]],
         "drift": told(None if detector.drift is None else detector.drift.report),
-        "alarm": member.policy,
+        "merged": member.merges,
         "others": len(member.ledger) if merged is None else merged.devices,
         "groups": None if merged is None else len(merged.labels),
         "federation": None if merged is None else merged.federation,

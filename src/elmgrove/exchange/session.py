@@ -19,7 +19,6 @@ from elmgrove.exchange.offering import Offering
 from elmgrove.exchange.steps import Incoming, Outgoing, Steps
 from elmgrove.federation import (
     GROUPS,
-    MERGED,
     MOST_BYTES,
     PARTS,
     SUM,
@@ -112,7 +111,7 @@ class Session(Steps):
             self.member.merged,
             tolerance,
             tuple(self.member.ledger),
-            self.member.policy == MERGED,
+            self.member.merges,
             self._offering.outdated,
         )
 

@@ -1,6 +1,6 @@
 """Which device knows what of which, and what is merged: pure rules, without files or networks."""
 
-from elmgrove.detector import MERGED, STATE_FORMAT
+from elmgrove.detector import STATE_FORMAT
 from elmgrove.federation.alike import (
     Comparison,
     compare,
@@ -63,7 +63,6 @@ from elmgrove.federation.limits import content_limit, others_limit, require_make
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.others import MOST_BYTES, StandingOthers
-from elmgrove.federation.policy import POLICIES, STRANGE, UNKNOWN, require_policy
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.selection import (
     GROUPS,
@@ -119,7 +118,6 @@ __all__ = [
     "GROUPS",
     "HIGHEST_USABLE_EPOCH",
     "INSTEAD",
-    "MERGED",
     "MOST_BYTES",
     "MOST_BYTES_EVENTS",
     "MOST_BYTES_OUTCOMES",
@@ -132,17 +130,14 @@ __all__ = [
     "MOST_OUTCOMES",
     "MOST_WAITING",
     "PARTS",
-    "POLICIES",
     "PRUNED",
     "QUANTILES",
     "RULES",
     "STATE_FORMAT",
-    "STRANGE",
     "SUM",
     "SUMS",
     "TO",
     "UNBOUNDED",
-    "UNKNOWN",
     "AuditRecord",
     "Benefit",
     "Borrowing",
@@ -215,7 +210,6 @@ __all__ = [
     "require_makeable",
     "require_name",
     "require_origin",
-    "require_policy",
     "require_unbroken",
     "returned",
     "rule_of",

@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from elmgrove.algebra import OWN, Array, Basis, Distance, Evidence, Moments
-from elmgrove.detector import MERGED
 from elmgrove.federation.member import Member
-from elmgrove.federation.policy import UNKNOWN
 
 #: Rows of either that tell a level at least: fewer of one machine may lie as far from its others.
 LEAST_ROWS = 100
@@ -16,8 +14,6 @@ LEAST_ROWS = 100
 LEAST_ROWS_FOR_SCALES = 1000
 #: Deviations by which levels of unlike machines are apart: parts of one machine's time are not.
 APART = 5.0
-#: Times as wide as this one's the normal of another is that excuses what is a fault here.
-WIDER = 3.0
 #: Times as much as another that half of the features of an unlike machine move, or as little.
 TIMES = 10.0
 # Features that a warning names.
@@ -103,19 +99,12 @@ class Comparison:
         said = ", ".join(f"{name} moves {_times(times)}" for name, times in self.scaled[:_NAMED])
         return f"{said} as {self.whose}{_and_more(len(self.scaled))}" if said else ""
 
-    def warning(self, basis: Basis, policy: str) -> str:
+    def warning(self, basis: Basis, *, merges: bool) -> str:
         """Says what is different and what to do; empty where nothing is, or can't be told."""
         if self.alike:
             return ""
         advice = _ADVICE_IN_OWN_UNITS if basis.scaling.kind == OWN else ADVICE
-        return f"{self.finding}: {advice}{self._consequence(policy)}"
-
-    def _consequence(self, policy: str) -> str:
-        if policy == MERGED:
-            return _ONE_MODEL
-        if policy != UNKNOWN or self.name is None or self.wider < WIDER:
-            return ""
-        return f"; {self.whose} normal is {self.wider:,.0f} times as wide, and excuses faults here"
+        return f"{self.finding}: {advice}{_ONE_MODEL if merges else ''}"
 
 
 def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:

@@ -50,7 +50,8 @@ class StandingOthers:
 
     Where all devices are unlike each other there would be as many groups as patterns: then those
     that came first, as many as ``MOST_GROUPS`` and ``MOST_BYTES`` allow, are all that is told of.
-    A pattern that can't be solved for is left out as well. Everything is held in memory.
+    A pattern that can't be solved for is left out as well. A device that states no threshold lends,
+    and is in no group: it knows nothing for sure yet. Everything is held in memory.
 
     In the sum of a group no device weighs more than the ``terms`` allow; what each lends counts as
     one row's worth, whatever it states.
@@ -98,7 +99,10 @@ class StandingOthers:
     def take(self, contribution: Contribution) -> None:
         """Puts a contribution in the place of the device's former one."""
         try:
-            self._groups.take(contribution)
+            if contribution.threshold is None:
+                self._groups.leave(contribution.origin)
+            else:
+                self._groups.take(contribution)
         except SingularSystem:
             self._groups.leave(contribution.origin)
         self._lend(contribution.origin, contribution)
@@ -152,8 +156,7 @@ class StandingOthers:
         stated = [held for one in first if (held := self._held[one].threshold) is not None]
         names = map(self._name, islice(first.values(), _NAMES))
         # One that was stated: that between two may be beyond range.
-        threshold = statistics.median_low(stated) if stated else None
-        return GroupLabel(tuple(names), len(first), threshold)
+        return GroupLabel(tuple(names), len(first), statistics.median_low(stated))
 
     def _name(self, member: LocalPattern) -> str:
         several = len(self._held[member.origin].parts) > 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from elmgrove.errors import BadInput
 from elmgrove.reading import stated_time
-from elmgrove.server.dashboard.device_words import ALARM_WORDS, up_to
+from elmgrove.server.dashboard.device_words import up_to
 from elmgrove.server.dashboard.rendering import counted, number
 from elmgrove.server.store import ToldRow
 
@@ -126,7 +126,6 @@ def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{threshold}; alarms after {counted(missing, 'row')}" if missing else threshold,
         ),
         ("Flagged", f"{_percent(share)} of rows, {_percent(rate)} stated"),
-        ("Alarm when", ALARM_WORDS.get(_text(status.get("alarm")), "—")),
         ("Last sync", _text(sync.get("said")) or "—"),
     ]
 
