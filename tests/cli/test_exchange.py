@@ -16,7 +16,7 @@ from support.fans import NAMES, rows, write
 
 
 def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
-    like = ("--like", "fan-1.evidence", "--confidence", 0, "--alarm", "merged")
+    like = ("--like", "fan-1.evidence", "--confidence", 0, "--merged")
     fan_2.unlink()
     assert elmgrove("learn", "normal-2.csv", "--state", fan_2, *like).code == 0
     score = ("score", "normal-1.csv", "--state", fan_2, "--format", "csv")

@@ -46,9 +46,7 @@ def name(ask: Ask) -> str:
     """A federation whose devices are called fan-a or fan-b."""
     save(Path("like.evidence"), said("x", 99))
     made = f"made-{next(_numbers)}"
-    ran = ask(
-        "create", made, "--like", "like.evidence", "--member", "fan-[ab]", "--alarm", "merged"
-    )
+    ran = ask("create", made, "--like", "like.evidence", "--member", "fan-[ab]", "--merged")
     assert ran.code == 0
     Path("token").write_text(ran.out.strip())
     return made
@@ -306,7 +304,6 @@ def test_whether_devices_merge_is_the_charters(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("create fans --like like.evidence --alarm loud", "one of unknown, strange, merged"),
         ("create fans", "give one of them"),
         ("create fans --like like.evidence --data sample.csv", "give one of them"),
         ("create fans --like like.evidence --units 3", "--units: --like takes this from"),

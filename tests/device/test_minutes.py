@@ -88,7 +88,7 @@ def test_rows_after_a_minute_was_closed_are_counted_and_the_largest_score_is_kno
         minutes.follow(verdict(60.0 * (BEGIN + place), 1.0))
     minutes.follow(verdict(60.0 * BEGIN, 9.0, anomalous=True, threshold=3.0))
     late = next(one for one in minutes.untold() if one.minute == BEGIN)
-    assert late == Minute(BEGIN, 2, 1, 1, 3.0, (1.0, 1.0, 1.0, 9.0))
+    assert late == Minute(BEGIN, 2, 1, 3.0, (1.0, 1.0, 1.0, 9.0))
 
 
 def test_the_newest_are_remembered_and_of_few_the_scores() -> None:

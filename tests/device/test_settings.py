@@ -153,7 +153,7 @@ def test_all_settings_are_listed_with_their_variables(
         ("save_seconds = 'often'", "save_seconds = 'often' is not of type float"),
         ("source = x.csv", "device.toml: "),
         ("source = 'a'\nsource = 'b'", "device.toml: "),
-        ("only = 'some'", "only: all, strange, anomalies, alarms or events, not 'some'"),
+        ("only = 'some'", "only: all, anomalies, alarms or events, not 'some'"),
         ("save_rows = 0", "save_rows must be above 0"),
         ("save_seconds = nan", "save_seconds must be above 0"),
         ("sync_seconds = -1", "sync_seconds can't be negative"),

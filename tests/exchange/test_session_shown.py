@@ -96,7 +96,7 @@ def test_few_are_told_at_once_and_that_is_as_good_as_by_name(place: Place) -> No
         ({"rule": Quality()}, "the merge rule 'quality'"),
         ({"rule": Benefit(), "merged": True}, "the merge rule 'benefit'"),
         ({"rule": Named(("fan-1",))}, "the merge rule 'named'"),
-        ({"rule": SameGroup()}, "merge = 'group' without alarm = 'merged'"),
+        ({"rule": SameGroup()}, "merge = 'group' without merged = true"),
         ({"rule": Everyone(), "budget": Cost(bytes=1e9)}, "a budget"),
         ({"merged": True, "patterns": PatternRule(2)}, "without merge = 'group'"),
     ],

@@ -237,8 +237,8 @@ def test_a_golden_file_is_a_device_in_the_middle_of_its_work(golden: Golden) -> 
     assert detector.gate.recent.ordered == [0.125, 0.25, 0.5, 1.0]
     assert detector.quarantine.rows().tolist() == arrays["quarantine"].tolist()
     assert str(detector.events.open) == (
-        "event 2: since 2024-05-01T14:20:00.500Z, 2 rows strange, peak 4 × threshold; "
-        "load 40 (not 7.5)"
+        "event 2: since 2024-05-01T14:20:00.500Z, 2 rows strange, peak 4 × threshold, "
+        "normal at Lüfter 1; load 40 (not 7.5)"
     )
     assert [(event.number, event.end) for event in detector.events.closed] == [(1, 4)]
     assert detector.progress.seen[:3] == (5, 1, 1)

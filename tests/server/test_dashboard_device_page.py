@@ -94,7 +94,7 @@ def test_nothing_that_a_device_tells_is_taken_for_html(pumps: Federation, ada: G
     cause = {"feature": NASTY, "share": 0.9, "seen": 1.0, "expected": 2.0, "ago": 0}
     told(
         pumps,
-        status=status(drift={"text": NASTY}, alarm=NASTY, since=NASTY, sync={"said": NASTY}),
+        status=status(drift={"text": NASTY}, since=NASTY, sync={"said": NASTY}),
         events=(event(1, iso(time.time() - 60), causes=[cause]),),
         cooperation=cooperation(contributors=[NASTY]),
         quarantine=({"time": 0, "score": 1, "values": {NASTY: 2}},),

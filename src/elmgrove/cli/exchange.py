@@ -69,7 +69,7 @@ def merge(
 ) -> None:
     """Take in what others learned: whom to ask about strange rows, and to borrow from.
 
-    A state made with [bold]--alarm merged[/] adds it, as if it had learned their rows. Merging
+    A state made with [bold]--merged[/] adds it, as if it had learned their rows. Merging
     a file twice changes nothing; a newer file of the same origin replaces the older. First it says
     which devices are alike: at the same levels and scales, as far as sums tell. A file with P and β
     of a node that has no sums (an update that states its ridge) is merged as the sums they hold.

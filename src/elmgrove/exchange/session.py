@@ -188,7 +188,7 @@ class Session(Steps):
         if needs == PARTS:
             return f"the merge rule '{type(self._rule).__name__.lower()}'"
         if needs == GROUPS and not outgoing.one_model:
-            return "merge = 'group' without alarm = 'merged'"
+            return "merge = 'group' without merged = true"
         # A sum tells no patterns apart.
         if needs == SUM and outgoing.one_model and outgoing.tolerance is not None:
             return "one model of several patterns without merge = 'group'"

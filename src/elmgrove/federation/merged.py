@@ -42,7 +42,8 @@ class GroupLabel:
     def __post_init__(self) -> None:
         require_epoch(self.devices)
         require_threshold(self.threshold)
-        if self.threshold is None or not 1 <= len(self.names) <= self.devices or not all(map(_is_name, self.names)):
+        named = 1 <= len(self.names) <= self.devices and all(map(_is_name, self.names))
+        if self.threshold is None or not named:
             raise BadInput(f"{self.names!r:.80} can't be names of {self.devices} devices")
 
     def __str__(self) -> str:

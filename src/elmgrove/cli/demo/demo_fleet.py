@@ -152,8 +152,9 @@ class DemoFleet:
 
     def _knows(self, name: str, held: dict[str, Contribution]) -> bool:
         merged = self.member(name).merged
-        others = [part for one, had in held.items() if one != name for part in had.parts]
-        rows = sum(part.count for part in others)
+        # Who states no threshold, as while a question is open, is in no group.
+        known = [had for one, had in held.items() if one != name and had.threshold is not None]
+        rows = sum(part.count for had in known for part in had.parts)
         return merged is not None and math.isclose(merged.evidence.count, rows)
 
     def _state(self, name: str) -> Path:

@@ -17,7 +17,7 @@ _NORMAL, _KNOWN, _FLAGGED = "#9a9a9a", "#0072B2", "#D55E00"
 _LABELS = {
     _NORMAL: "normal here",
     _KNOWN: "strange here, normal at another pump",
-    _FLAGGED: "strange here, known to nobody: flagged",
+    _FLAGGED: "strange here, normal nowhere",
 }
 # Rows of a cold start that are shown.
 _START = 85
@@ -143,8 +143,8 @@ def _dots(axes: Any, x: Any, y: Any, colour: str, label: str | None = None) -> A
 
 
 def _by_colour(said: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
-    strange, flagged = (np.array([one[key] for one in said]) for key in ("strange", "anomalous"))
-    return {_NORMAL: ~strange, _KNOWN: strange & ~flagged, _FLAGGED: flagged}
+    flagged, known = (np.array([bool(one[key]) for one in said]) for key in ("anomalous", "known"))
+    return {_NORMAL: ~flagged, _KNOWN: flagged & known, _FLAGGED: flagged & ~known}
 
 
 def _hours(rows: Sequence[PumpRow]) -> Array:
