@@ -33,8 +33,8 @@ _ACCEPTED, _LEFT = 120, 90
 _REST = 240
 #: The first minute after all that.
 END = _TODAY + _STAYS + _MOVED_FOR + _ACCEPTED + _LEFT + _REST
-#: Rows after which the late one is to be useful, its next rows in order, and those of a fault.
-FEW, NEXT, CLOGGED = 30, 300, 40
+#: Rows that the late one learns, its next rows in order, and those of a fault.
+MORNING, NEXT, CLOGGED = 300, 120, 40
 
 
 class Plant:
@@ -75,11 +75,11 @@ class Plant:
         """The minute from which on each is another, on the day."""
         return {BREAKS: _TODAY + _SOUND, MOVES: _TODAY + _STAYS, WARMS: _TODAY + _RUNS + _STANDS}
 
-    def few(self) -> list[PumpRow]:
-        """Gives the first rows of the late one."""
-        return self.pumps[LATE].run(FEW)
-
     def morning(self) -> list[PumpRow]:
+        """Gives the first rows of the late one."""
+        return self.pumps[LATE].run(MORNING)
+
+    def afternoon(self) -> list[PumpRow]:
         """Gives the late one's next rows: in order at first, then its impeller is clogged."""
         late = self.pumps[LATE]
         rows = late.run(NEXT)

@@ -11,22 +11,20 @@ from elmgrove.cli.demo.plant import (
     BREAKS,
     CLOGGED,
     DUTIES,
-    FEW,
     LATE,
     LEAVES,
+    MORNING,
     MOVES,
     NEXT,
     WARMS,
     Plant,
 )
 from elmgrove.cli.demo.pumps import PumpRow
-from elmgrove.detector import WATCHING, Event, FalseAlarmRate, smallest_errors
+from elmgrove.detector import WATCHING, Event, smallest_errors
 from elmgrove.exchange import MemoryExchange
-from elmgrove.federation import Charter, Member
+from elmgrove.federation import Member
 
 Fields = dict[str, Any]
-#: The late one may alarm at once: this share of normal rows may be strange to it, unproven.
-LATE_RATE = 0.05
 #: The most that sums without the one that left may differ from those of a fleet that never had it.
 EXACT = 1e-9
 # Rows after which a fault should have been found, at most: of the bearing, and of the late one.
@@ -49,7 +47,6 @@ class Story:
         self._learned = plant.learned()
         self._rows = dict[str, list[PumpRow]]()
         self._verdicts = dict[str, list[Fields]]()
-        self._late_alone = list[bool]()
         self.found: Fields = {}
         self.promises = dict[str, bool]()
 
@@ -101,9 +98,6 @@ class Story:
         self._rows |= self._plant.day()
         for name in DUTIES:
             self._fleet.give(name, self._rows[name])
-        # It starts meanwhile: that takes a second or two.
-        alarms = ("--rate", str(LATE_RATE), "--confidence", "0")
-        self._fleet.start(LATE, *alarms)
         self._fleet.catch_up(DUTIES)
         found = {name: self._watched(name) for name in sorted(DUTIES)}
         fault, move, start, usual = (found[name] for name in (BREAKS, MOVES, WARMS, LEAVES))
@@ -128,30 +122,33 @@ class Story:
         )
 
     def late(self) -> Fields:
-        """Gives the late one thirty rows, then more, then a fault."""
-        self._fleet.settle([LATE], DUTIES)
-        few, rows = self._plant.few(), self._plant.morning()
-        self._fleet.give(LATE, few)
-        self._fleet.catch_up([LATE])
+        """Lets the late one learn a morning and join; gives it an afternoon, and then a fault."""
+        self._learned[LATE] = self._plant.morning()
+        # So few rows do not show the rate; they are known to be normal, so it may watch at once.
+        self._fleet.learn(LATE, self._learned[LATE], next(iter(DUTIES)), "--confidence", "0")
+        self._fleet.start(LATE)
+        self._fleet.settle([LATE], (*DUTIES, LATE))
+        rows = self._plant.afternoon()
         self._fleet.give(LATE, rows)
         self._fleet.catch_up([LATE])
         member, said = self._fleet.member(LATE), self._fleet.verdicts(LATE)
-        normal, faulty = said[FEW : FEW + NEXT], said[FEW + NEXT :]
-        self._rows[LATE], self._verdicts[LATE] = few + rows, said
-        self._late_alone, _ = _replayed(self._newcomer(member), self._rows[LATE])
+        normal, faulty = said[:NEXT], said[NEXT:]
+        self._rows[LATE], self._verdicts[LATE] = rows, said
         alarm = [number for number, one in enumerate(faulty, start=1) if one["alarm"]]
         found = {
-            "few": FEW,
+            "learned": MORNING,
             "rows": NEXT,
             "flagged": sum(one["anomalous"] for one in normal),
-            "flagged alone": sum(self._late_alone[FEW : FEW + NEXT]),
             "rows until the alarm": alarm[0] if alarm else None,
             "found": sum(one["anomalous"] for one in faulty) / CLOGGED,
             "events": _events(member),
         }
         useful = _is_in(found["rows until the alarm"], _SOON) and _names(found, _CLOGGED, _NAMED)
-        fewer = found["flagged"] < found["flagged alone"] and len(found["events"]) == 1
-        kept = {"the late one finds its fault": useful, "the late one flags less than alone": fewer}
+        kept = {
+            "the late one finds its fault": useful,
+            "the late one flags few normal rows": found["flagged"] <= _HARDLY_ANY * NEXT,
+            "its fault is normal nowhere": not any(one["known"] for one in found["events"]),
+        }
         return self._told("late", found, kept)
 
     def leave(self) -> Fields:
@@ -178,7 +175,6 @@ class Story:
             self._rows,
             self._verdicts,
             {name: len(found["events"]) for name, found in watched.items()},
-            self._late_alone,
             self._plant.onsets,
         )
 
@@ -219,11 +215,6 @@ class Story:
             "flagged alone": sum(alone),
             "events alone": [_told_of(one) for one in events],
         }
-
-    def _newcomer(self, member: Member) -> Member:
-        """The late one as it would have begun alone."""
-        charter = Charter("alone", member.detector.basis)
-        return charter.start(LATE, threshold=FalseAlarmRate(LATE_RATE, 0.0))
 
     def _difference(self, rest: Iterable[str]) -> float:
         """Compares what each holds of the others with a fleet that never had the one that left."""

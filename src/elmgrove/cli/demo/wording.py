@@ -13,7 +13,6 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.demo.plant import BREAKS, DUTIES, LATE, LEAVES, MOVES, WARMS
 from elmgrove.cli.demo.pumps import SENSORS
-from elmgrove.cli.demo.story import LATE_RATE
 from elmgrove.detector import normal_at
 
 Fields = Mapping[str, Any]
@@ -87,14 +86,10 @@ class Wording:
 
     def late(self, found: Fields) -> None:
         """Says what the late one made of few rows."""
-        self._head(f"4. A late one: {LATE} is new, and useful after {found['few']} rows")
+        self._head(f"4. A late one: {LATE} is new, and learns a morning")
         self._say(
-            f"It may alarm at once (--rate {LATE_RATE} --confidence 0): this share of normal rows "
-            "may be strange to it, and it need not count first whether that is so."
-        )
-        self._more(
-            f"Of its next {found['rows']} rows, all normal, it flags {found['flagged']}. Alone it "
-            f"would flag {found['flagged alone']}."
+            f"It learns {found['learned']} rows that are known to be normal, and joins. Of its "
+            f"next {found['rows']} rows, all normal, it flags {found['flagged']}."
         )
         if found["rows until the alarm"] is None:
             self._more("Its impeller clogs, and there was no alarm.")
