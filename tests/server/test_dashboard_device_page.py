@@ -332,7 +332,7 @@ def test_an_errand_in_milliseconds_and_scores_beyond_all_bounds_are_shown(
     now = round(time.time())
     body = {"action": "accept", "words": {"from": now * 1000}}
     pumps.ask("POST", f"/errands/{PART}", ADMIN, json=body)
-    huge = tuple(Minute(now // 60 - n, 10**9, 0, 0, None, (1.7e308,) * 4) for n in range(3))
+    huge = tuple(Minute(now // 60 - n, 10**9, 0, None, (1.7e308,) * 4) for n in range(3))
     told(pumps, minutes=huge)
     assert f"Rows from {clock(now)} until now: said to be fine" in shown(pumps, ada)
     chart = re.search(r'id="scores-data">(.*?)</script>', ada.get(path(pumps)).text, re.DOTALL)

@@ -35,7 +35,7 @@ def fans_fixture(server: Server) -> Federation:
         ("fan-2", rows(2, 200)),
         ("<b>oven", 50.0 + rows(3, 200)),
     ):
-        answer = made.put(Contribution(name, 200, (evidence(X),)))
+        answer = made.put(Contribution(name, 200, (evidence(X),), 1.0))
         assert answer.status_code == 200, answer.text
     return made
 

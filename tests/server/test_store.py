@@ -586,7 +586,7 @@ async def test_tables_of_a_newer_release_are_refused(tmp_path: Path) -> None:
         pass
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE elmgrove_schema SET version = 99")
-    with pytest.raises(BadFile, match=r"version 99 .* reads versions 1 to 5"):
+    with pytest.raises(BadFile, match=r"version 99 .* reads versions 1 to 6"):
         await open_store(str(path))
 
 

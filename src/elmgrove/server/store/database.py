@@ -41,7 +41,7 @@ class Database(Protocol):
         """MUST let every operation end that has begun."""
 
 
-VERSION = 5
+VERSION = 6
 # Who may administer a server, by name, beside the token that it was started with.
 _ADMINISTRATOR = """CREATE TABLE administrator (
     name {text} PRIMARY KEY, role {text} NOT NULL, token_hash {text} NOT NULL,
@@ -143,7 +143,7 @@ TABLES = (
     """CREATE TABLE federation (
         name {text} PRIMARY KEY, basis {text} NOT NULL, ridge DOUBLE PRECISION NOT NULL,
         members {text}, token_hash {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
-        merged BOOLEAN NOT NULL, terms {text} NOT NULL, agenda {text})""",
+        terms {text} NOT NULL, agenda {text}, merged BOOLEAN NOT NULL DEFAULT FALSE)""",
     """CREATE TABLE device (
         federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
         name {text} NOT NULL, key_hash {text} NOT NULL, revoked BOOLEAN NOT NULL,
