@@ -15,6 +15,7 @@ from elmgrove.federation import (
     Comparison,
     Member,
     borrowed_by,
+    unlike_used,
     worth_telling,
 )
 
@@ -153,6 +154,8 @@ def note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:
         notes.print(f"Alike: {', '.join(alike)}.")
     for one in worth_telling(comparisons):
         notes.print(f"Not alike: {one.warning(member.detector.basis, merges=member.merges)}.")
+    if sensors := unlike_used(member):
+        notes.print(f"{member.name} is unlike all others: {sensors}.")
     for one in each:
         if one.untold:
             notes.print(f"Whether {one.name} is alike can't be told: {one.untold}.")

@@ -57,6 +57,8 @@ def lines_of(found: Fields) -> dict[str, str]:
         "borrows": str(Borrowing(**found["borrows"])),
         "shared": _shared(found),
     }
+    if found["unlike"] is not None:
+        lines["unlike"] = f"unlike all others: {found['unlike']}"
     if found["rows"] is not None:
         lines["rows"] = _rows(found["rows"])
     if found["sync"] is not None:

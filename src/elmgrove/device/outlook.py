@@ -16,7 +16,8 @@ from elmgrove.detector import (
     News,
     Verdict,
 )
-from elmgrove.federation import Member, compare_used, worth_telling
+from elmgrove.device.status import UNLIKE
+from elmgrove.federation import Member, compare_used, unlike_used, worth_telling
 
 log = logging.getLogger("elmgrove.device")
 
@@ -114,3 +115,10 @@ class Company:
         if len(new) > _NAMED:
             log.warning("not alike: %d more devices", len(new) - _NAMED)
         self._unlike = {one.name for one in unlike}
+        sensors = unlike_used(member)
+        if sensors and not unlike and UNLIKE not in member.notes:
+            log.warning("unlike all others: %s", sensors)
+        member.notes.pop(UNLIKE, None)
+        if sensors:
+            # For the status.
+            member.notes[UNLIKE] = sensors

@@ -10,8 +10,8 @@ from elmgrove.detector import Drift, Event, json_when
 from elmgrove.federation import Member, borrowed_by
 
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how
-#: many rows could be used; what the last sync said.
-STATE, HEARING, SYNC = "state", "hearing", "sync"
+#: many rows could be used; what the last sync said; by which sensors it is unlike all others.
+STATE, HEARING, SYNC, UNLIKE = "state", "hearing", "sync", "unlike"
 #: Events that ended and are shown.
 LAST = 3
 
@@ -58,6 +58,7 @@ def status_of(member: Member) -> dict[str, Any]:
         "others": len(member.ledger) if merged is None else merged.devices,
         "groups": None if merged is None else len(merged.labels),
         "federation": None if merged is None else merged.federation,
+        "unlike": member.notes.get(UNLIKE),
         "borrows": asdict(borrowed_by(member)),
         "shared": None if member.published is None else member.published.learned,
         "rows": member.notes.get(HEARING),

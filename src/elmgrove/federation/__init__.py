@@ -106,6 +106,7 @@ from elmgrove.federation.terms import (
     of_enough,
     require_days,
 )
+from elmgrove.federation.unlike import profile_of, unlike_all, unlike_used
 
 __all__ = [
     "CONTRIBUTIONS",
@@ -202,6 +203,7 @@ __all__ = [
     "others_limit",
     "own_score",
     "parameters",
+    "profile_of",
     "require_addable",
     "require_address",
     "require_days",
@@ -217,6 +219,8 @@ __all__ = [
     "share_of_others",
     "shrinks",
     "unbundle",
+    "unlike_all",
+    "unlike_used",
     "within",
     "worth_telling",
 ]

@@ -48,15 +48,13 @@ class Comparison:
     """One device beside another, or beside all others: feature by feature, those apart first.
 
     ``name`` is the other's, and None for all together. ``untold`` is the reason why sums do not
-    tell; empty where they do. The other's normal is so many times ``wider``, along its own axes, in
-    the mean.
+    tell; empty where they do.
     """
 
     name: str | None
     differences: tuple[Difference, ...] = ()
     untold: str = ""
     scales_told: bool = False
-    wider: float = 1.0
 
     @property
     def whose(self) -> str:
@@ -124,8 +122,7 @@ def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:
         moving = (here.variance > 0.0) & (there.variance > 0.0)
         times = here.deviation / np.where(moving, there.deviation, 1.0)
         moving &= np.isfinite(times) & (times > 0.0)
-        models = Distance(own), Distance(theirs)
-        given_others = _given_others(*models)
+        given_others = _given_others(Distance(own), Distance(theirs))
     found = [
         Difference(
             feature,
@@ -140,9 +137,7 @@ def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:
         for i, feature in enumerate(own.basis.names)
     ]
     found.sort(key=lambda one: -max(one.apart, one.given_others))
-    # The mean of log σ² is twice that of log σ; what is beyond range is wide enough.
-    wider = float(np.exp(min((models[1].width - models[0].width) / 2.0, 100.0)))
-    return Comparison(name, tuple(found), "", count >= LEAST_ROWS_FOR_SCALES, wider)
+    return Comparison(name, tuple(found), "", count >= LEAST_ROWS_FOR_SCALES)
 
 
 def compare_each(own: Evidence, others: Mapping[str, Evidence]) -> list[Comparison]:

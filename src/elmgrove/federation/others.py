@@ -21,6 +21,7 @@ from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
+from elmgrove.federation.unlike import Profile, profile_of, unlike_all
 
 #: Groups that are kept at the most. A pattern like none of them then belongs nowhere: nobody
 #: could be told of it.
@@ -67,6 +68,10 @@ class StandingOthers:
         self._lent = [RunningSum(basis) for _ in range(SHARES)]
         # Those of them that were asked for and are still what they were.
         self._loan = dict[int, Evidence]()
+        # What the sums of each device with one pattern tell of its sensors, and who is unlike all.
+        self._profiles = dict[str, Profile]()
+        self._unlike: dict[str, str] | None = None
+        self._changes = 0
 
     def __len__(self) -> int:
         return len(self._held)
@@ -82,6 +87,16 @@ class StandingOthers:
             number: sorted({one.origin for one in self._groups.members(number)})
             for number in self._groups.numbers
         }
+
+    @property
+    def unlike(self) -> dict[str, str]:
+        """The devices that are unlike all others, and by which sensors; asked while others join."""
+        found, changes = self._unlike, self._changes
+        if found is None:
+            found = unlike_all(dict(self._profiles))
+            # Who came meanwhile is not in it.
+            self._unlike = found if changes == self._changes else None
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -106,11 +121,14 @@ class StandingOthers:
         except SingularSystem:
             self._groups.leave(contribution.origin)
         self._lend(contribution.origin, contribution)
+        parts = contribution.parts
+        self._profile(contribution.origin, profile_of(parts[0]) if len(parts) == 1 else None)
 
     def leave(self, origin: str) -> None:
         """Takes a device out; does nothing if it is not there."""
         self._groups.leave(origin)
         self._lend(origin, None)
+        self._profile(origin, None)
 
     def merged(self, federation: str, revision: int, origin: str, least: int = 1) -> Merged:
         """Gives what a device is told of all others, without its own part in it.
@@ -177,6 +195,13 @@ class StandingOthers:
         counts = [self._lent[share].devices - (share == own_share) for share in range(SHARES)]
         found = (Evidence.sum(sums[share] for share in some) for some in _joined(counts, least))
         return tuple(loan for loan in found if isinstance(loan, Moments) and loan.count > 0.0)
+
+    def _profile(self, origin: str, found: Profile | None) -> None:
+        self._profiles.pop(origin, None)
+        if found is not None:
+            self._profiles[origin] = found
+        self._changes += 1
+        self._unlike = None
 
     def _lend(self, origin: str, new: Contribution | None) -> None:
         held = self._held.pop(origin, None)

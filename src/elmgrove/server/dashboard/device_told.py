@@ -126,6 +126,7 @@ def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{threshold}; alarms after {counted(missing, 'row')}" if missing else threshold,
         ),
         ("Flagged", f"{_percent(share)} of rows, {_percent(rate)} stated"),
+        *([("Unlike all others", unlike)] if (unlike := _text(status.get("unlike"))) else []),
         ("Last sync", _text(sync.get("said")) or "—"),
     ]
 

@@ -100,6 +100,7 @@ async def show(request: Request, visitor: Visitor) -> Response:
         "federation.html",
         federation=caller.federation.name,
         compared=compared,
+        unlike=caller.service.live_others.unlike(caller.federation),
         no_comparison=no_comparison,
         picture=groups,
         no_groups=no_groups,
