@@ -7,6 +7,7 @@ import pytest
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, PatternRule
 from elmgrove.algebra import lent_together
+from elmgrove.detector import DriftWatch
 from elmgrove.federation import Charter, Contribution, Departure, Member, Merged
 from support.contributions import DISTANT, cloud
 
@@ -93,6 +94,33 @@ def test_a_threshold_is_told_once_there_is_one_and_it_is_ones_own() -> None:
     assert me.contribution().threshold == me.detector.threshold
     assert member("fan-1", count=100, threshold=FalseAlarmRate()).contribution().threshold is None
     assert member("fan-1", merges=True).contribution().threshold is None
+
+
+def test_while_a_question_is_open_nobody_calls_a_row_normal_by_what_was_learned() -> None:
+    """What was published before is published again, newer and without a threshold."""
+    me, peer = member("fan-1"), member("fan-2", PEER)
+    before = peer.offer(guarded=False)
+    assert before is not None
+    me.receive(before)
+    assert me.detector.observe(middle(PEER)).known == ("fan-2",)
+    while peer.detector.state == "watching":
+        peer.detector.observe(middle(NOBODY))
+    assert peer.detector.state == "changing"
+    asking = peer.offer()
+    assert asking is not None
+    assert (asking.threshold, asking.evidence) == (None, before.evidence)
+    assert asking.epoch > before.epoch
+    assert peer.offer() == asking, "once"
+    assert me.receive(asking)
+    assert me.detector.observe(middle(PEER)).known == ()
+    assert Member.from_bytes(peer.to_bytes()).shared == asking
+
+
+def test_a_slow_change_that_is_asked_about_is_no_knowledge_either() -> None:
+    me = member("fan-1")
+    DriftWatch.of(me.detector).found = True
+    assert me.detector.state == "watching"
+    assert me.contribution().threshold is None
 
 
 # Merging

@@ -46,9 +46,9 @@ MqttPassword = Annotated[
 T = TypeVar("T")
 
 
-def new_state_option(text: str, **more: Any) -> Any:
+def new_state_option(text: str, *names: str, **more: Any) -> Any:
     """Makes an option that counts only where something new is made."""
-    return typer.Option(help=text, rich_help_panel="For a new state", **more)
+    return typer.Option(*names, help=text, rich_help_panel="For a new state", **more)
 
 
 #: The options that say how rows become numbers of a hidden layer; their names are those below,
@@ -104,7 +104,9 @@ SpectrumText = Annotated[
 Activation = Annotated[str, new_state_option(f"{', '.join(ACTIVATIONS)}.")]
 Weights = Annotated[str, new_state_option(f"{', '.join(DISTRIBUTIONS)}.")]
 Seed = Annotated[int, new_state_option("Seed of the hidden layer.", min=0)]
-MergedFlag = Annotated[bool, new_state_option("One model of everybody decides, as in the papers.")]
+MergedFlag = Annotated[
+    bool, new_state_option("One model of everybody decides, as in the papers.", "--merged")
+]
 
 
 def require_not_given(context: typer.Context, options: Iterable[str], because: str) -> None:
