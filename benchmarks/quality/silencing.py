@@ -60,7 +60,7 @@ def _nab(begin: str, folder: Path) -> dict[str, Tested]:
         parts = ("train", "test", "label")
         found = {name: [archive[f"{name}_{part}"] for part in parts] for name in names}
     return {
-        name: Tested(np.float64(train), np.float64(test), label == 1)
+        name: Tested(train.astype(np.float64), test.astype(np.float64), label == 1)
         for name, (train, test, label) in found.items()
     }
 
