@@ -73,7 +73,6 @@ class LiveAgent:
             exchange=plan.url,
             token=TOKEN,
             verdicts="",
-            alarm="strange",
             sync_seconds=plan.seconds,
         )
         self._agent = CalmAgent(settings)
@@ -85,7 +84,6 @@ class LiveAgent:
         with self._rows.open("a") as file:
             for _ in range(count):
                 row = pool[(37 * self._number + self._given) % _POOL, : LAYER.inputs].tolist()
-                # The others excuse nothing: an event is to be one.
                 row[1] += float(0 <= self._given - WARM_UP < STRANGE_ROWS and count > 1)
                 file.write(",".join(f"{one:.6f}" for one in row) + "\n")
                 self._given += 1

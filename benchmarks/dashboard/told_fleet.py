@@ -119,7 +119,7 @@ def summary_of(
 
 def _minute(minute: int, device: int) -> Minute:
     wave = (minute + device) % 60 / 100
-    return Minute(minute, 60, 1, 0, 1.5, (0.4 + wave, 0.8 + wave, 1.2 + wave, 1.4 + wave))
+    return Minute(minute, 60, 0, 1.5, (0.4 + wave, 0.8 + wave, 1.2 + wave, 1.4 + wave))
 
 
 def _iso(seconds: float) -> str:
@@ -137,6 +137,7 @@ def _event(number: int, begin: float, end: float | None) -> dict[str, Any]:
         "threshold": 1.5,
         "rows": 31,
         "changing": False,
+        "known": [],
         "causes": [{**cause, "ago": 0}],
         "text": f"event {number}: 31 rows strange; column {number % 8} 22 (not 31)",
     }

@@ -205,11 +205,7 @@ def at_once(terms: Terms) -> Callable[[Member, Fleet, str], None]:
 
 def _found(detector: Detector, one: Fleet) -> float:
     limit = float(np.quantile(detector.score_many(one.normal), 1.0 - _RATE))
-    strange = detector.score_many(one.faulty) > limit
-    inputs = one.charter.basis.scaling(one.faulty)
-    elsewhere = detector.elsewhere
-    excused = [bool(elsewhere is not None and elsewhere.known(x, limit)) for x in inputs]
-    return float((strange & ~np.array(excused)).mean())
+    return float((detector.score_many(one.faulty) > limit).mean())
 
 
 BOUNDED = Terms()
@@ -218,8 +214,8 @@ WAYS: dict[str, Callable[[Fleet, str], float]] = {
     "everyone, no bounds": merged_by(Everyone(), UNBOUNDED),
     "everyone": merged_by(Everyone(), BOUNDED),
     **{name: merged_by(rule, BOUNDED) for name, rule in RULES.items()},
-    "unknown, by name": asked(by_name),
-    "unknown, at once": asked(at_once(BOUNDED)),
+    "asked, by name": asked(by_name),
+    "asked, at once": asked(at_once(BOUNDED)),
     "the same, least 2": asked(at_once(replace(BOUNDED, least=2))),
 }
 #: The two kinds of score: the layer's activation, and how large a fault it finds.

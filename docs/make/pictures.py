@@ -156,11 +156,11 @@ def together() -> Picture:
     for place in ((x, y), (far_x, far_y)):
         picture.dot(*place, RED, 4)
         picture.ring(*place)
-    picture.words(far_x + 14, far_y - 6, "nobody knows this:", RED, bold=True)
-    picture.words(far_x + 14, far_y + 11, "an alarm on pump 1", RED)
+    picture.words(far_x + 14, far_y - 6, "an alarm on pump 1,", RED, bold=True)
+    picture.words(far_x + 14, far_y + 11, "normal nowhere", RED)
     picture.arrow(x + 92, y + 42, x + 12, y + 6, RED)
-    picture.words(x + 96, y + 40, "strange to pump 1, but", INK)
-    picture.words(x + 96, y + 57, "pump 2 knows it: excused", INK)
+    picture.words(x + 96, y + 40, "an alarm on pump 1,", INK)
+    picture.words(x + 96, y + 57, "normal at pump 2", INK)
     return picture
 
 

@@ -40,7 +40,7 @@ def bad_files() -> None:
         with Path(name).open("a") as file:
             file.write(f"1,2,{value},4,5,6\n")
     elsewhere = Member(
-        "elsewhere", Detector(HiddenLayer(6, 3, seed=99), features=NAMES), policy="merged"
+        "elsewhere", Detector(HiddenLayer(6, 3, seed=99), features=NAMES), merges=True
     )
     elsewhere.detector.learn_many(rows(1, 30))
     save(Path("elsewhere.evidence"), elsewhere.contribution())

@@ -96,7 +96,7 @@ def test_leaving_needs_the_exchange_and_a_key(elmgrove: Elmgrove, federation: Fe
 
 
 def test_pull_takes_in_what_another_tells(elmgrove: Elmgrove) -> None:
-    run(elmgrove, "fan", "--like", "like.evidence", "--alarm", "merged")
+    run(elmgrove, "fan", "--like", "like.evidence", "--merged")
     other = charter("fans").start("pump")
     other.detector.learn_many(rows(2, 20))
     other.offer()

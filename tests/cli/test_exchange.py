@@ -16,7 +16,7 @@ from support.fans import NAMES, rows, write
 
 
 def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
-    like = ("--like", "fan-1.evidence", "--confidence", 0, "--alarm", "merged")
+    like = ("--like", "fan-1.evidence", "--confidence", 0, "--merged")
     fan_2.unlink()
     assert elmgrove("learn", "normal-2.csv", "--state", fan_2, *like).code == 0
     score = ("score", "normal-1.csv", "--state", fan_2, "--format", "csv")
@@ -80,22 +80,20 @@ def test_the_story_of_two_that_ask_each_other(elmgrove: Elmgrove, fan_1: Path) -
     write("new.csv", np.vstack([rows(3, 199, shift=40.0), broken]))
     score = ("score", "new.csv", "--state", fan_1, "--format", "csv")
     alone = list(csv.DictReader(io.StringIO(elmgrove(*score).out)))
-    assert [(line["strange"], line["known"], line["anomalous"]) for line in alone] == [
-        ("1", "", "1")
-    ] * 200
+    assert [(line["anomalous"], line["known"]) for line in alone] == [("1", "")] * 200
 
     ran = elmgrove("merge", "--state", fan_1, "fan-2.evidence")
     assert "fan-2, 200 rows learned: taken in.\nfan-1 now asks fan-2. It borrows nothing" in ran.err
     ran = elmgrove(*score)
     asked = list(csv.DictReader(io.StringIO(ran.out)))
     assert [line["score"] for line in asked] == [line["score"] for line in alone], "own model"
-    assert {line["strange"] for line in asked} == {"1"}
-    assert {(line["known"], line["anomalous"]) for line in asked} == {("fan-2", "0"), ("", "1")}
-    assert (asked[-1]["known"], asked[-1]["anomalous"]) == ("", "1"), "no normal of anybody"
+    assert {line["anomalous"] for line in asked} == {"1"}
+    assert {line["known"] for line in asked} == {"fan-2", ""}
+    assert asked[-1]["known"] == "", "no normal of anybody"
     known = sum(line["known"] == "fan-2" for line in asked)
     assert known >= 190
-    said = f"{200 - known} of 200 rows are anomalous; {known} more are strange here, but known"
-    assert said in ran.err
+    assert f"200 of 200 rows are anomalous; {known} of them are normal elsewhere." in ran.err
+    assert "(normal at fan-2)" in ran.err.replace("\n", " ")
     assert elmgrove("forget", "--state", fan_1, "--origin", "fan-2").code == 0
     assert list(csv.DictReader(io.StringIO(elmgrove(*score).out))) == alone
 

@@ -19,7 +19,7 @@ RIDGE = 0.02
 def state_fixture(elmgrove: Elmgrove) -> Path:
     """A device with one model, by loss."""
     write("normal.csv", rows(1, 300))
-    learn = ("learn", "normal.csv", "--state", "fan-1.elm", "--score", "loss", "--alarm", "merged")
+    learn = ("learn", "normal.csv", "--state", "fan-1.elm", "--score", "loss", "--merged")
     assert elmgrove(*learn, "--confidence", 0).code == 0
     return Path("fan-1.elm")
 

@@ -14,7 +14,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unauthorized
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import POLICIES, Member, Terms
+from elmgrove.federation import Member, Terms
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.commands import Elmgrove, Ran, one_clear_line
@@ -46,9 +46,7 @@ def name(ask: Ask) -> str:
     """A federation whose devices are called fan-a or fan-b."""
     save(Path("like.evidence"), said("x", 99))
     made = f"made-{next(_numbers)}"
-    ran = ask(
-        "create", made, "--like", "like.evidence", "--member", "fan-[ab]", "--alarm", "merged"
-    )
+    ran = ask("create", made, "--like", "like.evidence", "--member", "fan-[ab]", "--merged")
     assert ran.code == 0
     Path("token").write_text(ran.out.strip())
     return made
@@ -282,31 +280,30 @@ def test_a_folder_needs_no_server(elmgrove: Elmgrove) -> None:
     ran = elmgrove(*create)
     assert (ran.code, ran.out) == (0, "")
     assert "--exchange shared" in ran.err
-    assert FolderExchange(Path("shared")).charter == charter("fans", alarm="unknown")
+    assert FolderExchange(Path("shared")).charter == charter("fans", merged=False)
     assert elmgrove(*create).code == 0, "the same again"
     other = elmgrove(*create[:2], "pumps", *create[3:])
     assert "defines another federation" in one_clear_line(other)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_the_alarm_is_the_charters(
-    ask: Ask, elmgrove: Elmgrove, running_server: Server, policy: str
+@pytest.mark.parametrize("merged", [False, True])
+def test_whether_devices_merge_is_the_charters(
+    ask: Ask, elmgrove: Elmgrove, running_server: Server, merged: bool
 ) -> None:
     save(Path("like.evidence"), said("x", 99))
-    how = ("--like", "like.evidence", "--alarm", policy)
-    made = f"alarm-{next(_numbers)}"
+    how = ("--like", "like.evidence", *["--merged"] * merged)
+    made = f"merged-{next(_numbers)}"
     Path("token").write_text(ask("create", made, *how).out.strip())
-    assert f"alarm {policy}," in ask("show", made).out.replace("\n", " ")
+    assert ("merged," in ask("show", made).out.replace("\n", " ")) == merged
     run_device(running_server, made)
-    assert load(Path("fan-a.elm"), Member.from_bytes).policy == policy
+    assert load(Path("fan-a.elm"), Member.from_bytes).merges == merged
     assert elmgrove("federation", "create", "fans", *how, "--folder", "shared").code == 0
-    assert FolderExchange(Path("shared")).charter.alarm == policy
+    assert FolderExchange(Path("shared")).charter.merged == merged
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("create fans --like like.evidence --alarm loud", "one of unknown, strange, merged"),
         ("create fans", "give one of them"),
         ("create fans --like like.evidence --data sample.csv", "give one of them"),
         ("create fans --like like.evidence --units 3", "--units: --like takes this from"),

@@ -250,5 +250,5 @@ def test_a_lasting_change_is_one_event_until_somebody_says_that_it_is_fine(
     seen(3600)
     found = Device(STATE).ask("status")[0]
     assert (found["state"], found["event"]) == ("watching", None)
-    assert sum(one["strange"] for one in judged()[-500:]) <= 25, "the new level is normal"
+    assert sum(one["anomalous"] for one in judged()[-500:]) <= 25, "the new level is normal"
     assert agent.stop() == 0

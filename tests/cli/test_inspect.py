@@ -31,7 +31,7 @@ def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
     assert shown.code == 0
     for text in ("fan-2.elm", "watching", '{"fan-1": 300}', "speed [m/s]", facts["fingerprint"]):
         assert text in shown.out
-    assert facts["others"] == "asks 1 other; strange rows that they know are excused"
+    assert facts["others"] == "asks 1 other; events say who knows their like"
     for text in facts:
         assert text in shown.out
     assert facts["others"] in shown.out

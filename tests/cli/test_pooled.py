@@ -52,7 +52,7 @@ def test_one_that_is_unlike_all_others_hears_of_all(
 
 
 def test_one_model_is_warned_of_more_loudly(elmgrove: Elmgrove, fan_1: Path, far: Path) -> None:
-    made = ("--like", fan_1, "--alarm", "merged", *QUIET)
+    made = ("--like", fan_1, "--merged", *QUIET)
     assert elmgrove("learn", "normal-1.csv", "--state", "one.elm", *made).code == 0
     ran = elmgrove("merge", "--state", "one.elm", far)
     assert f"{ADVICE}; they will be one model" in ran.err
@@ -111,7 +111,7 @@ def test_a_file_of_another_kind_of_machine_is_told(elmgrove: Elmgrove, others: i
         write(f"{number}.csv", rows(number, 200))
         given += ["--data", f"{number}.csv"]
     create = ("federation", "create", "fans", *given)
-    ran = elmgrove(*create, "--folder", "shared", "--alarm", "merged")
+    ran = elmgrove(*create, "--folder", "shared", "--merged")
     [told] = [line for line in ran.err.splitlines() if "deviations" in line]
     assert told.startswith("far.csv: heat is ")
     assert ("from 0.csv's" if others == 1 else "from the others'") in told
@@ -177,9 +177,9 @@ def test_the_story_of_two_at_other_levels_in_own_units(elmgrove: Elmgrove) -> No
     normal = rows(1, 300)
     write("a.csv", normal)
     write("b.csv", 1000.0 - 3.0 * normal)
-    made = ("--scaling", "own", "--alarm", "merged", *QUIET)
+    made = ("--scaling", "own", "--merged", *QUIET)
     assert elmgrove("learn", "a.csv", "-s", "a.elm", *made).code == 0
-    like = ("--like", "a.elm", "--alarm", "merged", *QUIET)
+    like = ("--like", "a.elm", "--merged", *QUIET)
     assert elmgrove("learn", "b.csv", "-s", "b.elm", *like).code == 0
     for name in "ab":
         assert elmgrove("share", "-s", f"{name}.elm").code == 0

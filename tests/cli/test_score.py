@@ -41,7 +41,7 @@ def test_scores_are_the_same_in_all_formats(elmgrove: Elmgrove, fan_1: Path) -> 
     assert [o["line"] for o in objects] == list(range(2, 25))
     assert [o["score"] for o in objects] == pytest.approx(expected)
     assert [o["anomalous"] for o in objects] == (expected > limit).tolist()
-    assert [len(o["causes"]) for o in objects] == [2 * o["strange"] for o in objects]
+    assert [len(o["causes"]) for o in objects] == [2 * o["anomalous"] for o in objects]
     cause = objects[-1]["causes"][0]
     assert cause["feature"] == "heat"
     assert cause["seen"] == pytest.approx(data[-1, 0])

@@ -85,7 +85,7 @@ def test_frames_may_overlap(elmgrove: Elmgrove) -> None:
     spectrum = dataclasses.replace(SPECTRUM, step=20)
     save(
         Path("fan.elm"),
-        Member("fan", Detector.for_data(X, spectrum=spectrum, window=2), policy="merged"),
+        Member("fan", Detector.for_data(X, spectrum=spectrum, window=2), merges=True),
     )
     write("normal.csv", X, NAMES)
     count = (len(X) - LENGTH) // 20 + 1

@@ -32,7 +32,7 @@ CONTRIBUTIONS = {
 
 def member(name: str = "fan", **settings: Any) -> Member:
     rule = PatternRule(start_rows=60, join=1.0, retire_after=200)
-    return Member(name, Detector(LAYER, patterns=rule, **settings), policy="merged")
+    return Member(name, Detector(LAYER, patterns=rule, **settings), merges=True)
 
 
 def before_the_start(**settings: Any) -> Member:
@@ -85,7 +85,7 @@ def foreign(**settings: Any) -> Member:
 def instead(**settings: Any) -> Member:
     """Both patterns are in one group, with others; the second is kept as well."""
     rule = PatternRule(2, start_rows=60, compare="raw", others="instead")
-    made = Member("fan", Detector(LAYER, patterns=rule, **settings), policy="merged")
+    made = Member("fan", Detector(LAYER, patterns=rule, **settings), merges=True)
     made.detector.learn_many(mixed(1, 200))
     made.offer(guarded=False)
     others = [single_model(made.detector.basis) for _ in range(2)]
@@ -191,7 +191,7 @@ DAMAGES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
 
 
 def one_model() -> Member:
-    made = Member("fan", Detector(LAYER, window=3), policy="merged")
+    made = Member("fan", Detector(LAYER, window=3), merges=True)
     made.detector.learn_many(mixed(1, 700))
     for row in mixed(2, 20):
         made.detector.observe(row)
@@ -257,7 +257,7 @@ SCORES = pytest.mark.parametrize("score", ["distance", "loss"])
 def golden(score: str, name: str, patterns: list[np.ndarray]) -> Member:
     layer = HiddenLayer(3, 2, weights="binary", seed=35)
     rule = PatternRule(start_rows=8, join=0.0, silhouette=0.5)
-    made = Member(name, Detector(layer, score=score, patterns=rule, ridge=0.25), policy="merged")
+    made = Member(name, Detector(layer, score=score, patterns=rule, ridge=0.25), merges=True)
     made.detector.learn_many(np.vstack(patterns))
     return made
 
@@ -293,7 +293,7 @@ def golden_instead() -> Member:
     """Patterns by the papers' rules, which share a group with what others know."""
     layer = HiddenLayer(3, 2, weights="binary", seed=35)
     rule = PatternRule(2, start_rows=8, compare="raw", others="instead")
-    me = Member("fan", Detector(layer, score="loss", patterns=rule, ridge=0.25), policy="merged")
+    me = Member("fan", Detector(layer, score="loss", patterns=rule, ridge=0.25), merges=True)
     me.detector.learn_many(np.vstack([IDLE, BUSY]))
     me.offer(guarded=False)
     (part,) = golden("loss", "fan-3", [IDLE * 2.0]).contribution().parts

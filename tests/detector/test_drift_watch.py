@@ -168,21 +168,16 @@ def test_a_restart_keeps_what_the_watch_knows(cut: int) -> None:
     assert mine.after == pytest.approx(its.after, rel=1e-9)
 
 
-def test_what_is_known_elsewhere_is_no_drift() -> None:
-    """It would ask whether rows that others excuse are a fault."""
+def test_the_question_names_at_whom_the_rows_are_normal() -> None:
     detector = Detector.for_basis(DISTANT)
     detector.learn_many(cloud(0, 1))
     detector.learn_many(cloud(0, 2))
     detector.consult([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
     watch, middle = DriftWatch.of(detector), cloud(1, 1).mean(axis=0)
-    for _ in range(200):
-        verdict = detector.observe(middle)
-        assert verdict.strange
-        assert not verdict.anomalous
-        assert watch.follow(verdict) is None
-    assert not watch.found
-    detector.consult([])
-    assert any(watch.follow(detector.observe(middle)) is not None for _ in range(200))
+    asked = [drift for _ in range(200) if (drift := watch.follow(detector.observe(middle)))]
+    assert [drift.known for drift in asked] == [("fan-2",)]
+    assert str(asked[0]).endswith("a new normal or a fault? (normal at fan-2) accept or reject")
+    assert asked[0].fields["known"] == ["fan-2"]
 
 
 def test_a_loss_is_watched_as_well() -> None:

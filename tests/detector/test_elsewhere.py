@@ -1,19 +1,18 @@
 """Others are asked by name: whether a row that is strange here would have been normal there."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from elmgrove import AlarmRule, BadInput, Basis, Detector, FalseAlarmRate, HiddenLayer, Mismatch
+from elmgrove import BadInput, Basis, Detector, FalseAlarmRate, HiddenLayer, Mismatch
 from elmgrove.algebra import Distance
 from elmgrove.detector import Other
 from support.contributions import DISTANT, cloud
 from support.moments import moments_of
 
 ME, PEER, NOBODY = 0, 1, 2
-#: Each strange row is one to tell of, unless an event is open.
-EACH = AlarmRule(k=1, n=1)
 
 
 def watching(kind: int = ME, **settings: object) -> Detector:
@@ -31,15 +30,14 @@ def other(name: str, *kinds: int, threshold: float | None = None) -> Other:
     return Other(name, tuple(moments_of(DISTANT, cloud(kind, 1)) for kind in kinds), stated)
 
 
-def test_a_row_is_strange_here_and_known_there_by_name() -> None:
+def test_a_row_is_anomalous_here_and_known_there_by_name() -> None:
     me, alone = watching(), watching()
     me.consult([other("fan-2", PEER), other("fan-3", 5)])
     for row, plain in zip(cloud(PEER, 7, 60), alone.observe_many(cloud(PEER, 7, 60)), strict=True):
         verdict = me.observe(row)
         assert verdict.score == pytest.approx(plain.score, rel=1e-9), "its model is its own"
-        assert verdict.strange
+        assert verdict.anomalous
         assert verdict.known in ((), ("fan-2",))
-        assert verdict.anomalous is (verdict.known == ())
         assert not verdict.learned
         assert plain.anomalous
     known = [one.known for one in me.observe_many(cloud(PEER, 8, 200))]
@@ -50,42 +48,33 @@ def test_what_nobody_knows_is_anomalous() -> None:
     me = watching()
     me.consult([other("fan-2", PEER)])
     for verdict in me.observe_many(cloud(NOBODY, 7, 20)):
-        assert (verdict.strange, verdict.known, verdict.anomalous) == (True, (), True)
+        assert (verdict.anomalous, verdict.known) == (True, ())
 
 
-def test_an_excused_row_is_no_alarm_and_no_excuse_for_the_next() -> None:
-    me = watching(alarm=EACH)
+def test_what_others_know_takes_no_alarm_away_and_changes_no_verdict() -> None:
+    """But for the names: the event opens, the rows wait, the state is what it would have been."""
+    me, alone = watching(), watching()
+    me.consult([other("fan-2", PEER), other("wide", ME, PEER, NOBODY, threshold=1e9)])
+    rows = np.vstack([cloud(ME, 7, 40), cloud(PEER, 7, 300), cloud(NOBODY, 7, 20)])
+    told, plain = me.observe_many(rows), alone.observe_many(rows)
+    assert [replace(one, known=()) for one in told] == plain
+    assert any(one.known for one in told)
+    assert len(me.quarantine) == len(alone.quarantine) > 0
+    assert me.state == alone.state
+    [event], [same] = ([*one.events.closed, one.events.open] for one in (me, alone))
+    assert event is not None
+    assert same is not None
+    assert replace(event, known=()) == same
+
+
+def test_an_event_says_where_its_rows_are_normal_in_its_first_line() -> None:
+    me = watching()
     me.consult([other("fan-2", PEER)])
-    middle = cloud(PEER, 1).mean(axis=0)
-    excused = [me.observe(middle) for _ in range(9)]
-    assert [(one.alarm, one.event) for one in excused] == [(False, None)] * 9
-    assert me.events.open is None
-    assert me.observe(cloud(NOBODY, 1).mean(axis=0)).alarm
-
-
-@pytest.mark.parametrize("taught", [True, False])
-def test_however_many_are_excused_a_fault_still_alarms_and_is_not_learned(taught: bool) -> None:
-    """They are no sign of a change, which would have one alarm, or of too little learned."""
-    me = Detector.for_basis(DISTANT, threshold=FalseAlarmRate(confidence=0.0), alarm=EACH)
-    if taught:
-        me.learn_many(cloud(ME, 1))
-    else:
-        me.observe_many(cloud(ME, 1))
-    me.consult([other("fan-2", PEER)])
-    middle = cloud(PEER, 1).mean(axis=0)
-    assert all(me.observe(middle).known == ("fan-2",) for _ in range(200))
-    assert me.state == "watching"
-    fault = me.observe_many(cloud(NOBODY, 7, 5))
-    assert [one.learned for one in fault] == [False] * 5
-    assert fault[0].alarm
-
-
-def test_where_others_excuse_nothing_they_are_named_all_the_same() -> None:
-    me = watching(alarm=EACH)
-    me.consult([other("fan-2", PEER)], excused=False)
-    verdict = me.observe(cloud(PEER, 1).mean(axis=0))
-    assert (verdict.strange, verdict.known, verdict.anomalous) == (True, ("fan-2",), True)
-    assert verdict.alarm
+    me.observe_many(cloud(PEER, 7, 3))
+    [opened] = me.events.take_news()
+    assert opened.event.known == ("fan-2",)
+    assert ", normal at fan-2; " in str(opened)
+    assert opened.event.fields["known"] == ["fan-2"]
 
 
 def test_a_device_with_several_patterns_is_named_with_the_number() -> None:
@@ -99,7 +88,7 @@ def test_what_is_normal_here_is_asked_nobody() -> None:
     me = watching()
     me.consult([other("fan-2", ME)])
     verdict = me.observe(cloud(ME, 1).mean(axis=0))
-    assert (verdict.strange, verdict.known, verdict.learned) == (False, (), True)
+    assert (verdict.anomalous, verdict.known, verdict.learned) == (False, (), True)
 
 
 def test_between_two_others_lies_nobodys_normal() -> None:
@@ -109,7 +98,7 @@ def test_between_two_others_lies_nobodys_normal() -> None:
     assert me.observe(between).known == ()
 
 
-def test_a_huge_threshold_excuses_no_more_than_three_times_ones_own() -> None:
+def test_a_huge_threshold_counts_as_three_times_ones_own() -> None:
     me = watching()
     liar = other("liar", PEER, threshold=1e300)
     me.consult([liar])
@@ -122,7 +111,7 @@ def test_a_huge_threshold_excuses_no_more_than_three_times_ones_own() -> None:
     assert named == (scores <= 3.0 * limit).tolist()
 
 
-def test_a_threshold_of_nothing_excuses_nothing() -> None:
+def test_with_a_threshold_of_nothing_nothing_is_known() -> None:
     me = watching()
     me.consult([other("fan-2", PEER, threshold=0.0)])
     assert {verdict.known for verdict in me.observe_many(cloud(PEER, 7, 20))} == {()}

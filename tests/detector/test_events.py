@@ -20,10 +20,14 @@ FLOW = Cause("flow", 0.75, 22.0, 31.0)
 
 
 def verdict(
-    strange: bool, score: float = 3.0, time: float | None = None, before: str = WATCHING
+    strange: bool,
+    score: float = 3.0,
+    time: float | None = None,
+    before: str = WATCHING,
+    known: tuple[str, ...] = (),
 ) -> Verdict:
     nothing: Any = None
-    judged = (strange, (), strange, not strange, False)
+    judged = (strange, known, not strange, False)
     return Verdict(
         score, 1.5, *judged, before, 0, 0, Flagged(1, 0, 0, 1), nothing, nothing, nothing, time
     )

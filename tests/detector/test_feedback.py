@@ -128,7 +128,7 @@ def test_a_new_normal_that_is_accepted_is_normal(kind: str, saved: bool) -> None
         detector.observe(row, (seen + number) * MINUTE)
         for number, row in enumerate(pump.rows(300, 15.0))
     ]
-    assert sum(verdict.strange for verdict in verdicts) < 20
+    assert sum(verdict.anomalous for verdict in verdicts) < 20
     assert detector.state == "watching"
 
 

@@ -13,7 +13,7 @@ import pytest
 from elmgrove import Detector, FixedThreshold, PatternRule, Spectrum
 from elmgrove.device import Agent, Settings
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.federation import MERGED, Member
+from elmgrove.federation import Member
 from elmgrove.storage import load, locked, save, seal, unseal
 from support.commands import Elmgrove
 from support.fans import NAMES, rows, write
@@ -115,29 +115,29 @@ def test_the_name_is_stated_or_kept_or_the_files() -> None:
 # What is refused
 
 
-def federated(policy: str) -> Member:
-    other = Member("fan-2", taught(), policy=policy)
-    member = Member("fan-1", taught(), policy=policy)
+def federated(*, merges: bool) -> Member:
+    other = Member("fan-2", taught(), merges=merges)
+    member = Member("fan-1", taught(), merges=merges)
     member.receive(other.contribution())
     save(Path("fan-1.elm"), member)
     return member
 
 
 def test_a_model_that_rests_on_others_is_a_members() -> None:
-    federated(MERGED)
-    with pytest.raises(BadInput, match=r"rests on what others know .*Member\.from_bytes"):
+    federated(merges=True)
+    with pytest.raises(BadInput, match=r"merged with what others know.*Member\.from_bytes"):
         Detector.load("fan-1.elm")
 
 
 def test_a_model_of_its_own_rows_is_loaded_without_what_others_gave() -> None:
-    member = federated("unknown")
+    member = federated(merges=False)
     kept = Detector.load("fan-1.elm")
     assert kept.evidence.close_to(member.detector.evidence)
     assert len(kept.elsewhere.others) == 0 < len(member.detector.elsewhere.others)
 
 
 def test_what_others_gave_is_not_lost_by_saving_a_detector() -> None:
-    federated("unknown")
+    federated(merges=False)
     before = Path("fan-1.elm").read_bytes()
     with pytest.raises(BadInput, match=r"'fan-1' holds more than a detector \(heard\)"):
         Detector.load("fan-1.elm").save("fan-1.elm")

@@ -18,7 +18,7 @@ def made(seed: int) -> Member:
     watching_soon = FalseAlarmRate(confidence=0.0)
     detector = Detector(HiddenLayer(4, 4), scaling=scaling, threshold=watching_soon)
     detector.learn_many(rng.normal(size=(300, 4)) @ rng.normal(size=(4, 4)) + rng.normal())
-    return Member(f"fan-{seed}", detector, policy="merged")
+    return Member(f"fan-{seed}", detector, merges=True)
 
 
 def test_the_order_in_which_others_come_leaves_no_trace() -> None:

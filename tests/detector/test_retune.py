@@ -79,7 +79,7 @@ def test_the_rate_that_was_tuned_in_a_stream_is_the_rate_that_is_seen() -> None:
     tune(detector, rate=0.001)
     kept = again(detector)
     verdicts = detector.observe_many(rows_of(50_000, 2))
-    share = np.mean([verdict.strange for verdict in verdicts])
+    share = np.mean([verdict.anomalous for verdict in verdicts])
     assert 0.0005 < share < 0.002
     # And the state that was saved in between goes on in the same way.
     assert kept.observe_many(rows_of(50, 2)) == verdicts[:50]
@@ -111,7 +111,7 @@ def test_too_few_scores_for_a_rate_is_learning_with_what_is_missing() -> None:
     assert missing < taught(10, threshold=FalseAlarmRate(0.0005)).rows_missing
     detector.observe_many(rows_of(1000, 3))
     assert detector.rows_missing < missing
-    assert not detector.observe(np.full(6, 99.0)).strange
+    assert not detector.observe(np.full(6, 99.0)).anomalous
     # Back at the old rate what was kept is enough, and the rate is to be shown again.
     tune(detector, rate=0.01)
     assert detector.rows_missing < 100

@@ -21,9 +21,8 @@ def verdict(row: Any, output: Any, **basis: Any) -> Verdict:
     return Verdict(
         score=float(np.mean((row - output) ** 2)),
         threshold=1.0,
-        strange=True,
-        known=(),
         anomalous=True,
+        known=(),
         learned=False,
         alarm=True,
         state="watching",

@@ -164,7 +164,7 @@ def test_alarms_reach_an_address_and_a_command(device: Start) -> None:
     first, ended, second = heard
     assert set(first) == {
         "device", "kind", "where", "number", "begin", "end", "peak", "peak_at", "threshold", "rows",
-        "changing", "answered", "causes", "text",
+        "changing", "answered", "known", "causes", "text",
     }  # fmt: skip
     assert first["end"] is second["end"] is None
     assert first["begin"] == ended["begin"] <= ended["end"] <= second["begin"]

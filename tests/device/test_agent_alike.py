@@ -13,7 +13,7 @@ from elmgrove.device.outlook import Company
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, connect
-from elmgrove.federation import MERGED, Charter, Contribution, Member
+from elmgrove.federation import Charter, Contribution, Member
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.serving import Federation, Server, serving
@@ -47,20 +47,20 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-@pytest.mark.parametrize("alarm", ["unknown", "merged"])
+@pytest.mark.parametrize("merged", [False, True])
 def test_the_log_says_once_that_others_are_at_other_levels(
-    told: pytest.LogCaptureFixture, alarm: str
+    told: pytest.LogCaptureFixture, merged: bool
 ) -> None:
-    FolderExchange.create(Path("shared"), charter(alarm=alarm))
+    FolderExchange.create(Path("shared"), charter(merged=merged))
     run("pump-1", rows(1, 300), exchange="shared")
     assert told.messages == []
     run("pump-2", rows(2, 300, shift=900.0), exchange="shared", sync_rows=50, sync_seconds=0)
     [warning] = told.messages
     assert warning.startswith("not alike: sensor 0 is ")
-    whose = "the others'" if alarm == "merged" else "pump-1's"
+    whose = "the others'" if merged else "pump-1's"
     assert f" deviations from {whose}" in warning
     assert ": another kind of machine? use own units, or a federation of its own" in warning
-    assert ("they will be one model" in warning) == (alarm == "merged")
+    assert ("they will be one model" in warning) == merged
 
 
 def test_what_is_unlike_is_told_again_only_after_it_was_alike(
@@ -103,7 +103,7 @@ def test_a_federation_in_own_units_on_a_server_that_starts_again(
     factor, level = np.array([1.0, 5.0, 0.01, 3.0, 1.0, 2.0]), 1e3 * np.arange(6)
     write_rows(Path("normal-1.csv"), X, NAMES)
     write_rows(Path("normal-2.csv"), level + factor * X, NAMES)
-    made = charter("own", alarm=MERGED)
+    made = charter("own", merged=True)
     with serving(store) as server:
         federation = server.found(made)
         _run_on(server, federation, "pump-1", X, units_from="normal-1.csv")

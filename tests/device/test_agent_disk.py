@@ -29,7 +29,7 @@ STATE = Path("fan.elm")
 def test_a_full_disk_ends_nothing(device: Start, tmp_path: Path) -> None:
     """All at once: it saves, writes, syncs, is asked, and alarms by a command."""
     exchange = FolderExchange(Path("fans"))
-    FolderExchange.create(Path("fans"), charter("fans", alarm="unknown"))
+    FolderExchange.create(Path("fans"), charter("fans", merged=False))
     alarm = "touch alarm.told"
     soon = {"confidence": 0.0, "alarm_k": 1, "alarm_n": 1, "command": alarm, "guard": False}
     write_rows(Path("fan.csv"), rows(1, 200))

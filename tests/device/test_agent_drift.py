@@ -64,7 +64,7 @@ def test_learning_again_is_done_by_the_agent(elmgrove: Elmgrove) -> None:
     write_rows(Path("pump.csv"), X, NAMES)
     given = {"state": "pump.elm", "source": "pump.csv", "verdicts": "pump.jsonl"}
     Agent(Settings(**given, on_change="relearn")).run()
-    strange = [one["strange"] for one in verdicts(Path("pump.jsonl"))]
+    strange = [one["anomalous"] for one in verdicts(Path("pump.jsonl"))]
     assert np.mean(strange[305:340]) > 0.9
     assert np.mean(strange[1000:]) < 0.05
 

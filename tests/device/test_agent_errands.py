@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import Detector
+from elmgrove import Detector, FalseAlarmRate
 from elmgrove.exchange import MqttExchange
 from elmgrove.federation import CONTRIBUTIONS, Charter, Member, Terms
 from elmgrove.storage.disk import load, save
@@ -118,7 +118,8 @@ def test_with_show_rows_the_server_has_the_strange_rows(pumps: Federation) -> No
 
 
 def test_others_and_what_they_changed_are_told(pumps: Federation) -> None:
-    save(Path("other.elm"), pumps.charter.start("other"))
+    soon = FalseAlarmRate(confidence=0.0)
+    save(Path("other.elm"), pumps.charter.start("other", threshold=soon))
     write_rows(Path("other.csv"), rows(5, 200))
     with (
         at_work(**joined(pumps, "other", follow=True, sync_seconds=0.05)),

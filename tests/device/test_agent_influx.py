@@ -84,8 +84,8 @@ def test_every_line_goes_on_unchanged_and_each_row_has_its_verdict_behind_it(
     assert all(one["tags"] == {"host": "a", "site": "North hall"} for one in verdicts)
     fields = [one["fields"] for one in verdicts]
     assert {type(one["score"]) for one in fields} == {float}
-    assert sum(one["strange"] for one in fields[100:300]) < 20
-    assert all(one["strange"] and one["anomalous"] for one in fields[300:])
+    assert sum(one["anomalous"] for one in fields[100:300]) < 20
+    assert all(one["anomalous"] and one["anomalous"] for one in fields[300:])
     assert any(one["alarm"] for one in fields[300:310])
     assert fields[-1]["event"] == 1
     assert '"feature": "temp"' in fields[-1]["causes"]

@@ -211,7 +211,7 @@ def test_words_of_the_first_rows_are_features_and_a_new_one_is_strange(device: S
     assert run.end() == 0, run.log
     assert state().detector.basis.features[-2:] == ("mode=high", "mode=low")
     assert run.log.count("mode=wild was never learned") == 1
-    assert [one["strange"] for one in verdicts(Path("pump.jsonl"))[-2:]] == [False, True]
+    assert [one["anomalous"] for one in verdicts(Path("pump.jsonl"))[-2:]] == [False, True]
     with Path("pump.csv").open("a") as file:
         file.write(frame[599:].to_csv(index=False, header=False))
     again = device("pump")

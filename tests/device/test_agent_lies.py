@@ -95,8 +95,8 @@ def test_no_answer_ends_an_agent_or_its_alarms(
     caplog.set_level(logging.INFO)
     # One asks others by name or at once, the other one merges them, and does all that is asked.
     devices = {
-        "asks": grown_up("asks", alarm="strange", errands="none"),
-        "merges": grown_up("merges", alarm="merged"),
+        "asks": grown_up("asks", errands="none"),
+        "merges": grown_up("merges", merged=True),
     }
     assert events("asks") == 0
     truths = [HonestExchange(CHARTER, [said(n) for n in range(many)]) for many in (2, 20)]

@@ -92,9 +92,9 @@ def test_a_machine_is_set_up_with_nothing_but_a_broker(
     wait_until(lambda: bool(one.told("status")))
     assert (one.status()["agent"], one.status()["state"]) == ("online", "waiting")
     one.give(pump(300, 1))
-    assert sum(verdict["strange"] for verdict in one.told("verdict")[100:]) < 20
+    assert sum(verdict["anomalous"] for verdict in one.told("verdict")[100:]) < 20
     one.give(pump(20, 2) + TOO_HOT)
-    assert all(verdict["strange"] for verdict in one.told("verdict")[300:])
+    assert all(verdict["anomalous"] for verdict in one.told("verdict")[300:])
     assert one.told("verdict")[-1]["where"] == f"plant/{one.name}, message 320"
     event = one.told("event")[0]
     assert (event["device"], event["kind"]) == (one.name, "opened")

@@ -128,7 +128,7 @@ def test_a_federation_states_the_spectrum_and_devices_learn_from_each_other(
     X = samples(1, 100)
     write_rows(Path("sample.csv"), X, NAMES)
     how = ["--data", "sample.csv", "--spectrum", TEXT, "--window", 1, "--folder", "shared"]
-    how += ["--alarm", "merged"]
+    how += ["--merged"]
     made = elmgrove("federation", "create", "fans", *how)
     assert made.code == 0, made.err
     basis = FolderExchange(Path("shared")).charter.basis

@@ -67,7 +67,7 @@ def test_no_row_of_an_event_is_told_piece_by_piece(
     discretion = Discretion(basis(*(f"s{one}" for one in range(sensors))), {})
     running, told = Running(1, 0, 0, 0), set[int]()
     for row, (score, causes, asked) in enumerate(rows):
-        mark = Mark(row, row, SimpleNamespace(score=score, threshold=1.0))
+        mark = Mark(row, row, SimpleNamespace(score=score, threshold=1.0, known=()))
         running.add(mark, lambda verdict, k, causes=causes: causes)
         running.confirm(mark)
         if asked:
@@ -93,7 +93,7 @@ def test_inputs_of_one_column_are_one_sensor() -> None:
 
 def event(causes: tuple[Cause, ...], number: int = 1) -> Any:
     running = Running(number, 0, 0, 0)
-    mark = Mark(0, 0, SimpleNamespace(score=9.0, threshold=1.0))
+    mark = Mark(0, 0, SimpleNamespace(score=9.0, threshold=1.0, known=()))
     running.add(mark, lambda verdict, k: list(causes))
     running.confirm(mark)
     return running.event()

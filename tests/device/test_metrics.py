@@ -88,7 +88,7 @@ def test_rows_events_and_syncs_are_counted_by_documented_names(
         )
     )
     assert counted(strange, "rows_read_total") == 320
-    assert counted(strange, "rows_strange_total") >= counted(quiet, "rows_strange_total") + 20
+    assert counted(strange, "rows_anomalous_total") >= counted(quiet, "rows_anomalous_total") + 20
     assert counted(strange, "events_total") >= 1
     assert strange("elmgrove_agent_disk_trouble") == 0
     for moment in ("synced", "saved"):

@@ -20,7 +20,7 @@ BEGIN = 28_576_220
 
 def verdict(time: float | None, score: float = 0.5, **more: Any) -> Any:
     """What a minute takes of a verdict."""
-    usual = {"strange": False, "anomalous": False, "threshold": 2.0}
+    usual = {"anomalous": False, "threshold": 2.0}
     return SimpleNamespace(time=time, score=score, **usual | more)
 
 
@@ -32,12 +32,12 @@ def counted(minutes: Minutes) -> dict[int, int]:
 def test_each_row_counts_once_in_its_own_minute(rows: list[tuple[int, float]]) -> None:
     minutes = Minutes()
     for place, score in rows:
-        minutes.follow(verdict(60.0 * (BEGIN + place) + 30.0, score, strange=score > 5e5))
+        minutes.follow(verdict(60.0 * (BEGIN + place) + 30.0, score, anomalous=score > 5e5))
     found = {one.minute - BEGIN: one for one in minutes.untold()}
     assert found.keys() == {place for place, _ in rows}
     for place, minute in found.items():
         scores = [score for at, score in rows if at == place]
-        assert (minute.rows, minute.strange) == (len(scores), sum(one > 5e5 for one in scores))
+        assert (minute.rows, minute.anomalous) == (len(scores), sum(one > 5e5 for one in scores))
         assert math.isclose(minute.scores[-1], max(scores), rel_tol=1e-5)
 
 
@@ -86,9 +86,9 @@ def test_rows_after_a_minute_was_closed_are_counted_and_the_largest_score_is_kno
     minutes = Minutes()
     for place in range(OPEN + 1):
         minutes.follow(verdict(60.0 * (BEGIN + place), 1.0))
-    minutes.follow(verdict(60.0 * BEGIN, 9.0, strange=True, anomalous=True, threshold=3.0))
+    minutes.follow(verdict(60.0 * BEGIN, 9.0, anomalous=True, threshold=3.0))
     late = next(one for one in minutes.untold() if one.minute == BEGIN)
-    assert late == Minute(BEGIN, 2, 1, 1, 3.0, (1.0, 1.0, 1.0, 9.0))
+    assert late == Minute(BEGIN, 2, 1, 3.0, (1.0, 1.0, 1.0, 9.0))
 
 
 def test_the_newest_are_remembered_and_of_few_the_scores() -> None:

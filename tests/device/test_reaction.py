@@ -34,7 +34,7 @@ def lived(member: Member, on_change: str, X: np.ndarray, first: int = 0) -> np.n
     for row, x in enumerate(X):
         verdict = member.detector.observe(x, START + STEP * (first + row))
         reaction.follow(outlook.follow(verdict))
-        strange[row] = verdict.strange
+        strange[row] = verdict.anomalous
     return strange
 
 

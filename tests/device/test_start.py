@@ -51,13 +51,13 @@ def test_the_first_rows_decide_where_nothing_else_does(start_rows: int, fitted: 
     assert len(verdicts(Path("fan.jsonl"))) == 50
 
 
-def test_the_alarm_setting_counts_for_a_state_as_well_and_stays() -> None:
+def test_merged_counts_for_a_state_as_well_and_stays() -> None:
     write_rows(Path("fan.csv"), rows(1, 50))
-    for alarm, policy in (("", "unknown"), ("strange", "strange"), ("", "strange")):
-        Agent(Settings(state="fan.elm", source="fan.csv", verdicts="", alarm=alarm)).run()
-        assert load(Path("fan.elm"), Member.from_bytes).policy == policy
-    Agent(Settings(state="new.elm", source="fan.csv", verdicts="", alarm="merged")).run()
-    assert load(Path("new.elm"), Member.from_bytes).policy == "merged"
+    for merged, merges in ((False, False), (True, True), (False, True)):
+        Agent(Settings(state="fan.elm", source="fan.csv", verdicts="", merged=merged)).run()
+        assert load(Path("fan.elm"), Member.from_bytes).merges == merges
+    Agent(Settings(state="new.elm", source="fan.csv", verdicts="", merged=True)).run()
+    assert load(Path("new.elm"), Member.from_bytes).merges
 
 
 def test_too_few_rows_to_begin_with_make_no_state(caplog: pytest.LogCaptureFixture) -> None:

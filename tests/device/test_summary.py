@@ -41,9 +41,9 @@ def rows(seed: int, number: int) -> np.ndarray:
 CHARTER = Charter("pumps", Detector.for_data(pd.DataFrame(rows(0, 400), columns=COLUMNS)).basis)
 
 
-def member(name: str = "pump", policy: str = "unknown", number: int = 400) -> Member:
+def member(name: str = "pump", merged: bool = False, number: int = 400) -> Member:
     """A device that watches."""
-    made = CHARTER.start(name, policy=policy)
+    made = CHARTER.start(name, merged=merged)
     made.detector.learn_many(rows(1, number))
     return made
 
@@ -109,7 +109,7 @@ def test_it_says_how_the_device_is_doing() -> None:
     assert (found.device, found.state, found.event_open) == ("pump", "watching", True)
     assert found.status["sync_seconds"] == 30.0
     assert seconds_of(found.status["last_row"]) == START + 17 * STEP
-    assert [(one.rows, one.strange) for one in found.minutes] == [(6, 0), (6, 0), (6, 6)]
+    assert [(one.rows, one.anomalous) for one in found.minutes] == [(6, 0), (6, 0), (6, 6)]
     assert found.minutes[0].minute == START // 60
     (event,) = found.events
     assert event["causes"][0]["feature"] == "flow"
@@ -184,7 +184,7 @@ def test_before_others_came_there_is_nothing_to_compare() -> None:
 
 
 def test_what_a_merge_changed_is_told_from_sums() -> None:
-    device = member(policy="merged", number=50)
+    device = member(merged=True, number=50)
     told = summaries(device)
     with told.comparing():
         device.receive_all(others(2, 3e4))
@@ -223,7 +223,7 @@ def test_what_a_device_borrows_is_told() -> None:
 
 
 def test_of_many_others_some_are_named() -> None:
-    device = member(policy="strange", number=50)
+    device = member(number=50)
     with summaries(device).comparing():
         device.receive_all(others(60))
     cooperation = made(summaries(device)).cooperation
@@ -232,7 +232,7 @@ def test_of_many_others_some_are_named() -> None:
 
 
 def test_of_one_sum_of_all_nobody_is_named() -> None:
-    device = member(policy="merged", number=50)
+    device = member(merged=True, number=50)
     evidence = others(1)[0].evidence
     with summaries(device).comparing():
         device.rest_on(Merged("pumps", 3, 7, (evidence,)))
@@ -244,7 +244,7 @@ def test_of_one_sum_of_all_nobody_is_named() -> None:
 @pytest.mark.parametrize("patterns", [None, 2])
 def test_a_loss_is_compared_as_well(patterns: int | None) -> None:
     layer = HiddenLayer(3, 2, "sigmoid", seed=1)
-    charter = Charter("pumps", Basis(layer, 3), alarm="merged")
+    charter = Charter("pumps", Basis(layer, 3), merged=True)
     rule = None if patterns is None else PatternRule(patterns)
     device, other = (charter.start(name, patterns=rule) for name in ("pump", "other"))
     X = np.random.default_rng(5).normal(size=(300, 3))

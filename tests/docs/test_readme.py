@@ -84,7 +84,7 @@ def _pieces(text: str) -> tuple[str, list[float]]:
 
 def test_the_demo_prints_what_the_readme_shows(demo: Demo) -> None:
     shown = [part for part in blocks(README, "text")[0].split("\n\n") if part]
-    assert len(shown) == 2
+    assert len(shown) == 3
     printed, values = _pieces(demo.text)
     for part in shown:
         words, wanted = _pieces(part)

@@ -398,7 +398,8 @@ def test_only_a_server_keeps_groups(
 
 
 def test_a_device_is_told_of_all_others_at_once(exchange: Way) -> None:
-    publish(exchange, of_kinds("fan-1", 0), of_kinds("fan-2", 0, 1), of_kinds("fan-3", 1))
+    known = [of_kinds("fan-1", 0), of_kinds("fan-2", 0, 1), of_kinds("fan-3", 1)]
+    publish(exchange, *(replace(one, threshold=1.0) for one in known))
     told = exchange("fan-3").others("fan-3", None)
     assert told is not None
     assert (told.devices, told.loans) == (2, ()), "a loss lends nothing"

@@ -35,7 +35,7 @@ from support.lies import MONSTERS
 from support.summaries import summary
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
-CHARTER = Charter("fans", BASIS, alarm="merged")
+CHARTER = Charter("fans", BASIS, merged=True)
 PAGE = Reply(200, b"<html>Welcome! Please log in.</html>", {"Content-Type": "text/html"})
 DEEP = b"[" * 100_000
 

@@ -174,7 +174,7 @@ def test_agents_that_listen_end_as_with_a_server(
 
     urls = {name: f"http://127.0.0.1:{free_port()}" for name in X}
     usual = {"like": "like.evidence", "follow": True, "sync_seconds": 0.1, "save_seconds": 0.1}
-    usual |= {"peer_token": "sesame", "guard": False, "alarm": "merged"}
+    usual |= {"peer_token": "sesame", "guard": False, "merged": True}
     peers = {"a": ["b"], "b": ["c", "a"], "c": ["b"]}
     # A peer that is always there and has nothing to tell: an agent that reaches no peer would
     # wait longer and longer, and they do not start at one moment.

@@ -30,7 +30,7 @@ from elmgrove.federation import (
 from elmgrove.storage.disk import load, save
 
 CHARTER = Charter(
-    "fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), 0.1, ("fan-*",), alarm="merged"
+    "fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), 0.1, ("fan-*",), merged=True
 )
 LEAST = least_new_rows(CHARTER.basis)
 
@@ -144,7 +144,7 @@ def test_a_refusal_is_reported_and_the_device_goes_on(exchange: MemoryExchange) 
 
 
 def test_a_device_of_another_making_does_not_get_that_far(exchange: MemoryExchange) -> None:
-    other = Charter("fans", Basis(HiddenLayer(3, 2, seed=6), 3), alarm="merged")
+    other = Charter("fans", Basis(HiddenLayer(3, 2, seed=6), 3), merged=True)
     member = other.start("fan-9")
     with pytest.raises(Mismatch, match=r"layer\.seed"):
         Session(member, exchange).sync()

@@ -154,13 +154,13 @@ def test_a_device_that_merged_before_asks_after_its_next_sync() -> None:
     exchange = MemoryExchange(CHARTER)
     device("fan-1", exchange, 1).sync()
     me = device("fan-9", exchange, 0)
-    me.member.follow("merged")
+    me.member.follow(merges=True)
     me.sync()
     assert me.member.merged is not None
-    me.member.follow("unknown")
+    me.member.follow(merges=False)
     assert me.sync().updated
     assert (me.member.merged, asked(me)) == (None, ["fan-1"])
-    me.member.follow("merged")
+    me.member.follow(merges=True)
     me.sync()
     assert me.member.merged is not None
     assert asked(me) == []

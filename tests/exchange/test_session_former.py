@@ -15,7 +15,7 @@ from elmgrove.federation import Charter, Departure, Member, least_new_rows
 from support.attacks import computed, off
 from support.ways import KINDS, Way, ways_to
 
-CHARTER = Charter("fans", Basis(HiddenLayer(16, 8, activation="tanh", seed=3), 16), alarm="merged")
+CHARTER = Charter("fans", Basis(HiddenLayer(16, 8, activation="tanh", seed=3), 16), merged=True)
 LEAST = least_new_rows(CHARTER.basis)
 X = 0.3 * np.random.default_rng(100).normal(size=(400, 16))
 

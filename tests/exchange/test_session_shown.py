@@ -32,7 +32,7 @@ FLEET = {"fan-1": (1, 600), "fan-2": (2, 600), "fan-3": (1, 500), "fan-4": (2, 7
 
 
 def device(name: str, exchange: Any, kind: int, count: int = 600, **options: Any) -> Session:
-    settings = {key: options.pop(key) for key in ("policy", "patterns") if key in options}
+    settings = {key: options.pop(key) for key in ("merged", "patterns") if key in options}
     made = Session(CHARTER.start(name, threshold=SOON, **settings), exchange, **options)
     made.detector.learn_many(cloud(kind, len(name) + count, count))
     return made
@@ -94,11 +94,11 @@ def test_few_are_told_at_once_and_that_is_as_good_as_by_name(place: Place) -> No
     ("options", "who"),
     [
         ({"rule": Quality()}, "the merge rule 'quality'"),
-        ({"rule": Benefit(), "policy": "merged"}, "the merge rule 'benefit'"),
+        ({"rule": Benefit(), "merged": True}, "the merge rule 'benefit'"),
         ({"rule": Named(("fan-1",))}, "the merge rule 'named'"),
-        ({"rule": SameGroup()}, "merge = 'group' without alarm = 'merged'"),
+        ({"rule": SameGroup()}, "merge = 'group' without merged = true"),
         ({"rule": Everyone(), "budget": Cost(bytes=1e9)}, "a budget"),
-        ({"policy": "merged", "patterns": PatternRule(2)}, "without merge = 'group'"),
+        ({"merged": True, "patterns": PatternRule(2)}, "without merge = 'group'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -116,10 +116,10 @@ def test_what_needs_each_contribution_is_refused_in_words(
 
 
 def test_groups_and_one_sum_need_no_more_than_sums(place: Place) -> None:
-    alike = device("fan-9", place("fan-9"), 1, rule=SameGroup(), policy="merged")
+    alike = device("fan-9", place("fan-9"), 1, rule=SameGroup(), merged=True)
     report = alike.sync()
     assert (report.refusal, report.devices) == (None, 2)
-    all_in_one = device("fan-8", place("fan-8"), 1, policy="merged")
+    all_in_one = device("fan-8", place("fan-8"), 1, merged=True)
     assert (all_in_one.sync().refusal, all_in_one.sync().devices) == (None, 5)
 
 

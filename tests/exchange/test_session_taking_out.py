@@ -18,7 +18,7 @@ from support.peers import sync
 from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 3), 3, score="distance")
-CHARTER = Charter("fans", BASIS, alarm="merged")
+CHARTER = Charter("fans", BASIS, merged=True)
 LEAST = least_new_rows(BASIS)
 HOUR = 3600.0
 BAD = Span(HOUR, 2 * HOUR)

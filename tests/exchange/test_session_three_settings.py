@@ -41,7 +41,7 @@ from support.ports import free_port
 from support.serving import serving
 
 CHARTER = Charter(
-    "fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2), INPUTS), alarm="merged"
+    "fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2), INPUTS), merged=True
 )
 TWO = PatternRule(2, start_rows=40)
 #: The lowest raw loss, and Algorithm 3's models in the place of one's own.
@@ -327,7 +327,7 @@ def test_agents_of_two_kinds_in_one_federation(device: Start, tmp_path: Path) ->
     found = {}
     with serving(f"{tmp_path}/store.db") as server:
         for merge in ("everyone", "group"):
-            charter = Charter(f"fans-{merge}", CHARTER.basis, alarm="merged")
+            charter = Charter(f"fans-{merge}", CHARTER.basis, merged=True)
             where = {"exchange": f"{server.base}/{charter.name}"}
             joining = {"token": server.found(charter).token, "merge": merge}
             named = {f"{name}-{merge}": rows for name, rows in MACHINES.items()}

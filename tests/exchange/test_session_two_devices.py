@@ -69,7 +69,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def devices(server: Server, known: Patterns) -> Iterator[tuple[Session, Session]]:
     """Device A, which has learned its pattern, and device B with another."""
     token, url = (
-        server.found(Charter("fleet", known.basis, alarm="merged")).token,
+        server.found(Charter("fleet", known.basis, merged=True)).token,
         f"{server.base}/fleet",
     )
     # A rate that a hundred rows suffice for.

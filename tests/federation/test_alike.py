@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from elmgrove import Basis, Detector, Evidence, Mismatch, Scaling
 from elmgrove.algebra import Moments
 from elmgrove.federation import (
-    MERGED,
-    UNKNOWN,
     Charter,
     Comparison,
     Contribution,
@@ -67,12 +65,12 @@ def test_levels_and_deviations_are_told_in_the_data_s_units(window: int, scaling
 
 def test_what_a_user_is_told() -> None:
     found = beside(pump(1, 500), pump(2, 500, (-90.0, -50.0, 3.0, 8.0)))
-    warning = found.warning(BASIS, UNKNOWN)
+    warning = found.warning(BASIS, merges=False)
     assert warning.startswith("flow is ")
     assert warning.endswith(
         " (and 1 more): another kind of machine? use own units, or a federation of its own"
     )
-    assert found.warning(BASIS, MERGED) == warning + (
+    assert found.warning(BASIS, merges=True) == warning + (
         "; they will be one model, and what is normal for either will be normal for both"
     )
 
@@ -83,7 +81,7 @@ def test_rows_of_one_machine_are_alike(window: int) -> None:
     found = beside(pump(1, 500), pump(2, 300), basis)
     assert found.alike
     assert not found.untold
-    assert (found.finding, found.warning(basis, MERGED)) == ("", "")
+    assert (found.finding, found.warning(basis, merges=True)) == ("", "")
 
 
 def test_a_machine_too_hot_for_its_load_is_not_alike() -> None:
@@ -125,7 +123,7 @@ def test_few_rows_and_losses_tell_nothing() -> None:
     by_loss = Basis.fitted(pump(0, 1000), NAMES, scaling="standard", score="loss")
     found = beside(pump(1, 500), pump(2, 500, (-90.0, 0.0, 0.0, 0.0)), by_loss)
     assert "by loss" in found.untold
-    assert found.warning(by_loss, MERGED) == ""
+    assert found.warning(by_loss, merges=True) == ""
 
 
 def test_a_machine_unlike_all_others_is_told_once() -> None:
@@ -162,7 +160,7 @@ def test_a_member_is_compared_with_those_that_it_uses() -> None:
     far = evidence(pump(2, 300, (-90.0, 0.0, 0.0, 0.0)))
     member.receive(Contribution("pump-2", 300, (far,)))
     assert [one.name for one in compare_used(member)] == ["pump-2"]
-    one_model = Member("pump-1", Detector.for_basis(BASIS), policy=MERGED)
+    one_model = Member("pump-1", Detector.for_basis(BASIS), merges=True)
     one_model.detector.learn_many(pump(1, 300))
     one_model.rest_on(Merged("pumps", 1, 1, (far,)))
     [found] = compare_used(one_model)
@@ -190,9 +188,9 @@ def test_machines_that_differ_by_units_are_one_machine_in_own_units(
     # What is sent holds nobody's units, and each takes it in.
     sent = Contribution.from_bytes(b.contribution().to_bytes())
     assert sent.basis == charter.basis
-    a.follow(MERGED)
+    a.follow(merges=True)
     assert a.receive(sent)
-    b.follow(MERGED)
+    b.follow(merges=True)
     assert b.receive(a.contribution())
     np.testing.assert_allclose(
         a.detector.score_many(more), b.detector.score_many(shift + scale * more), rtol=1e-5
@@ -209,14 +207,14 @@ def test_in_own_units_a_warning_doubts_the_units() -> None:
     b.detector.learn_many(pump(3, 300))
     a.receive(b.contribution())
     [found] = compare_used(a)
-    assert found.warning(a.detector.basis, UNKNOWN).endswith(
+    assert found.warning(a.detector.basis, merges=False).endswith(
         "were its own units taken from rows like those that it learns?"
     )
 
 
 def test_a_newcomer_that_rests_on_others_scores_in_its_own_units() -> None:
     """Nothing learned yet: all it knows is the others' sum, and their levels are not its own."""
-    charter = Charter("pumps", Basis.fitted(pump(0, 1000), NAMES, scaling="own"), alarm=MERGED)
+    charter = Charter("pumps", Basis.fitted(pump(0, 1000), NAMES, scaling="own"), merged=True)
     old = charter.start("old", units_from=pump(1, 500))
     old.detector.learn_many(pump(1, 500))
     far = (-90.0, 300.0, 5.0, 0.0)

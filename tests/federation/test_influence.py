@@ -235,13 +235,13 @@ def test_in_a_group_a_device_is_one_however_many_patterns_it_has() -> None:
 def test_a_group_that_is_asked_is_bounded_as_well() -> None:
     standing = StandingOthers(PLAIN, 0.0, Terms())
     for one in CROWD:
-        standing.take(one)
+        standing.take(replace(one, threshold=3.0))
     (told,) = standing.merged("fans", 1, "fan-0").parts
     assert 3 * 600 < told.count <= 3 * 600 + 10 * 600
 
 
 def test_one_model_of_devices_that_are_known_by_name_is_bounded_by_the_usual_terms() -> None:
-    member = Charter("fans", DISTANT, alarm="merged").start("own")
+    member = Charter("fans", DISTANT, merged=True).start("own")
     member.receive_all([said("a", 500), said("b", 500), said("c", 500), said("d", 5e8)])
     assert member.detector.received is not None
     assert 1500 < member.detector.received.count <= 1500 + 5000

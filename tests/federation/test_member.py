@@ -42,7 +42,7 @@ def rows(seed: int, count: int) -> np.ndarray:
 
 def member(name: str, learned: int = 20, **settings: Any) -> Member:
     """A device that learned the first rows of its own stream."""
-    made = Member(name, Detector(LAYER, **settings), policy="merged")
+    made = Member(name, Detector(LAYER, **settings), merges=True)
     made.detector.learn_many(rows(sum(name.encode()), 60)[:learned])
     return made
 
@@ -203,7 +203,7 @@ def zeroed(contribution: Contribution) -> Contribution:
 
 
 def of_layer(layer: HiddenLayer, **settings: Any) -> Contribution:
-    return Member("x", Detector(layer, **settings), policy="merged").contribution()
+    return Member("x", Detector(layer, **settings), merges=True).contribution()
 
 
 REFUSED = {
@@ -262,7 +262,7 @@ HUGE = {
 def test_a_contribution_that_breaks_the_sum_changes_nothing(name: str) -> None:
     """Each is finite and passes alone, the two together do not."""
     huge = HUGE[name]
-    me = Member("me", Detector.for_basis(huge.basis), policy="merged")
+    me = Member("me", Detector.for_basis(huge.basis), merges=True)
     me.receive(Contribution("a", 10, (huge,)))
     state = me.to_bytes()
     with np.errstate(over="ignore"), pytest.raises(NotAdmissible):
@@ -272,7 +272,7 @@ def test_a_contribution_that_breaks_the_sum_changes_nothing(name: str) -> None:
 
 
 def test_moments_about_two_centres_too_far_apart_to_be_added_change_nothing() -> None:
-    me = Member("me", Detector.for_basis(BY_DISTANCE), policy="merged")
+    me = Member("me", Detector.for_basis(BY_DISTANCE), merges=True)
     me.receive(Contribution("a", 10, (huge_moments(1e160),)))
     state = me.to_bytes()
     with pytest.raises(NotAdmissible, match="not finite"):
@@ -282,7 +282,7 @@ def test_moments_about_two_centres_too_far_apart_to_be_added_change_nothing() ->
 
 def test_a_name_that_can_be_no_origin_is_refused() -> None:
     with pytest.raises(BadInput, match="printable"):
-        Member("", Detector(LAYER), policy="merged")
+        Member("", Detector(LAYER), merges=True)
 
 
 # Giving away
@@ -467,7 +467,7 @@ def test_beside_a_sum_nobody_is_heard_until_it_is_gone() -> None:
     assert me.detector.received is None
     assert me.receive(said("a"))
     with pytest.raises(BadInput, match="not both"):
-        Member("me", Detector(LAYER), Ledger([said("a")]), summed("b"), policy="merged")
+        Member("me", Detector(LAYER), Ledger([said("a")]), summed("b"), merges=True)
 
 
 def test_the_sum_of_nobody_is_nothing() -> None:
@@ -519,8 +519,8 @@ def test_a_state_with_a_wrong_part_is_refused(name: str, value: Any) -> None:
 
 def test_a_ledger_given_is_the_ledger_used() -> None:
     empty, full = Ledger(), Ledger([said("a")])
-    assert Member("me", Detector(LAYER), empty, policy="merged").ledger is empty
-    made = Member("me", Detector(LAYER), full, policy="merged")
+    assert Member("me", Detector(LAYER), empty, merges=True).ledger is empty
+    made = Member("me", Detector(LAYER), full, merges=True)
     assert made.ledger is full
     assert made.detector.received == said("a").evidence
 
@@ -530,12 +530,12 @@ def test_evidence_that_no_ledger_knows_is_refused() -> None:
     detector = Detector(LAYER)
     detector.merge(said("a").evidence)
     with pytest.raises(BadInput, match="ledger"):
-        Member("me", detector, policy="merged")
+        Member("me", detector, merges=True)
 
 
 def test_a_ledger_that_holds_the_member_itself_is_refused() -> None:
     with pytest.raises(BadInput, match="itself"):
-        Member("a", Detector(LAYER), Ledger([said("a")]), policy="merged")
+        Member("a", Detector(LAYER), Ledger([said("a")]), merges=True)
 
 
 # On disk

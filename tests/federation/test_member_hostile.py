@@ -50,7 +50,7 @@ def test_forged_moments_are_refused_with_the_reason(name: str) -> None:
     """By a device, by what an exchange asks, and in a sum; nothing is changed."""
     changes, reason = FORGED[name]
     lie = forged(**changes)
-    me = Member("me", Detector.for_basis(BY_DISTANCE), policy="merged")
+    me = Member("me", Detector.for_basis(BY_DISTANCE), merges=True)
     me.detector.learn_many(rows(4, 30))
     me.receive(forged())
     state = me.to_bytes()

@@ -25,7 +25,7 @@ from support.fleet_machine import NAMES, Device, FleetOnMemory
 from support.laws import law_examples
 from support.patterns import INPUTS, mixed, rows_of
 
-CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, seed=2), INPUTS), alarm="merged")
+CHARTER = Charter("fans", Basis(HiddenLayer(INPUTS, 3, seed=2), INPUTS), merged=True)
 LEAST = least_new_rows(CHARTER.basis)
 RULE = PatternRule(start_rows=40, join=0.1, most=MOST_PARTS)
 
@@ -416,7 +416,7 @@ def test_on_digits_cooperation_costs_little_and_adds_what_the_peers_know() -> No
     digits = load_digits()
     X, y = digits.data / 16.0, digits.target
     held_out = np.random.default_rng(0).random(len(X)) < 0.3
-    charter = Charter("digits", Basis(HiddenLayer(64, 16, seed=1), 64), alarm="merged")
+    charter = Charter("digits", Basis(HiddenLayer(64, 16, seed=1), 64), merged=True)
     exchange = MemoryExchange(charter)
     sessions = {}
     for known in ((0, 1), (2, 3), (4, 5), (6, 7)):

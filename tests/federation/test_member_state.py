@@ -82,6 +82,7 @@ SETTINGS: dict[str, Any] = {
             "strongest": [[5.0, 1.25, 8, [["load", 0.75, 40.0, 7.5, 0]]]],
             "told": 5.0,
             "floor": 0.0,
+            "known": {"Lüfter 1": 2},
         },
         "closed": [
             {
@@ -94,6 +95,7 @@ SETTINGS: dict[str, Any] = {
                 "rows": 3,
                 "causes": [["load", 0.5, 9.0, 7.5, 0]],
                 "changing": True,
+                "known": ["Lüfter 1"],
             }
         ],
     },
@@ -127,7 +129,7 @@ LOSS = Golden(
             "evidence": {"energy": 1.890625, "count": 1.875},
             **SETTINGS,
         },
-        "policy": "merged",
+        "merges": True,
         "heard": [
             {"origin": "Lüfter 1", "epoch": 2, "energy": 1.4375, "count": 2.0},
             {"origin": "fan-3", "epoch": 7, "energy": 2.625, "count": 2.0},
@@ -172,7 +174,7 @@ DISTANCE = Golden(
             "evidence": {"count": 1.75},
             **SETTINGS,
         },
-        "policy": "merged",
+        "merges": True,
         "heard": [{"origin": "Lüfter 1", "epoch": 4, "count": 4.0}],
         "published": {"learned": 2, "count": 1.5},
         "lead": 3,
@@ -235,8 +237,8 @@ def test_a_golden_file_is_a_device_in_the_middle_of_its_work(golden: Golden) -> 
     assert detector.gate.recent.ordered == [0.125, 0.25, 0.5, 1.0]
     assert detector.quarantine.rows().tolist() == arrays["quarantine"].tolist()
     assert str(detector.events.open) == (
-        "event 2: since 2024-05-01T14:20:00.500Z, 2 rows strange, peak 4 × threshold; "
-        "load 40 (not 7.5)"
+        "event 2: since 2024-05-01T14:20:00.500Z, 2 rows strange, peak 4 × threshold, "
+        "normal at Lüfter 1; load 40 (not 7.5)"
     )
     assert [(event.number, event.end) for event in detector.events.closed] == [(1, 4)]
     assert detector.progress.seen[:3] == (5, 1, 1)
@@ -502,11 +504,10 @@ def test_sealing_again_what_was_not_altered_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("golden", [LOSS, DISTANCE], ids=lambda golden: golden.name)
-def test_a_state_that_names_no_policy_asks_by_the_usual_one(golden: Golden) -> None:
-    """Such as were written before there were policies: their thresholds are not known."""
-    older = {name: value for name, value in golden.fields.items() if name != "policy"}
-    me = Member.from_bytes(seal(STATE_FORMAT, older, golden.arrays))
-    assert (me.policy, me.detector.received) == ("unknown", None)
+def test_a_state_that_does_not_merge_asks(golden: Golden) -> None:
+    asking = {name: value for name, value in golden.fields.items() if name != "merges"}
+    me = Member.from_bytes(seal(STATE_FORMAT, asking, golden.arrays))
+    assert (me.merges, me.detector.received) == (False, None)
     assert [held.threshold for held in me.ledger] == [None] * len(golden.fields["heard"])
     assert len(me.detector.elsewhere) == 0
     assert (me.detector.loan is None) == (golden is LOSS)

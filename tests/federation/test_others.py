@@ -67,11 +67,18 @@ def test_a_label_tells_some_names_and_how_many_there_are() -> None:
     assert label.threshold == 4.0, "one that was stated"
 
 
-def test_devices_that_still_learn_state_no_threshold() -> None:
-    (label,) = told(standing(fan(1, 0, threshold=None), fan(2, 0, threshold=2.0)), "x").labels
-    assert label.threshold == 2.0
-    (label,) = told(standing(fan(1, 0, threshold=None)), "x").labels
-    assert label.threshold is None
+def test_who_states_no_threshold_is_in_no_group_and_lends() -> None:
+    """Such as still learn, or have a question open."""
+    learning, knows = fan(1, 0, threshold=None), fan(2, 0)
+    made = standing(learning, knows)
+    groups = by_label(told(made, "x"))
+    assert groups.keys() == {"fan-2"}
+    assert groups["fan-2"].close_to(knows.parts[0], 1e-12), "the sum is of those that are named"
+    assert len(told(made, "x").loans) == 2
+    made.take(fan(1, 0))
+    assert by_label(told(made, "x")).keys() == {"fan-1, fan-2"}
+    made.take(learning)
+    assert by_label(told(made, "x")).keys() == {"fan-2"}
 
 
 def test_what_is_lent_is_what_the_others_lend() -> None:
@@ -120,7 +127,7 @@ def test_who_belongs_nowhere_is_left_out_too(monkeypatch: pytest.MonkeyPatch) ->
 def test_by_loss_nothing_is_lent_and_groups_are_told_all_the_same() -> None:
     made = StandingOthers(BASIS, RIDGE)
     for number in (1, 2):
-        made.take(said(f"fan-{number}", near(1, number)))
+        made.take(replace(said(f"fan-{number}", near(1, number)), threshold=1.0))
     found = told(made, "fan-1")
     assert (found.loans, [str(label) for label in found.labels]) == ((), ["fan-2"])
 
@@ -197,8 +204,8 @@ def test_a_count_that_has_no_square_stops_nobody() -> None:
 
 def test_what_can_not_be_solved_for_is_left_out() -> None:
     made = StandingOthers(BASIS, 0.0)
-    made.take(said("fan-1", near(1, 1)))
-    made.take(said("fan-2", near(1, 2, 1)))
+    made.take(replace(said("fan-1", near(1, 1)), threshold=1.0))
+    made.take(replace(said("fan-2", near(1, 2, 1)), threshold=1.0))
     assert [str(label) for label in told(made, "x").labels] == ["fan-1"]
     assert told(made, "x").devices == 2
 
@@ -236,8 +243,8 @@ def test_who_changed_or_left_leaves_no_trace(
 # As a device uses it
 
 
-def asking(policy: str = "unknown") -> Member:
-    member = CHARTER.start("fan-1", policy=policy, threshold=SOON)
+def asking() -> Member:
+    member = CHARTER.start("fan-1", threshold=SOON)
     member.detector.learn_many(cloud(0, 1))
     member.rest_on(told(standing(*FLEET[1:]), "fan-1"))
     return member
@@ -246,9 +253,8 @@ def asking(policy: str = "unknown") -> Member:
 def test_groups_are_asked_about_strange_rows() -> None:
     member = asking()
     verdict = member.detector.observe(cloud(1, 7).mean(axis=0))
-    assert verdict.strange
+    assert verdict.anomalous
     assert verdict.known == ("fan-3, fan-4 (pattern 2)",)
-    assert not verdict.anomalous
     nowhere = member.detector.observe(np.full(6, 1e3))
     assert (nowhere.known, nowhere.anomalous) == ((), True)
     assert member.detector.received is None, "nothing is merged"
@@ -260,9 +266,9 @@ def test_what_groups_lend_is_borrowed() -> None:
     assert member.detector.loan == agreed(member.merged.loans)
 
 
-def test_a_policy_of_merging_asks_nobody() -> None:
+def test_who_merges_asks_nobody() -> None:
     member = asking()
-    member.follow("merged")
+    member.follow(merges=True)
     assert (member.merged, member.detector.loan, len(member.detector.elsewhere)) == (None, None, 0)
 
 

@@ -7,19 +7,19 @@ import pytest
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, PatternRule
 from elmgrove.algebra import lent_together
-from elmgrove.federation import POLICIES, Charter, Contribution, Departure, Member, Merged
+from elmgrove.detector import DriftWatch
+from elmgrove.federation import Charter, Contribution, Departure, Member, Merged
 from support.contributions import DISTANT, cloud
 
 ME, PEER, NOBODY = 0, 1, 2
 SOON = FalseAlarmRate(confidence=0.0)
-ASKING = [policy for policy in POLICIES if policy != "merged"]
 
 
 def member(
-    name: str, kind: int = ME, count: int = 600, policy: str = "unknown", **settings: Any
+    name: str, kind: int = ME, count: int = 600, merges: bool = False, **settings: Any
 ) -> Member:
     settings.setdefault("threshold", SOON)
-    made = Member(name, Detector.for_basis(DISTANT, **settings), policy=policy)
+    made = Member(name, Detector.for_basis(DISTANT, **settings), merges=merges)
     made.detector.learn_many(cloud(kind, 1, count))
     return made
 
@@ -35,23 +35,22 @@ def middle(kind: int) -> np.ndarray:
 # What is made of a strange row
 
 
-@pytest.mark.parametrize(("policy", "anomalous"), [("unknown", False), ("strange", True)])
-def test_a_row_that_another_knows_is_excused_or_not(policy: str, anomalous: bool) -> None:
-    me = member("fan-1", policy=policy)
+def test_a_row_that_another_knows_is_anomalous_all_the_same() -> None:
+    me = member("fan-1")
     assert me.detector.observe(middle(PEER)).anomalous, "nobody is asked yet"
     me.receive(said("fan-2"))
     verdict = me.detector.observe(middle(PEER))
-    assert (verdict.strange, verdict.known, verdict.anomalous) == (True, ("fan-2",), anomalous)
+    assert (verdict.anomalous, verdict.known) == (True, ("fan-2",))
     assert me.detector.observe(middle(NOBODY)).anomalous
     assert me.detector.received is None, "its model is its own"
 
 
 def test_one_model_of_everybody_asks_nobody() -> None:
-    me = member("fan-1", policy="merged")
+    me = member("fan-1", merges=True)
     me.receive(said("fan-2"))
     assert me.detector.received == said("fan-2").evidence
     assert (len(me.detector.elsewhere), me.detector.loan) == (0, None)
-    assert not me.detector.observe(middle(PEER)).strange
+    assert not me.detector.observe(middle(PEER)).anomalous
 
 
 def test_a_device_with_patterns_is_named_with_the_number() -> None:
@@ -65,7 +64,7 @@ def test_a_device_with_patterns_is_named_with_the_number() -> None:
     assert names == {("fan-2 (pattern 1)",), ("fan-2 (pattern 2)",)}
 
 
-def test_one_who_is_still_learning_excuses_nothing_but_lends() -> None:
+def test_one_who_is_still_learning_is_not_named_but_lends() -> None:
     peer = said("fan-2", threshold=FalseAlarmRate(), count=100)
     assert peer.threshold is None
     me = member("fan-1")
@@ -94,22 +93,48 @@ def test_a_threshold_is_told_once_there_is_one_and_it_is_ones_own() -> None:
     me = member("fan-1")
     assert me.contribution().threshold == me.detector.threshold
     assert member("fan-1", count=100, threshold=FalseAlarmRate()).contribution().threshold is None
-    assert member("fan-1", policy="merged").contribution().threshold is None
+    assert member("fan-1", merges=True).contribution().threshold is None
 
 
-# Another policy
+def test_while_a_question_is_open_nobody_calls_a_row_normal_by_what_was_learned() -> None:
+    """What was published before is published again, newer and without a threshold."""
+    me, peer = member("fan-1"), member("fan-2", PEER)
+    before = peer.offer(guarded=False)
+    assert before is not None
+    me.receive(before)
+    assert me.detector.observe(middle(PEER)).known == ("fan-2",)
+    while peer.detector.state == "watching":
+        peer.detector.observe(middle(NOBODY))
+    assert peer.detector.state == "changing"
+    asking = peer.offer()
+    assert asking is not None
+    assert (asking.threshold, asking.evidence) == (None, before.evidence)
+    assert asking.epoch > before.epoch
+    assert peer.offer() == asking, "once"
+    assert me.receive(asking)
+    assert me.detector.observe(middle(PEER)).known == ()
+    assert Member.from_bytes(peer.to_bytes()).shared == asking
 
 
-@pytest.mark.combinations
-@pytest.mark.parametrize("before", POLICIES)
-@pytest.mark.parametrize("after", POLICIES)
-def test_following_another_policy_is_having_followed_it(before: str, after: str) -> None:
-    me, other = member("fan-1", count=10, policy=before), member("fan-1", count=10, policy=after)
+def test_a_slow_change_that_is_asked_about_is_no_knowledge_either() -> None:
+    me = member("fan-1")
+    DriftWatch.of(me.detector).found = True
+    assert me.detector.state == "watching"
+    assert me.contribution().threshold is None
+
+
+# Merging
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+def test_merging_later_is_having_merged(before: bool, after: bool) -> None:
+    me, other = member("fan-1", count=10, merges=before), member("fan-1", count=10, merges=after)
     for one in (me, other):
         one.receive(said("fan-2"))
         one.receive(said("fan-3", NOBODY))
-    me.follow(after)
-    assert (me.policy, me.detector.excused) == (after, after == "unknown")
+    me.follow(merges=after)
+    assert me.merges == after
     assert (me.detector.loan, me.detector.received) == (
         other.detector.loan,
         other.detector.received,
@@ -120,31 +145,21 @@ def test_following_another_policy_is_having_followed_it(before: str, after: str)
 
 
 def test_of_one_sum_nobody_can_be_asked() -> None:
-    me = member("fan-1", policy="merged")
+    me = member("fan-1", merges=True)
     alone = member("fan-1").detector.score_many(cloud(PEER, 3, 20))
     me.rest_on(Merged("fans", 1, 1, (said("fan-2").evidence,)))
-    me.follow("strange")
+    me.follow(merges=False)
     assert (me.merged, me.detector.received) == (None, None)
     np.testing.assert_allclose(me.detector.score_many(cloud(PEER, 3, 20)), alone, rtol=1e-9)
 
 
-def test_a_policy_that_is_none_is_refused_and_changes_nothing() -> None:
-    me = member("fan-1", policy="strange")
-    with pytest.raises(BadInput, match="unknown, strange, merged, not 'loud'"):
-        me.follow("loud")
-    assert me.policy == "strange"
-    for make in (lambda: member("x", policy="loud"), lambda: Charter("x", DISTANT, alarm="loud")):
-        with pytest.raises(BadInput, match="alarm must be one of"):
-            make()
-
-
-def test_a_device_has_the_federations_policy_or_states_its_own() -> None:
-    charter = Charter.from_fields(Charter("fans", DISTANT, alarm="strange").fields)
-    assert charter.start("a").policy == "strange"
-    assert charter.start("a", policy="merged").policy == "merged"
-    older = Charter("fans", DISTANT, alarm="strange").fields
-    del older["alarm"]
-    assert Charter.from_fields(older).alarm == "unknown"
+def test_a_device_merges_as_the_federation_says_or_by_itself() -> None:
+    for merged in (False, True):
+        charter = Charter.from_fields(Charter("fans", DISTANT, merged=merged).fields)
+        assert charter.start("a").merges is merged
+        assert charter.start("a", merged=True).merges
+    with pytest.raises(BadInput, match="merged is true or false, not 'loud'"):
+        Charter.from_fields({**charter.fields, "merged": "loud"})
 
 
 # On disk
@@ -153,24 +168,24 @@ def test_a_device_has_the_federations_policy_or_states_its_own() -> None:
 @pytest.mark.combinations
 @pytest.mark.parametrize("patterns", [None, PatternRule(2, start_rows=8)], ids=["one", "two"])
 @pytest.mark.parametrize("count", [8, 21, 600])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("merges", [False, True])
 def test_a_saved_device_goes_on_as_if_it_had_not_been_saved(
-    policy: str, count: int, patterns: PatternRule | None
+    merges: bool, count: int, patterns: PatternRule | None
 ) -> None:
-    me = member("fan-1", count=count, policy=policy, patterns=patterns)
+    me = member("fan-1", count=count, merges=merges, patterns=patterns)
     me.receive(said("fan-2"))
     me.receive(said("fan-3", NOBODY, 100, threshold=FalseAlarmRate()))
     me.detector.observe_many(cloud(ME, 5, 7))
     me.offer(guarded=False)
     again = Member.from_bytes(me.to_bytes())
-    assert (again.policy, again.published, again.shared) == (policy, me.published, me.shared)
+    assert (again.merges, again.published, again.shared) == (merges, me.published, me.shared)
     assert [one.threshold for one in again.ledger] == [one.threshold for one in me.ledger]
     assert again.detector.loan == me.detector.loan
-    assert (me.detector.loan is None) == (policy == "merged")
+    assert (me.detector.loan is None) == merges
     assert again.to_bytes() == me.to_bytes()
     rows = np.vstack([cloud(ME, 6, 30), cloud(PEER, 6, 10), cloud(5, 6, 3), cloud(ME, 7, 20)])
     expected = me.detector.observe_many(rows)
     assert again.detector.observe_many(rows) == expected
-    if count == 600 and policy in ASKING:
+    if count == 600 and not merges:
         assert ("fan-2",) in {verdict.known for verdict in expected}
     assert again.to_bytes() == me.to_bytes()

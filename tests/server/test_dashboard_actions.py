@@ -98,7 +98,7 @@ def told(name: str, **more: object) -> object:
 @pytest.fixture(name="fans", scope="module")
 def fans_fixture(server: Server) -> Federation:
     """More devices than a page shows, and so more records."""
-    made = server.found(charter("fans", alarm="unknown"))
+    made = server.found(charter("fans", merged=False))
     made.enrol(*(f"fan-{n:03}" for n in range(AT_ONCE + 1)))
     for n in range(2):
         answer = made.put(Contribution(f"fan-{n:03}", 200, (evidence(rows(n, 200)),)))

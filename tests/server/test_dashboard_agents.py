@@ -25,7 +25,7 @@ def normal(seed: int, number: int) -> np.ndarray:
 def test_an_event_of_a_real_agent_is_shown_live_answered_with_a_click_and_done(
     server: Server, windows: Windows, start: Start, tmp_path: Path
 ) -> None:
-    fans = server.found(charter(alarm="strange"))
+    fans = server.found(charter(merged=False))
     name, agents = fans.charter.name, []
     for number in (1, 2):
         source = write_rows(tmp_path / f"fan-{number}.csv", normal(number, 500), NAMES)

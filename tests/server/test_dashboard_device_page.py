@@ -1,6 +1,5 @@
 """The page of a device: what it told in words, what can be said of it, and who may say it."""
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -86,31 +85,16 @@ def test_what_cooperation_changed_is_told(pumps: Federation, ada: Guest) -> None
     assert "fan-2 fan-3" in page
 
 
-def test_rows_that_others_know_are_told_and_drawn(pumps: Federation, ada: Guest) -> None:
-    now = int(time.time() // 60)
-    assert "known to other devices, and" not in shown(pumps, ada)
-    at, scores = (now - 30, now - 29, now - 9), (0.4, 0.9, 1.6, 2.5)
-    told(
-        pumps,
-        minutes=(
-            *(Minute(n, 60, 50, 10, 1.5, scores) for n in at),
-            Minute(now - 20, 60, 5, 5, 1.5, scores),
-        ),
-    )
-    page = shown(pumps, ada, "?from=now-1h&to=now")
-    said = "In this time 120 strange rows were known to other devices, and no alarm."
-    assert page.count(said) == 2
-    html = ada.get(f"{path(pumps)}?from=now-1h&to=now").text
-    chart = json.loads(re.findall(r'id="scores-data">(.*?)</script>', html, re.DOTALL)[0])
-    ends = [[60 * (now - 30), 60 * (now - 28)], [60 * (now - 9), 60 * (now - 8)]]
-    assert chart["excused"] == ends
+def test_an_event_says_where_its_rows_are_normal(pumps: Federation, ada: Guest) -> None:
+    told(pumps, events=(event(1, known=["pump-3", "pump-4"]),))
+    assert "times the threshold, normal at pump-3, pump-4." in shown(pumps, ada)
 
 
 def test_nothing_that_a_device_tells_is_taken_for_html(pumps: Federation, ada: Guest) -> None:
     cause = {"feature": NASTY, "share": 0.9, "seen": 1.0, "expected": 2.0, "ago": 0}
     told(
         pumps,
-        status=status(drift={"text": NASTY}, alarm=NASTY, since=NASTY, sync={"said": NASTY}),
+        status=status(drift={"text": NASTY}, since=NASTY, sync={"said": NASTY}),
         events=(event(1, iso(time.time() - 60), causes=[cause]),),
         cooperation=cooperation(contributors=[NASTY]),
         quarantine=({"time": 0, "score": 1, "values": {NASTY: 2}},),
@@ -382,7 +366,7 @@ def test_an_errand_in_milliseconds_and_scores_beyond_all_bounds_are_shown(
     now = round(time.time())
     body = {"action": "accept", "words": {"from": now * 1000}}
     pumps.ask("POST", f"/errands/{PART}", ADMIN, json=body)
-    huge = tuple(Minute(now // 60 - n, 10**9, 0, 0, None, (1.7e308,) * 4) for n in range(3))
+    huge = tuple(Minute(now // 60 - n, 10**9, 0, None, (1.7e308,) * 4) for n in range(3))
     told(pumps, minutes=huge)
     assert f"Rows from {clock(now)} until now: said to be fine" in shown(pumps, ada)
     chart = re.search(r'id="scores-data">(.*?)</script>', ada.get(path(pumps)).text, re.DOTALL)

@@ -28,14 +28,14 @@ def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
 @pytest.fixture(name="fans")
 def fans_fixture(server: Server) -> Federation:
     """Two that are alike, and one that is not."""
-    made = server.found(charter(alarm="unknown"))
+    made = server.found(charter(merged=False))
     made.enrol("fan-1", "fan-2", "<b>oven")
     for name, X in (
         ("fan-1", rows(1, 200)),
         ("fan-2", rows(2, 200)),
         ("<b>oven", 50.0 + rows(3, 200)),
     ):
-        answer = made.put(Contribution(name, 200, (evidence(X),)))
+        answer = made.put(Contribution(name, 200, (evidence(X),), 1.0))
         assert answer.status_code == 200, answer.text
     return made
 
@@ -71,7 +71,7 @@ def test_a_federation_that_nobody_contributed_to_has_its_page(server: Server, ad
 
 
 def test_many_devices_are_compared_as_far_as_can_be_seen(server: Server, ada: Guest) -> None:
-    many = server.found(charter(alarm="unknown"))
+    many = server.found(charter(merged=False))
     names = [f"fan-{n:02}" for n in range(MOST_COMPARED + 3)]
     many.enrol(*names)
     part = evidence(rows(1))
@@ -85,7 +85,7 @@ def test_one_that_gave_too_few_rows_hides_nobody_and_costs_no_token(
     server: Server, ada: Guest
 ) -> None:
     """Without a ridge there is no model of it."""
-    made = server.found(charter(alarm="strange", ridge=0.0))
+    made = server.found(charter(merged=False, ridge=0.0))
     made.enrol("fan-1", "fan-2", "few")
     for name, number in (("fan-1", 200), ("fan-2", 200), ("few", 2)):
         answer = made.put(Contribution(name, number, (evidence(rows(number, number)),)))
@@ -123,7 +123,7 @@ def test_a_comparison_is_shown_again_for_a_while_and_keeps_no_other_federation_w
 
     monkeypatch.setattr(explaining, "judge", slowly)
     monkeypatch.setattr(explaining, "SECONDS_SHOWN_AGAIN", 600.0)
-    other = server.found(charter(alarm="unknown"))
+    other = server.found(charter(merged=False))
     with guest(server, ADMIN) as bert:
         looking = threading.Thread(target=shown, args=(bert, fans, "federation"))
         looking.start()

@@ -85,6 +85,8 @@ async def be_of_version_4(url: str) -> None:
     new = ("told", "summary", "hour", "occurrence", "errand", "changed", "visit", "clock", "probe")
     older = [f"DROP TABLE {name}" for name in new]
     older += ["ALTER TABLE administrator DROP COLUMN password"]
+    older += ["ALTER TABLE federation ADD COLUMN alarm TEXT NOT NULL DEFAULT 'unknown'"]
+    older += ["ALTER TABLE federation DROP COLUMN merged"]
     older += ["UPDATE elmgrove_schema SET version = 4"]
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:

@@ -4,6 +4,7 @@ import html
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -191,10 +192,11 @@ def test_names_of_devices_are_text(ada: Guest, server: Server) -> None:
 
 
 def test_groups_are_shown_where_the_server_keeps_them(ada: Guest, server: Server) -> None:
-    made = server.found(charter(alarm="unknown"))
+    made = server.found(charter(merged=False))
     made.enrol("fan-1", "fan-2", "fan-3")
     for number in (1, 2, 3):
-        assert made.put(said(f"fan-{number}", number % 2, 60)).status_code == 200
+        known = replace(said(f"fan-{number}", number % 2, 60), threshold=1.0)
+        assert made.put(known).status_code == 200
     group = re.compile(r'<td class="c-group">(\d+(?:, \d+)*)</td>')
     assert not group.findall(fleet(ada, made)), "nothing is made for the page"
     assert made.ask("GET", "/others", made.keys["fan-1"]).status_code == 200

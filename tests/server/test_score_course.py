@@ -7,12 +7,12 @@ from support.summaries import minute
 
 
 def test_minutes_are_put_together_to_as_many_points_as_can_be_seen() -> None:
-    minutes = [minute(100 + n, rows=60, strange=n % 3).fields for n in range(600)]
+    minutes = [minute(100 + n, rows=60, anomalous=n % 3).fields for n in range(600)]
     course = ScoreCourse.of(minutes, 100 * 60.0, 700 * 60.0, most=70)
     assert (course.step, course.span) == (600, "10 minutes")
     assert len(course.points) <= 70
     assert sum(point.rows for point in course.known) == 600 * 60
-    assert sum(point.strange for point in course.known) == sum(n % 3 for n in range(600))
+    assert sum(point.anomalous for point in course.known) == sum(n % 3 for n in range(600))
     assert {point.highest for point in course.known} == {2.5}
     times = dict(course.columns())["times"]
     assert all(one is not None and one % 600 == 0 for one in times)
@@ -24,11 +24,11 @@ def test_fewer_points_say_the_same_as_minutes_do(days: float) -> None:
     begin = end - days * 86_400
     step = max(int(days * 1440 / 2000), 1)
     told = range(int(begin // 60) + 1, int(end // 60), step)
-    minutes = [minute(n, rows=n % 60 + 1, strange=n % 2).fields for n in told]
+    minutes = [minute(n, rows=n % 60 + 1, anomalous=n % 2).fields for n in told]
     few = ScoreCourse.of(minutes, begin, end).at_most(MOST_LINES)
     direct = ScoreCourse.of(minutes, begin, end, MOST_LINES)
-    assert [(point.begin, point.rows, point.strange) for point in few.known] == [
-        (point.begin, point.rows, point.strange) for point in direct.known
+    assert [(point.begin, point.rows, point.anomalous) for point in few.known] == [
+        (point.begin, point.rows, point.anomalous) for point in direct.known
     ]
     assert len(few.points) <= MOST_LINES
 

@@ -600,7 +600,7 @@ async def test_tables_of_an_older_release_become_those_of_this_one(url: str) -> 
             assert await store.federation("fans") == FANS, "its devices follow the default"
             assert await content(store) == (1, [("a", b"1")])
     async with opened(url) as store:
-        merged = replace(CARS, alarm="merged")
+        merged = replace(CARS, merged=True)
         assert await store.create_federation(merged)
         assert await store.federation("cars") == merged
 
@@ -618,7 +618,7 @@ async def test_servers_that_start_together_upgrade_once(url: str) -> None:
 async def be_of_the_first_version(url: str) -> None:
     """Makes the tables those that version 1 had."""
     older = (
-        "ALTER TABLE federation DROP COLUMN alarm",
+        "ALTER TABLE federation DROP COLUMN merged",
         "ALTER TABLE federation DROP COLUMN terms",
         "DROP INDEX device_of_next_key",
         "ALTER TABLE device DROP COLUMN expires",

@@ -21,7 +21,7 @@ LAYER = HiddenLayer(inputs=20, units=10, seed=1)
 
 
 def member(learned: int) -> Member:
-    made = Member("fan", Detector(LAYER), policy="merged")
+    made = Member("fan", Detector(LAYER), merges=True)
     made.detector.learn_many(np.random.default_rng(learned).normal(size=(learned, 20)))
     return made
 

@@ -26,17 +26,17 @@ NAMES = ["fan", "fan-2", "fan 3", "Lüfter/4"]
 
 
 CHARTER = Charter(
-    "fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), ridge=0.1, alarm="merged"
+    "fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), ridge=0.1, merged=True
 )
 
 
 LEAST = least_new_rows(CHARTER.basis)
 
 #: Devices that score by distance: rows as they come, mixed or not, and two side by side.
-BY_DISTANCE = Charter("fans", Basis(HiddenLayer(3, 3), 3, score="distance"), alarm="merged")
-MIXED = Charter("fans", Basis(HiddenLayer(3, 2, seed=5), 3, score="distance"), alarm="merged")
+BY_DISTANCE = Charter("fans", Basis(HiddenLayer(3, 3), 3, score="distance"), merged=True)
+MIXED = Charter("fans", Basis(HiddenLayer(3, 2, seed=5), 3, score="distance"), merged=True)
 IN_WINDOWS = Charter(
-    "fans", Basis(HiddenLayer(3, 4, seed=5), 6, window=2, score="distance"), alarm="merged"
+    "fans", Basis(HiddenLayer(3, 4, seed=5), 6, window=2, score="distance"), merged=True
 )
 
 

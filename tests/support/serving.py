@@ -60,7 +60,7 @@ _names = count(1)
 
 def charter(name: str | None = None, **more: Any) -> Charter:
     """A federation's; under a name that no other test has, unless one is given."""
-    more.setdefault("alarm", "merged")
+    more.setdefault("merged", True)
     return Charter(name or f"fans-{next(_names)}", Basis(LAYER, LAYER.inputs), **more)
 
 

@@ -25,9 +25,9 @@ def status(**more: Any) -> dict[str, Any]:
     }
 
 
-def minute(number: int = MINUTE, rows: int = 60, strange: int = 2) -> Minute:
-    """Gives a minute with a few strange rows."""
-    return Minute(number, rows, strange, min(strange, 1), 1.5, (0.4, 0.9, 1.6, 2.5))
+def minute(number: int = MINUTE, rows: int = 60, anomalous: int = 2) -> Minute:
+    """Gives a minute with a few anomalous rows."""
+    return Minute(number, rows, anomalous, 1.5, (0.4, 0.9, 1.6, 2.5))
 
 
 def event(number: int, begin: str | int = "2024-05-01T14:20:00Z", **more: Any) -> dict[str, Any]:
@@ -42,6 +42,7 @@ def event(number: int, begin: str | int = "2024-05-01T14:20:00Z", **more: Any) -
         "rows": 31,
         "changing": False,
         "answered": None,
+        "known": [],
         "causes": [{"feature": "flow", "share": 0.9, "seen": 22.0, "expected": 31.0, "ago": 0}],
         "text": f"event {number}: since {begin}, 31 rows strange; flow 22 (not 31)",
         **more,

@@ -1,8 +1,8 @@
-"""What rows are to a device by its policy: strange here, or known nowhere.
+"""Two rankings of rows at a device: how strange here, and how strange wherever they are known best.
 
-Both answers come from the same models: each device's own. Whether a row is anomalous follows from
-the stated false-alarm rate, and a ROC curve needs every rate. By ``unknown`` it is the lowest one
-by which the row is still anomalous: strange here, and at each device that is asked.
+Both come from the same models: each device's own. Verdicts follow the first. By ``unknown`` the
+rank is the lowest false-alarm rate by which the row is still anomalous here and at each device
+that is asked.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,8 @@ from elmgrove.algebra import Array
 from elmgrove.detector import TRUSTED, Detector, FalseAlarmRate
 from elmgrove_papers.fleet import Fleet
 
+#: The names of both in figures.
+STRANGE, UNKNOWN = "strange", "unknown"
 #: Scores rows.
 Score = Callable[[Array], Array]
 #: The rarity above which a row is anomalous, at the rate that detectors have unless told.

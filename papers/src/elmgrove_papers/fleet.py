@@ -14,7 +14,6 @@ from elmgrove.errors import require_extra
 from elmgrove.exchange import Exchange, HttpExchange, MemoryExchange, Session, client, request
 from elmgrove.federation import (
     CONTRIBUTIONS,
-    MERGED,
     Charter,
     Contribution,
     Cost,
@@ -63,8 +62,8 @@ def _on(server: DemoServer) -> Meeting:
 class Fleet:
     """Devices by name; with a ``rule`` each has a model for each of its patterns.
 
-    ``meeting`` says where they meet: here, or on a real server; ``policy`` what others are to
-    each: the papers make one model of all; ``merge`` which of them it uses. The upload guard is
+    ``meeting`` says where they meet: here, or on a real server; ``merged`` whether
+    one model of all decides, as in the papers; ``merge`` which of them it uses. The upload guard is
     off: the papers' clients have as few rows as nine, which it would not let out.
     """
 
@@ -73,12 +72,12 @@ class Fleet:
         basis: Basis,
         rule: PatternRule | None = None,
         meeting: Meeting = in_memory,
-        policy: str = MERGED,
+        merged: bool = True,
         merge: Rule | None = None,
     ) -> None:
         # On a server as in memory: each is asked by name.
         shown = Terms(shows=CONTRIBUTIONS)
-        self._charter = Charter("paper", basis, alarm=policy, terms=shown)
+        self._charter = Charter("paper", basis, merged=merged, terms=shown)
         self._exchange_of = meeting(self._charter)
         self._rule = rule
         self._merge = merge
@@ -93,7 +92,7 @@ class Fleet:
     def join(self, member: Member) -> None:
         """Takes in a device that may have learned already."""
         # Where others are asked, all of them are, each by name, however large they are.
-        budget = None if member.policy == MERGED else Cost()
+        budget = None if member.merges else Cost()
         self._sessions[member.name] = Session(
             member,
             self._exchange_of(member.name),

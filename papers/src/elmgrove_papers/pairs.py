@@ -8,7 +8,7 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
-from elmgrove.federation import MERGED, Charter, Member
+from elmgrove.federation import Charter, Member
 from elmgrove_papers.answers import Score, strange, unknown
 from elmgrove_papers.data import Labelled
 from elmgrove_papers.fleet import Fleet, Meeting, in_memory
@@ -97,7 +97,7 @@ class PatternDevices:
     """Devices that know one pattern each; with a ``rule``, by a model for each of its parts.
 
     Each learns its pattern once, at most so many rows of it; in every pair that it is in it
-    begins from that state. ``policy`` is what the other is to it.
+    begins from that state. With ``merged`` both are one model.
     """
 
     def __init__(
@@ -106,19 +106,19 @@ class PatternDevices:
         most: int,
         basis: Basis,
         rule: PatternRule | None,
-        policy: str = MERGED,
+        merged: bool = True,
     ) -> None:
         self._data = data
         self._most = most
         self._rule = rule
-        self._charter = Charter("devices", basis, alarm=policy)
+        self._charter = Charter("devices", basis, merged=merged)
         self._states: dict[str, bytes] = {}
 
     @contextmanager
     def met(self, pair: Pair, meeting: Meeting = in_memory) -> Iterator[Encounter]:
         """Lets the two devices of a pair meet."""
         charter = self._charter
-        with closing(Fleet(charter.basis, self._rule, meeting, charter.alarm)) as fleet:
+        with closing(Fleet(charter.basis, self._rule, meeting, charter.merged)) as fleet:
             for name, rows in zip(pair.names, pair.learned(self._data, self._most), strict=True):
                 fleet.join(self._member(name, rows))
             yield Encounter(fleet, pair.names)

@@ -11,7 +11,7 @@ from elmgrove.algebra import OWN
 from elmgrove.cli.options import SavedState, note_alike, note_others, notes
 from elmgrove.detector import STATE_FORMAT
 from elmgrove.errors import BadInput, Mismatch
-from elmgrove.federation import MERGED, Comparison, Contribution, Member, compare_each
+from elmgrove.federation import Comparison, Contribution, Member, compare_each
 from elmgrove.rounds import contribution_from_bytes
 from elmgrove.storage import format_of, load, locked, save
 
@@ -70,7 +70,7 @@ def merge(
 ) -> None:
     """Take in what others learned: whom to ask about strange rows, and to borrow from.
 
-    A state made with [bold]--alarm merged[/] adds it, as if it had learned their rows. Merging
+    A state made with [bold]--merged[/] adds it, as if it had learned their rows. Merging
     a file twice changes nothing; a newer file of the same origin replaces the older. First it says
     which devices are alike: at the same levels and scales, as far as sums tell. A file with P and β
     of a node that has no sums (an update that states its ridge) is merged as the sums they hold.
@@ -97,7 +97,7 @@ def merge(
         if any(taken):
             save(state, member)
     for contribution, new in zip(contributions, taken, strict=True):
-        outcome = ("merged" if member.policy == MERGED else "taken in") if new else "nothing new"
+        outcome = ("merged" if member.merges else "taken in") if new else "nothing new"
         notes.print(f"{contribution.origin}, {_rows(contribution)} learned: {outcome}.")
     note_others(member)
 

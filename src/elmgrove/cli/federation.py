@@ -15,9 +15,9 @@ from elmgrove.cli.membership import Name, clear, readmit, revoke
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
-    AlarmName,
     Ca,
     Certificate,
+    MergedFlag,
     MqttPassword,
     PrivateKey,
     ScalingName,
@@ -45,7 +45,7 @@ from elmgrove.cli.terms import (
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.exchange import BrokerAddress, FolderExchange, Tls, client, request
-from elmgrove.federation import SUMS, UNKNOWN, Charter
+from elmgrove.federation import SUMS, Charter
 from elmgrove.reading import Layout
 
 federation = typer.Typer(
@@ -137,7 +137,7 @@ def create(
         list[str] | None,
         typer.Option(help="Names that may join, like 'fan-*' (repeatable) \\[default: any]."),
     ] = None,
-    alarm: AlarmName = UNKNOWN,
+    merged: MergedFlag = False,
     key_days: Annotated[
         float | None,
         typer.Option(help="Days after which a device's key expires \\[default: never]."),
@@ -180,10 +180,10 @@ def create(
             seed=seed,
             score=score,
         )
-        pool.warn(basis, alarm)
+        pool.warn(basis, merges=merged)
     members = None if member is None else tuple(member)
     terms = terms_of(shows, least, (most_rows, most_times, most_energy), key_days)
-    charter = Charter(name, basis, ridge, members, alarm, terms)
+    charter = Charter(name, basis, ridge, members, merged, terms)
     if folder is not None or broker is not None:
         _create_elsewhere(context, charter, folder, broker, mqtt_password)
         note_window(choice)

@@ -46,7 +46,7 @@ def show(
     console.print(
         f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
         f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
-        f"score {basis.score}, ridge {charter.ridge:g}, alarm {charter.alarm}, "
+        f"score {basis.score}, ridge {charter.ridge:g}, {'merged, ' if charter.merged else ''}"
         f"members {', '.join(charter.members or ['any'])}; {said(charter.terms)}",
         highlight=False,
     )

@@ -19,6 +19,8 @@ from elmgrove.federation import (
     Ledger,
     borrowing,
     influence,
+    profile_of,
+    unlike_all,
 )
 
 
@@ -43,12 +45,14 @@ def show(
     if not contributions:
         raise BadInput(f"{', '.join(where)}: no device contributed anything")
     shown = [(one, _borrowed(one, contributions)) for one in contributions]
-    weights = influence(terms, contributions)
+    weights, unlike = influence(terms, contributions), _unlike(contributions)
     if as_json:
-        Console().print_json(json.dumps([_fields(*one, weights) for one in shown]))
+        Console().print_json(json.dumps([_fields(*one, weights, unlike) for one in shown]))
         return
     console = Console(markup=False, emoji=False)
     console.print(_grid(shown, weights))
+    for origin, sensors in unlike.items():
+        console.print(f"{origin} is unlike all others: {sensors}.")
     for origin in weights.bounded:
         console.print(f"{origin} counts with less than it states: {weights.why(origin)}.")
 
@@ -59,7 +63,15 @@ def _borrowed(one: Contribution, contributions: Sequence[Contribution]) -> Borro
     return borrowing(one.parts, lambda: Ledger(others).loan, len(others))
 
 
-def _fields(one: Contribution, borrowed: Borrowing, weights: Influence) -> dict[str, Any]:
+def _unlike(contributions: Sequence[Contribution]) -> dict[str, str]:
+    """Says which devices are unlike all others, and by which sensors."""
+    single = {one.origin: profile_of(one.parts[0]) for one in contributions if len(one.parts) == 1}
+    return unlike_all({name: one for name, one in single.items() if one is not None})
+
+
+def _fields(
+    one: Contribution, borrowed: Borrowing, weights: Influence, unlike: dict[str, str]
+) -> dict[str, Any]:
     return {
         "device": one.origin,
         "rows": one.evidence.count,
@@ -67,6 +79,7 @@ def _fields(one: Contribution, borrowed: Borrowing, weights: Influence) -> dict[
         "why": weights.why(one.origin) or None,
         "patterns": len(one.parts),
         "threshold": one.threshold,
+        "unlike": unlike.get(one.origin),
         "borrows": {
             "rows": borrowed.rows,
             "lenders": borrowed.lenders,

@@ -87,7 +87,7 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "rows learned": detector.learned,
         "threshold": f"{detector.threshold:.6g}",
         "flagged": flagged(found),
-        "alarm": member.policy,
+        "merged": member.merges,
         "received from": _received(member),
         "others": what_others_are(found),
         "borrows": str(borrowed_by(member)),

@@ -11,7 +11,7 @@ from elmgrove.cli.new_device import NewDevice
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
-    AlarmName,
+    MergedFlag,
     ScalingName,
     ScoreName,
     Seed,
@@ -48,7 +48,7 @@ from elmgrove.detector import (
 )
 from elmgrove.device import mark_state
 from elmgrove.errors import BadInput
-from elmgrove.federation import UNKNOWN, Member
+from elmgrove.federation import Member
 from elmgrove.reading import Layout, Table
 from elmgrove.storage import load, locked, save
 
@@ -115,7 +115,7 @@ def learn(
     threshold: Fixed = None,
     sigma: Sigma = None,
     promote_after: PromoteAfter = None,
-    alarm: AlarmName = UNKNOWN,
+    merged: MergedFlag = False,
     *,
     layout: Layout,
 ) -> None:
@@ -143,7 +143,7 @@ def learn(
         threshold=threshold,
         sigma=sigma,
         promote_after=promote_after,
-        alarm=alarm,
+        merged=merged,
     )
     choice: Choice | None = None
     with locked(state):

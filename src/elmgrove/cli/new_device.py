@@ -41,7 +41,7 @@ class NewDevice:
     threshold: float | None
     sigma: float | None
     promote_after: int | None
-    alarm: str
+    merged: bool
 
     def start(self, state: Path, table: Table) -> Member:
         """Makes a device that has learned nothing yet, for rows like these."""
@@ -55,7 +55,7 @@ class NewDevice:
             threshold=self._limit(),
             promote_after=self.promote_after,
         )
-        return Member(self.name or state.stem, detector, policy=self.alarm)
+        return Member(self.name or state.stem, detector, merges=self.merged)
 
     @cached_property
     def given(self) -> Basis | None:

@@ -12,11 +12,10 @@ from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, RowSt
 from elmgrove.detector import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
 from elmgrove.federation import (
-    MERGED,
-    POLICIES,
     Comparison,
     Member,
     borrowed_by,
+    unlike_used,
     worth_telling,
 )
 
@@ -47,9 +46,9 @@ MqttPassword = Annotated[
 T = TypeVar("T")
 
 
-def new_state_option(text: str, **more: Any) -> Any:
+def new_state_option(text: str, *names: str, **more: Any) -> Any:
     """Makes an option that counts only where something new is made."""
-    return typer.Option(help=text, rich_help_panel="For a new state", **more)
+    return typer.Option(*names, help=text, rich_help_panel="For a new state", **more)
 
 
 #: The options that say how rows become numbers of a hidden layer; their names are those below,
@@ -105,12 +104,8 @@ SpectrumText = Annotated[
 Activation = Annotated[str, new_state_option(f"{', '.join(ACTIVATIONS)}.")]
 Weights = Annotated[str, new_state_option(f"{', '.join(DISTRIBUTIONS)}.")]
 Seed = Annotated[int, new_state_option("Seed of the hidden layer.", min=0)]
-AlarmName = Annotated[
-    str,
-    new_state_option(
-        f"{', '.join(POLICIES)}: a strange row is anomalous unless another device knows it; in any "
-        "case; or one model of everybody decides."
-    ),
+MergedFlag = Annotated[
+    bool, new_state_option("One model of everybody decides, as in the papers.", "--merged")
 ]
 
 
@@ -147,7 +142,7 @@ def note_others(member: Member) -> None:
     others = ", ".join(held.origin for held in member.ledger)
     if not others:
         notes.print(f"{member.name} now uses its own rows alone.")
-    elif member.policy == MERGED:
+    elif member.merges:
         notes.print(f"{member.name} now uses its own rows and those of {others}.")
     else:
         notes.print(f"{member.name} now asks {others}. It borrows {borrowed_by(member)}.")
@@ -160,7 +155,9 @@ def note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:
     if alike:
         notes.print(f"Alike: {', '.join(alike)}.")
     for one in worth_telling(comparisons):
-        notes.print(f"Not alike: {one.warning(member.detector.basis, member.policy)}.")
+        notes.print(f"Not alike: {one.warning(member.detector.basis, merges=member.merges)}.")
+    if sensors := unlike_used(member):
+        notes.print(f"{member.name} is unlike all others: {sensors}.")
     for one in each:
         if one.untold:
             notes.print(f"Whether {one.name} is alike can't be told: {one.untold}.")

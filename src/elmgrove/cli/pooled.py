@@ -87,7 +87,7 @@ class Pool:
             **settings,
         )
 
-    def warn(self, basis: Basis, policy: str) -> None:
+    def warn(self, basis: Basis, *, merges: bool) -> None:
         """Notes which files are of another kind of machine than the others; not in own units."""
         if len(self._tables) == 1 or basis.scaling.kind == OWN:
             return
@@ -98,7 +98,7 @@ class Pool:
             rest = own.aligned(Evidence.sum(sums[:place] + sums[place + 1 :]))
             found = compare(own, rest, self._paths[1].name if two else None)
             if not found.alike:
-                notes.print(f"{self._paths[place].name}: {found.warning(basis, policy)}.")
+                notes.print(f"{self._paths[place].name}: {found.warning(basis, merges=merges)}.")
 
 
 def _sums(basis: Basis, table: Table) -> Moments:

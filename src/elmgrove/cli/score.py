@@ -4,8 +4,9 @@ import csv
 import json
 import sys
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, TextIO
 
@@ -44,9 +45,8 @@ class Scored:
     time: float | None
     score: float
     threshold: float
-    strange: bool
-    known: tuple[str, ...]
     anomalous: bool
+    known: tuple[str, ...]
     causes: list[Cause]
 
 
@@ -61,8 +61,8 @@ def score(
     explain: Annotated[
         int,
         typer.Option(
-            help="Features named for each row of the table, or in other formats each strange row: "
-            "those whose values explain most of its score.",
+            help="Features named for each row of the table, or in other formats each anomalous "
+            "row: those whose values explain most of its score.",
             min=0,
         ),
     ] = 1,
@@ -90,7 +90,7 @@ def score(
     else:
         # Millions of rows are normal, and nobody asks why.
         told = tracked(range(len(scores)), "Writing")
-        every = (judged.row(i, explain if judged.strange[i] else 0) for i in told)
+        every = (judged.row(i, explain if judged.anomalous[i] else 0) for i in told)
         WRITERS[style](every, sys.stdout, timed=table.times is not None)
     found = int(judged.anomalous.sum())
     if detector.state == "learning":
@@ -98,11 +98,9 @@ def score(
         missing = f"{more} without a strange one are missing"
         notes.print(f"This state is still learning and flags nothing: {missing}.")
     else:
-        excused = int(judged.strange.sum()) - found
-        known = f"; {excused} more are strange here, but known elsewhere" if excused else ""
+        known = f"; {judged.known} of them are normal elsewhere" if judged.known else ""
         notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous{known}.")
-        # What is normal elsewhere needs no other explanation.
-        if found >= excused and (drift := judged.drift):
+        if drift := judged.drift:
             notes.print(f"Drift: {drift}.")
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
@@ -139,12 +137,14 @@ class Judged:
         self.scores, self._whole = np.empty(sum(counts)), np.ones(sum(counts), bool)
         self._score(counts)
         self._limit = detector.threshold
-        self.strange = self._whole & (self.scores > self._limit)
-        places = np.flatnonzero(self.strange).tolist() if len(detector.elsewhere) else []
+        self.anomalous = self._whole & (self.scores > self._limit)
+        places = np.flatnonzero(self.anomalous).tolist() if len(detector.elsewhere) else []
         self._known = {place: self._asked(place) for place in tracked(places, "Asking others")}
-        self.anomalous = self.strange.copy()
-        if detector.excused:
-            self.anomalous[[place for place, names in self._known.items() if names]] = False
+
+    @property
+    def known(self) -> int:
+        """How many anomalous rows would have been normal elsewhere."""
+        return sum(map(bool, self._known.values()))
 
     def _score(self, counts: list[int]) -> None:
         """Scores all stretches, some rows at a time; with them go those that their windows need."""
@@ -171,7 +171,7 @@ class Judged:
         stretch, start = self._stretches[number], self._starts[number]
         basis, table = self._detector.basis, self._table
         place = slice(start, start + basis.frames_in(len(stretch)))
-        scores, strange = self.scores[place], self.strange[place]
+        scores, strange = self.scores[place], self.anomalous[place]
 
         def line(row: int) -> str:
             return f"from line {table.lines[stretch.start + basis.span(row, row + 1).start]} on"
@@ -183,7 +183,14 @@ class Judged:
         if table.times is not None:
             size, step = _size(basis)
             times = table.times[stretch.start + size - 1 + step * np.arange(len(scores))]
-        return drift_in(self._detector, scores, strange, prepared, times, line)
+        found = drift_in(self._detector, scores, strange, prepared, times, line)
+        return None if found is None else replace(found, known=self._known_in(place))
+
+    def _known_in(self, place: slice) -> tuple[str, ...]:
+        """Those at whom most of the anomalous rows would have been normal."""
+        told = [names for row, names in self._known.items() if place.start <= row < place.stop]
+        counts = Counter(name for names in told for name in names)
+        return tuple(name for name, count in counts.most_common() if 2 * count > len(told))
 
     def worst(self, number: int) -> list[int]:
         """Finds the places of the strangest rows; those that are not judged come last."""
@@ -202,9 +209,8 @@ class Judged:
             None if times is None else float(times[last]),
             float(self.scores[place]),
             self._limit,
-            bool(self.strange[place]),
-            self._known.get(place, ()),
             bool(self.anomalous[place]),
+            self._known.get(place, ()),
             self._blamed(stretch, index, explain) if explain else [],
         )
 
@@ -236,7 +242,7 @@ def _write_table(rows: list[Scored], out: TextIO) -> None:
         times = f"{row.score / row.threshold:.2f}" if 0 < row.threshold < np.inf else "-"
         because = ", ".join(_because(cause) for cause in row.causes)
         yes = "yes" if row.anomalous else "no"
-        if row.known and row.strange:
+        if row.known and row.anomalous:
             yes += f": normal at {', '.join(row.known)}"
         when = [] if row.time is None else [time_told(row.time)]
         grid.add_row(str(row.line), *when, f"{row.score:.4g}", times, yes, because)
@@ -253,11 +259,11 @@ def _because(cause: Cause) -> str:
 def _write_csv(rows: Iterable[Scored], out: TextIO, *, timed: bool) -> None:
     writer = csv.writer(out, lineterminator="\n")
     first = ["line", *(["time"] * timed), "score", "threshold"]
-    writer.writerow([*first, "strange", "known", "anomalous", "causes"])
+    writer.writerow([*first, "anomalous", "known", "causes"])
     for row in rows:
         causes = " ".join(f"{cause.feature}={cause.share:.4f}" for cause in row.causes)
         known = "; ".join(row.known)
-        told = [int(row.strange), known, int(row.anomalous), causes]
+        told = [int(row.anomalous), known, causes]
         when = [row.time] if timed else []
         writer.writerow([row.line, *when, row.score, row.threshold, *told])
 
@@ -268,7 +274,7 @@ def _write_jsonl(rows: Iterable[Scored], out: TextIO, *, timed: bool) -> None:
         fields: dict[str, Any] = {"line": row.line, **({"time": row.time} if timed else {})}
         fields |= {"score": row.score, "threshold": limit}
         causes = [cause._asdict() for cause in row.causes]
-        fields |= {"strange": row.strange, "known": row.known, "anomalous": row.anomalous}
+        fields |= {"anomalous": row.anomalous, "known": row.known}
         out.write(json.dumps({**fields, "causes": causes}) + "\n")
 
 

@@ -11,8 +11,8 @@ from rich.table import Table as Grid
 from elmgrove.cli.moments import shown
 from elmgrove.cli.options import percent
 from elmgrove.cli.running import AgentUrl, ControlToken, Device, StateOrAgent
-from elmgrove.detector import LEARNING
-from elmgrove.federation import MERGED, UNKNOWN, Borrowing
+from elmgrove.detector import LEARNING, normal_at
+from elmgrove.federation import Borrowing
 
 Fields = Mapping[str, Any]
 # Answers that are shown, the newest.
@@ -60,6 +60,8 @@ def lines_of(found: Fields) -> dict[str, str]:
         "borrows": str(Borrowing(**found["borrows"])),
         "shared": _shared(found),
     }
+    if found["unlike"] is not None:
+        lines["unlike"] = f"unlike all others: {found['unlike']}"
     if found["rows"] is not None:
         lines["rows"] = _rows(found["rows"])
     if found["sync"] is not None:
@@ -93,14 +95,13 @@ def what_others_are(found: Fields) -> str:
         return "none: its own rows alone"
     many = "1 other" if count == 1 else f"{count:,} others"
     where = "" if found["federation"] is None else f" of {found['federation']!r}"
-    if found["alarm"] == MERGED:
+    if found["merged"]:
         models = found["models"]
         what = "one model" if models == 1 else f"{models:,} models, of which the best answers,"
         return f"{what} of its own rows and those of {many}{where}"
     told = found["groups"]
     groups = f", in {told:,} group{'s' * (told != 1)}" if told is not None else ""
-    excused = "are excused" if found["alarm"] == UNKNOWN else "are not excused"
-    return f"asks {many}{where}{groups}; strange rows that they know {excused}"
+    return f"asks {many}{where}{groups}; events say who knows their like"
 
 
 def _stated(found: Fields) -> str:
@@ -119,8 +120,9 @@ def _event(event: Fields) -> str:
     peak = f", {event['peak'] / event['threshold']:.3g} × threshold" if event["threshold"] else ""
     cause = f": {event['causes'][0]['feature']}" if event["causes"] else ""
     rows = f"{event['rows']:,} row{'s' * (event['rows'] != 1)}"
+    known = f", {normal_at(event['known'])}" if event["known"] else ""
     said = f"; answered: {event['answered']}" if event["answered"] else ""
-    return f"{event['number']}. {_when(begin)}{lasted}, {rows}{peak}{cause}{said}"
+    return f"{event['number']}. {_when(begin)}{lasted}, {rows}{peak}{known}{cause}{said}"
 
 
 def _answers(answers: Sequence[Fields]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.answers import Answer
 from elmgrove.detector.archive import (
-    MERGED,
     STATE_FORMAT,
     pack_detector,
     pack_state,
@@ -21,7 +20,7 @@ from elmgrove.detector.feedback import Feedback, accept, listed, reject, undo
 from elmgrove.detector.matching import Matching
 from elmgrove.detector.mixture import ASSIGNMENTS, COMPARISONS, OTHERS, PatternRule
 from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
-from elmgrove.detector.news import ENDED, OPENED, WORSENED, Event, News
+from elmgrove.detector.news import ENDED, OPENED, WORSENED, Event, News, normal_at
 from elmgrove.detector.picture import (
     TIME,
     Course,
@@ -55,7 +54,6 @@ __all__ = [
     "COMPARISONS",
     "ENDED",
     "LEARNING",
-    "MERGED",
     "MOST_PARTS",
     "OPENED",
     "OTHERS",
@@ -113,6 +111,7 @@ __all__ = [
     "fade",
     "json_when",
     "listed",
+    "normal_at",
     "pack_detector",
     "pack_state",
     "reject",

@@ -17,8 +17,6 @@ from elmgrove.storage import require_written_as, unpacking, unseal
 
 #: The format of a device's state.
 STATE_FORMAT = "elmgrove.state"
-#: The policy by which one model of everybody decides.
-MERGED = "merged"
 
 
 def pack_detector(detector: Learner) -> Packed:
@@ -122,10 +120,10 @@ def pack_state(name: str, detector: Learner) -> Packed:
 def detector_from_bytes(blob: bytes) -> Detector:
     """Reads the detector in a device's state; refused where others are part of its model."""
     fields, arrays = unseal(STATE_FORMAT, blob)
-    if fields.get("policy") == MERGED and (fields.get("heard") or fields.get("merged")):
+    if fields.get("merges") and (fields.get("heard") or fields.get("merged")):
         raise BadInput(
-            f"the model of {fields['name']!r} rests on what others know (policy {MERGED}); load it "
-            "with elmgrove.storage.load(path, elmgrove.federation.Member.from_bytes)"
+            f"the model of {fields['name']!r} is merged with what others know; load it with "
+            "elmgrove.storage.load(path, elmgrove.federation.Member.from_bytes)"
         )
     with unpacking("a state"):
         detector = unpack_detector(fields["detector"], arrays)

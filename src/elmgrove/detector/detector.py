@@ -168,11 +168,10 @@ class Detector(Keeping):
         decision = gate.decide(answer.score)
         # What an event is made of is for somebody to say: nothing is learned while one is open.
         learns = not decision.strange and self.events.running is None
-        promoted, anomalous = 0, False
+        promoted = 0
         known: tuple[str, ...] = ()
         if decision.strange:
             known = self.elsewhere.known(x, decision.limit)
-            anomalous = not (known and self.excused)
             promoted = self._refuse(x, answer.score, decision.limit, period)
         else:
             if learns:
@@ -186,7 +185,6 @@ class Detector(Keeping):
             decision.limit,
             decision.strange,
             known,
-            anomalous,
             learns,
             False,
             decision.state,
@@ -202,7 +200,7 @@ class Detector(Keeping):
         )
         events = self.events
         events.row += 1
-        if anomalous or events.running is not None:
+        if decision.strange or events.running is not None:
             running, events.learned = events.running, self.learned
             events.follow(verdict, gate.state, self.causes)
             if events.running is not running:
@@ -233,7 +231,7 @@ class Detector(Keeping):
         self.events.row += 1
         x = self.preparation.partial
         score, (x, view) = score_of(self.model, x), view_of(self.model, x)
-        judged, seen = (False, (), False, False, False, self.state), self.progress.seen
+        judged, seen = (False, (), False, False, self.state), self.progress.seen
         return Verdict(score, self.threshold, *judged, 0, 0, seen, x, view, self.basis, time)
 
     def _refuse(self, x: Array, score: float, limit: float, period: Period) -> int:
@@ -291,14 +289,12 @@ class Detector(Keeping):
         self.model.add_received(evidence)
         self._follow(level)
 
-    def consult(
-        self, others: Sequence[Other], loan: Moments | None = None, *, excused: bool = True
-    ) -> None:
-        """Asks these others about strange rows from now on, and borrows from them.
+    def consult(self, others: Sequence[Other], loan: Moments | None = None) -> None:
+        """Asks these others about anomalous rows from now on, and borrows from them.
 
-        What is strange here stays what it is: a verdict's ``known`` names those of them for whom
-        the row would have been normal, and is ``excused`` by that or not. ``loan`` is what they
-        lend (``lent``): how readings move together, until this device has seen enough itself.
+        What is anomalous here stays so: a verdict's ``known`` names those of them for whom the row
+        would have been normal. ``loan`` is what they lend (``lent``): how readings move together,
+        until this device has seen enough itself.
         """
         model, raw = self.model, self.patterns is not None and self.patterns.compare == RAW
         elsewhere = Elsewhere(self.basis, others, raw=raw, ridge=model.ridge, dtype=model.dtype)
@@ -306,7 +302,7 @@ class Detector(Keeping):
             level = self._level()
             model.borrow(loan)
             self._follow(level)
-        self.loan, self.elsewhere, self.excused = loan, elsewhere, excused
+        self.loan, self.elsewhere = loan, elsewhere
 
     def subtract(self, evidence: Evidence) -> None:
         """Takes evidence that was merged out again."""

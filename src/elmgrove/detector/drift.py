@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from elmgrove.detector.news import normal_at
 from elmgrove.detector.when import json_when
 
 #: A few rows were strange, and then rows were normal again.
@@ -16,7 +17,7 @@ SLOW = "drift"
 SCATTERED = "scattered"
 # Of what is so many deviations from 0, or more, a change is told in per cent.
 _FROM_ZERO = 3.0
-_QUESTION = "a new normal or a fault? accept or reject"
+_QUESTION, _COMMANDS = "a new normal or a fault?", " accept or reject"
 _FOLLOWS = "the threshold follows, {:.3g} → {:.3g}; if it was a fault, reject"
 _REGIME = "if it is no fault, relearn, or accept it as a new normal"
 
@@ -92,7 +93,8 @@ class Drift:
     ``since`` and ``until`` are times (seconds since 1970, UTC), or None where none was told;
     ``rows`` counts the rows since then, and ``place`` says in words where that is in a file.
     ``whole`` says that these are all rows that were looked at. ``raised`` has the threshold before
-    and after it followed scattered rows.
+    and after it followed scattered rows. ``known`` names others at whom most
+    rows of the event would have been normal.
 
     >>> flow = Shift("flow", 31.2, 25.0, -19.9, 8.0, 0.5, 0.5)
     >>> print(Drift("change", 51600.0, 52800.0, 120, 0.96, (flow,), (Relation("temp", "load"),)))
@@ -110,6 +112,7 @@ strange: a new normal or a fault? accept or reject
     place: str = ""
     whole: bool = False
     raised: tuple[float, float] | None = None
+    known: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.kind == SPIKE:
@@ -120,8 +123,9 @@ strange: a new normal or a fault? accept or reject
             share = f"{100.0 * self.strange:.1f} % of rows are strange, one by one"
             return f"{self._since} {share}: {_FOLLOWS.format(*self.raised)}"
         what = "; ".join([self._moved, *map(str, self.relations)])
-        question = _REGIME if self.whole else _QUESTION
-        return f"{what}; {100.0 * self.strange:.0f} % of rows are strange: {question}"
+        known = f" ({normal_at(self.known)})" if self.known else ""
+        asked = f"{_REGIME}{known}" if self.whole else f"{_QUESTION}{known}{_COMMANDS}"
+        return f"{what}; {100.0 * self.strange:.0f} % of rows are strange: {asked}"
 
     @property
     def _moved(self) -> str:
@@ -153,6 +157,7 @@ strange: a new normal or a fault? accept or reject
             "until": None if self.until is None else json_when(self.until),
             "rows": self.rows,
             "strange": self.strange,
+            "known": list(self.known),
             "sensors": [shift._asdict() for shift in self.sensors],
             "relations": [relation._asdict() for relation in self.relations],
         }

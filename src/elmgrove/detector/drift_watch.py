@@ -13,7 +13,6 @@ from elmgrove.detector.gate import Gate
 from elmgrove.detector.model import Model
 from elmgrove.detector.page_hinkley import Neighbours, PageHinkley, rarities, rarity
 from elmgrove.detector.progress import CHANGING, LEARNING
-from elmgrove.detector.running import Running
 from elmgrove.detector.since import History, Since
 from elmgrove.detector.verdict import Verdict
 
@@ -58,13 +57,8 @@ class DriftWatch:
     Rows of a detector that is still learning say nothing.
     """
 
-    def __init__(
-        self,
-        gate: Gate,
-        model: Callable[[], Model],
-        running: Callable[[], Running | None] = lambda: None,
-    ) -> None:
-        self._gate, self._model, self._running = gate, model, running
+    def __init__(self, gate: Gate, model: Callable[[], Model], events: Events) -> None:
+        self._gate, self._model, self._events = gate, model, events
         basis = model().basis
         self._window, self._columns, self._inputs = basis.window, basis.layer.inputs, basis.inputs
         self._neighbours = Neighbours(self._window)
@@ -100,7 +94,7 @@ class DriftWatch:
 
     @classmethod
     def _made(cls, detector: "Watched") -> "DriftWatch":
-        return cls(detector.gate, lambda: detector.model, lambda: detector.events.running)
+        return cls(detector.gate, lambda: detector.model, detector.events)
 
     def follow(self, verdict: Verdict) -> Drift | None:
         """Takes in a verdict; gives what it found out with it, which is mostly nothing."""
@@ -123,7 +117,7 @@ class DriftWatch:
         low = self._slow.add(x, rare, length, verdict)
         self._sudden.add(x, rare, length, verdict)
         if verdict.state == CHANGING or verdict.excess:
-            self._excess.add(x, verdict.strange, verdict.time)
+            self._excess.add(x, verdict.anomalous, verdict.time)
         else:
             self._excess.begin()
         if verdict.raised is not None:
@@ -151,7 +145,7 @@ class DriftWatch:
 
         There is one question about an event: what was said of it holds until it has ended.
         """
-        running = self._running()
+        running = self._events.running
         if not self.found or self.answered or (running is not None and running.answered):
             return None
         sudden = self._sudden.test.height >= SHARE * self._slow.test.height
@@ -159,7 +153,9 @@ class DriftWatch:
         if since.rows < self._lasting:
             since = self._excess
         blocks, recent = self._history.blocks, self._gate.recent.rows
-        return described(self._model(), recent, since, blocks, sudden, self._now)
+        found = described(self._model(), recent, since, blocks, sudden, self._now)
+        event = self._events.open
+        return found if event is None else replace(found, known=event.known)
 
     def _followed(self, before: float) -> Drift:
         """What is told of anomalous rows that came one by one: the threshold has followed them."""
@@ -249,7 +245,7 @@ class Suspicion:
         if low:
             self.since.begin()
         else:
-            self.since.add(x, verdict.strange, verdict.time)
+            self.since.add(x, verdict.anomalous, verdict.time)
         return low
 
     def begin(self) -> None:

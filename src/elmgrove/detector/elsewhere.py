@@ -13,7 +13,7 @@ from elmgrove.detector.single import single_model, typical_score
 from elmgrove.errors import BadInput
 
 #: Another's threshold counts at most as so many times one's own: a device that states a large one
-#: would excuse everything.
+#: would be named with everything.
 TRUSTED = 3.0
 
 
@@ -21,7 +21,7 @@ TRUSTED = 3.0
 class Other:
     """What is normal for another device: its sums, by pattern.
 
-    ``threshold`` is where strange begins there, as it says itself.
+    ``threshold`` is where anomalous begins there, as it says itself.
     """
 
     name: str
@@ -37,8 +37,8 @@ class Elsewhere:
     """Says where else a row would have been normal, by what others know.
 
     Each of them, a device or a group of devices that are alike, is asked by a model of its own sums
-    and by its own threshold: what all know together would excuse what lies between them as well. It
-    costs nothing before a row is strange; the first such row makes the models, and each costs one
+    and by its own threshold: what all know together would cover what lies between them as well. It
+    costs nothing before a row is anomalous; the first such row makes the models, and each costs one
     score by each of them. ``raw`` compares scores of another's patterns as they are, as that one
     must have done for its threshold to mean the same.
     """

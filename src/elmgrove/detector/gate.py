@@ -111,7 +111,7 @@ class Gate:
         return self.progress.state if self._ready else LEARNING
 
     def decide(self, score: float) -> Decision:
-        """Decides about a row, and counts it unless it is strange: others may excuse it."""
+        """Decides about a row, and counts it."""
         limit = self.limit()
         if not self._ready:
             return Decision(LEARNING, math.inf, False)

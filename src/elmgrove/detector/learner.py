@@ -101,8 +101,8 @@ class Learner(Scorer):
         self.taken = 0
         self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
         self.preparation = Preparation(basis, self.model.dtype)
-        #: What is normal for others, and whether a row that is known there is excused here.
-        self.elsewhere, self.excused = Elsewhere(basis, ()), True
+        #: What is normal for others.
+        self.elsewhere = Elsewhere(basis, ())
         #: What others lend: how readings move together.
         self.loan: Moments | None = None
         #: What finds out whether rows become others, for good; None where nobody asked for it.

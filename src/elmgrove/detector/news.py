@@ -8,7 +8,7 @@ from elmgrove.detector.verdict import Cause
 from elmgrove.detector.when import When, json_when, when_text
 from elmgrove.errors import BadInput, require_whole
 
-#: Causes of an event that its text names.
+#: Causes of an event that its text names, and devices at which its rows are normal.
 TOLD = 3
 #: What is told of an event: that it began,
 OPENED = "opened"
@@ -27,10 +27,13 @@ class Event:
     ``threshold`` what it was compared with; ``rows`` counts strange rows. ``causes`` are those of
     the strongest rows: the mean share of each feature, with what the peak shows and what was
     expected there. ``changing`` says that it lasted, and may be a new normal; ``answered`` what
-    somebody said it was.
+    somebody said it was. ``known`` names others at whom most of its rows would have been
+    normal.
 
-    >>> print(Event(3, 17, 52, 8.1, 21, 1.0, 31, (Cause("flow", 0.9, 22.0, 31.0),)))
-    event 3: row 17 to row 52, 31 rows strange, peak 8.1 × threshold; flow 22 (not 31)
+    >>> flow = Cause("flow", 0.9, 22.0, 31.0)
+    >>> print(Event(3, 17, 52, 8.1, 21, 1.0, 31, (flow,), known=("pump-3",)))
+    event 3: row 17 to row 52, 31 rows strange, peak 8.1 × threshold, normal at pump-3; flow 22 \
+(not 31)
     """
 
     number: int
@@ -43,6 +46,7 @@ class Event:
     causes: tuple[Cause, ...]
     changing: bool = False
     answered: str = ""
+    known: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         since = "since " if self.end is None else ""
@@ -57,11 +61,12 @@ class Event:
 
     @property
     def facts(self) -> str:
-        """How many rows, how strange, and because of what, in words."""
+        """How many rows, how strange, where else that is normal, and because of what, in words."""
         rows = f"{self.rows} row{'s' if self.rows != 1 else ''} strange"
         peak = f", peak {self.peak / self.threshold:.3g} × threshold" if self.threshold else ""
         reasons = ", ".join(map(str, self.causes[:TOLD]))
-        return f"{rows}{peak}" + (f"; {reasons}" if reasons else "")
+        told = [f"{rows}{peak}", normal_at(self.known)]
+        return ", ".join(filter(None, told)) + (f"; {reasons}" if reasons else "")
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -76,8 +81,19 @@ class Event:
             "rows": self.rows,
             "changing": self.changing,
             "answered": self.answered or None,
+            "known": list(self.known),
             "causes": [cause._asdict() for cause in self.causes],
         }
+
+
+def normal_at(names: Sequence[str]) -> str:
+    """Says at whom rows would have been normal; nothing where they would have been at nobody.
+
+    >>> normal_at(["pump-3"]), normal_at(["a", "b", "c", "d", "e"])
+    ('normal at pump-3', 'normal at a, b, c and 2 more')
+    """
+    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    return f"normal at {', '.join(names[:TOLD])}{more}" if names else ""
 
 
 class News(NamedTuple):
@@ -100,7 +116,8 @@ class News(NamedTuple):
 
 def event_from(fields: Mapping[str, Any]) -> Event:
     """Makes an event of its own fields, as JSON holds them; ``BadInput`` if they are none."""
-    event = Event(**{**fields, "causes": causes_from(fields["causes"])})
+    named = {"causes": causes_from(fields["causes"]), "known": names_from(fields["known"])}
+    event = Event(**{**fields, **named})
     require_numbers(fields, {"end": event.begin} if event.end is None else {})
     return event
 
@@ -122,6 +139,13 @@ def causes_from(known: Sequence[Sequence[Any]]) -> tuple[Cause, ...]:
     return causes
 
 
+def names_from(known: Sequence[Any]) -> tuple[str, ...]:
+    """Makes names of devices of what JSON holds; ``BadInput`` if they are none."""
+    if not all(type(name) is str for name in known):
+        raise BadInput(f"devices have names, not {known!r:.80}")
+    return tuple(known)
+
+
 def require_numbers(fields: Mapping[str, Any], but: Mapping[str, Any] = {}) -> None:
     """Raises ``BadInput`` unless each field is a number that is fit for it."""
     for name, value in {**fields, **but}.items():
@@ -136,5 +160,5 @@ def require_numbers(fields: Mapping[str, Any], but: Mapping[str, Any] = {}) -> N
 
 
 # Fields that are no numbers, and those that count.
-_NAMED = {"causes", "feature", "strong", "strongest"}
+_NAMED = {"causes", "feature", "known", "strong", "strongest"}
 _WHOLE = {"number", "rows", "last", "loose", "ago", "after", "until"}

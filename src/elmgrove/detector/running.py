@@ -9,9 +9,12 @@ from elmgrove.detector.alarm import Mark
 from elmgrove.detector.news import Event, causes_from, require_numbers
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.detector.when import When
+from elmgrove.errors import require_whole
 
 #: The strongest rows of an event, whose causes are the event's; and causes that are kept of each.
 STRONGEST, CAUSES = 8, 8
+#: Other devices that are counted as knowing rows of an event.
+KNOWING = 20
 #: An event is worse, and told again, where scores are more than so many times the peak last told.
 WORSE = 4.0
 
@@ -51,6 +54,8 @@ class Running:
     until: int = 0
     #: What somebody said it was, and who and when; '' as long as nobody has.
     answered: str = ""
+    #: For each other device, at how many of the rows it would have been normal.
+    known: dict[str, int] = field(default_factory=dict)
 
     def add(self, mark: Mark, explain: Explain) -> None:
         """Counts a strange row, and explains it if it is among the strongest."""
@@ -58,6 +63,9 @@ class Running:
         verdict = mark.verdict
         if verdict is None:
             return
+        for name in verdict.known:
+            if name in self.known or len(self.known) < KNOWING:
+                self.known[name] = self.known.get(name, 0) + 1
         score = _number(verdict.score)
         if score <= self.floor or (
             len(self.strongest) == STRONGEST and score <= self.strongest[-1].score
@@ -109,7 +117,14 @@ class Running:
             self._causes(),
             self.changing,
             self.answered,
+            self._known(),
         )
+
+    def _known(self) -> tuple[str, ...]:
+        """Those at whom more than half of the rows would have been normal, most rows first."""
+        half = (self.rows + self.loose) / 2
+        order = sorted(self.known, key=lambda name: -self.known[name])
+        return tuple(name for name in order if self.known[name] > half)
 
     def _causes(self) -> tuple[Cause, ...]:
         shares, seen = dict[str, float](), dict[str, Cause]()
@@ -140,6 +155,8 @@ def running_from(fields: Mapping[str, Any]) -> Running:
     """Makes an open event of its own fields, as JSON holds them; ``BadInput`` if they are none."""
     require_numbers(fields)
     rows = {name: _strong_from(fields.get(name, ())) for name in ("strong", "strongest")}
+    for name, count in fields["known"].items():
+        require_whole(f"rows known at {name}", count, 1)
     return Running(**{**fields, **rows})
 
 

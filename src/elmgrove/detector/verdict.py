@@ -38,12 +38,11 @@ class Verdict:
     """Score, threshold and decision for one row.
 
     ``threshold`` is infinite while the detector is still learning (``state`` says so).
-    ``strange`` says that the row is above the threshold here, ``known`` for whom it would have been
-    normal elsewhere. ``anomalous`` is what is made of both: strange, and known nowhere (or strange
-    alone, where others excuse nothing). ``alarm`` says that this row opened an event, or that with
-    it what is normal is ``changing``; ``event`` is the number of the event that an anomalous row
-    belongs to, if there is one. ``promoted`` counts quarantined rows that this row made part of the
-    model.
+    ``anomalous`` says that the row is above the threshold, and ``known`` at whom it would have been
+    normal, which changes nothing about it. ``alarm`` says that this row opened an event, or that
+    with it what is normal is ``changing``; ``event`` is the number of the event that an anomalous
+    row belongs to, if there is one. ``promoted`` counts quarantined rows that this row made part of
+    the model.
     ``pattern`` is the number of the normal pattern that explains the row best (negative: one of
     others).
     ``flagged`` is the running count of rows above the threshold, with its confidence band.
@@ -54,9 +53,8 @@ class Verdict:
 
     score: float
     threshold: float
-    strange: bool
-    known: tuple[str, ...]
     anomalous: bool
+    known: tuple[str, ...]
     learned: bool
     alarm: bool
     state: str

@@ -32,8 +32,7 @@ _STATES = (_WAITING, LEARNING, WATCHING, CHANGING)
 _COUNTED = {
     "rows_read": "Rows that were judged since the agent started.",
     "rows_left_out": "Rows that could not be used since the agent started.",
-    "rows_strange": "Rows above the threshold since the agent started.",
-    "rows_anomalous": "Rows that were strange, and excused by nobody, since the agent started.",
+    "rows_anomalous": "Rows above the threshold since the agent started.",
     "events": "Events that opened since the agent started.",
     "syncs": "Syncs that went well since the agent started.",
     "sync_failures": "Syncs that failed since the agent started.",
@@ -85,7 +84,6 @@ class AgentMetrics:
         """Counts a row, and the events that opened with it."""
         with self._lock:
             self._counts["rows_read"] += 1
-            self._counts["rows_strange"] += verdict.strange
             self._counts["rows_anomalous"] += verdict.anomalous
             self._counts["events"] += sum(one.kind == OPENED for one in news)
             if math.isfinite(verdict.score):

@@ -31,12 +31,12 @@ class GrowingMinute:
     """
 
     __slots__ = (
-        *("rows", "strange", "anomalous", "told", "threshold"),
+        *("rows", "anomalous", "told", "threshold"),
         *("largest", "scores", "quantiles"),
     )
 
     def __init__(self) -> None:
-        self.rows = self.strange = self.anomalous = self.told = 0
+        self.rows = self.anomalous = self.told = 0
         self.threshold, self.largest = math.inf, 0.0
         self.scores: list[float] | None = []
         self.quantiles: tuple[float, ...] = ()
@@ -49,7 +49,7 @@ class GrowingMinute:
         """Gives what there is to tell, as JSON holds it: the fields of a ``Minute``."""
         limit = _told(self.threshold) if math.isfinite(self.threshold) else None
         scores = [*map(_told, self._quantiles()), _told(self.largest)]
-        return [minute, self.rows, self.strange, self.anomalous, limit, *scores]
+        return [minute, self.rows, self.anomalous, limit, *scores]
 
     def _quantiles(self) -> tuple[float, ...]:
         """Finds the quantiles of the scores, each one that was seen, but for the largest of all."""
@@ -62,7 +62,7 @@ class GrowingMinute:
     def of(cls, minute: Minute) -> "GrowingMinute":
         """Makes what an agent goes on with that was started again."""
         made = cls()
-        made.rows, made.strange, made.anomalous = minute.rows, minute.strange, minute.anomalous
+        made.rows, made.anomalous = minute.rows, minute.anomalous
         made.threshold = math.inf if minute.threshold is None else minute.threshold
         *made_of, made.largest = minute.scores
         made.quantiles, made.scores = tuple(made_of), None
@@ -96,7 +96,6 @@ class Minutes:
         number = int((time.time() if when is None else when) // _SECONDS)
         piece = self._piece if number == self._number else self._turned(number)
         piece.rows += 1
-        piece.strange += verdict.strange
         piece.anomalous += verdict.anomalous
         piece.threshold = verdict.threshold
         # As JSON holds it, which knows no infinity; what is no number is the largest.

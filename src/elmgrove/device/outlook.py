@@ -16,7 +16,8 @@ from elmgrove.detector import (
     News,
     Verdict,
 )
-from elmgrove.federation import Member, compare_used, worth_telling
+from elmgrove.device.status import UNLIKE
+from elmgrove.federation import Member, compare_used, unlike_used, worth_telling
 
 log = logging.getLogger("elmgrove.device")
 
@@ -35,9 +36,6 @@ class Outlook:
         self._restarts = detector.progress.restarts
         self._missing = 0
         self._strange: deque[bool] = deque(maxlen=LAST)
-        # Who knew the last strange row of which that was told, and the rows since then.
-        self._known: tuple[str, ...] = ()
-        self._since = 0
         self._watch = DriftWatch.of(detector)
         self._tell()
         if detector.events.open is not None:
@@ -50,8 +48,7 @@ class Outlook:
 
         Gives what the watch over drift found out with it, which is told as well.
         """
-        self._strange.append(verdict.strange)
-        self._notice(verdict)
+        self._strange.append(verdict.anomalous)
         self.tell(news)
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
@@ -79,13 +76,6 @@ class Outlook:
         elif was_found and not self._watch.found and verdict.state != LEARNING:
             log.info("what had changed is over: rows are normal again")
         return drift
-
-    def _notice(self, verdict: Verdict) -> None:
-        """Tells who knows a strange row, once for rows that the same devices know."""
-        self._since += 1
-        if verdict.known and (verdict.known != self._known or self._since > LAST):
-            log.info("notice: strange here; normal at %s", ", ".join(verdict.known))
-            self._known, self._since = verdict.known, 0
 
     def tell_missing(self) -> None:
         """Tells how many rows are missing before there are alarms, if that is another number."""
@@ -121,7 +111,14 @@ class Company:
         unlike = worth_telling(compare_used(member))
         new = [one for one in unlike if one.name not in self._unlike]
         for one in new[:_NAMED]:
-            log.warning("not alike: %s", one.warning(member.detector.basis, member.policy))
+            log.warning("not alike: %s", one.warning(member.detector.basis, merges=member.merges))
         if len(new) > _NAMED:
             log.warning("not alike: %d more devices", len(new) - _NAMED)
         self._unlike = {one.name for one in unlike}
+        sensors = unlike_used(member)
+        if sensors and not unlike and UNLIKE not in member.notes:
+            log.warning("unlike all others: %s", sensors)
+        member.notes.pop(UNLIKE, None)
+        if sensors:
+            # For the status.
+            member.notes[UNLIKE] = sensors

@@ -24,7 +24,7 @@ from elmgrove.storage import takes_nothing
 
 log = logging.getLogger("elmgrove.device")
 
-Only = Literal["all", "strange", "anomalies", "alarms", "events"]
+Only = Literal["all", "anomalies", "alarms", "events"]
 #: Seconds between two looks at whether the file was rotated.
 _LOOK_EVERY = 1.0
 # The measurements of points that are written; and what they do not say, since tags and time do.
@@ -44,9 +44,8 @@ def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, 
         "score": _finite(verdict.score),
         "threshold": _finite(verdict.threshold),
         "state": verdict.state,
-        "strange": verdict.strange,
-        "known": list(verdict.known),
         "anomalous": verdict.anomalous,
+        "known": list(verdict.known),
         "learned": verdict.learned,
         "alarm": verdict.alarm,
         "event": verdict.event,
@@ -76,7 +75,6 @@ def wants(only: Only, verdict: Verdict) -> bool:
     """Says whether a verdict is one to tell; causes of others need not be looked for."""
     return {
         "all": True,
-        "strange": verdict.strange,
         "anomalies": verdict.anomalous,
         "alarms": verdict.alarm,
         "events": False,
@@ -122,7 +120,7 @@ class Output:
         self._say(said)
         heard = self._verdicts is not None or self._sink is not None
         if heard and wants(self._only, verdict):
-            causes = self._member.detector.causes(verdict) if verdict.strange else []
+            causes = self._member.detector.causes(verdict) if verdict.anomalous else []
             told = self._signed(message(where, verdict, causes))
             # First: where nobody reads the lines, the broker is still told.
             if self._sink is not None:

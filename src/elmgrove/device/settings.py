@@ -17,11 +17,7 @@ from elmgrove.device.settings_checks import (
     require_source,
 )
 from elmgrove.federation import (
-    MERGED,
-    POLICIES,
     RULES,
-    STRANGE,
-    UNKNOWN,
     Cost,
     Rule,
     require_distance,
@@ -105,7 +101,7 @@ class Settings(RowSettings):
         str, "File for verdicts, a line each; - for output, '' for none.", ALARMS
     ] = "-"
     only: Annotated[
-        str, "Which verdicts: all, strange, anomalies or alarms; or events instead of rows.", ALARMS
+        str, "Which verdicts: all, anomalies or alarms; or events instead of rows.", ALARMS
     ] = "all"
     webhook: Annotated[str, "URL that alarms are posted to.", ALARMS] = ""
     webhook_format: Annotated[
@@ -177,12 +173,12 @@ class Settings(RowSettings):
     forgetting: Annotated[
         float, "The weight that a row keeps with each later row; 1 = forget nothing.", NEW
     ] = 1.0
-    alarm: Annotated[
-        str,
-        f"What is anomalous: {UNKNOWN} (strange here, and no other device knows it), {STRANGE}, or "
-        f"{MERGED} (to one model of everybody); '' = as the federation says, or as before.",
-        ALARMS,
-    ] = ""
+    merged: Annotated[
+        bool,
+        "One model of everybody decides, as in the papers; else as the federation says, or as "
+        "before.",
+        FLEET,
+    ] = False
     alarm_k: Annotated[int, "An alarm opens an event at so many anomalous rows...", ALARMS] = (
         AlarmRule.k
     )
@@ -201,14 +197,12 @@ class Settings(RowSettings):
     ] = 0
 
     def __post_init__(self) -> None:
-        require_choice("only", self.only, ("all", "strange", "anomalies", "alarms", "events"))
+        require_choice("only", self.only, ("all", "anomalies", "alarms", "events"))
         require_choice("webhook_format", self.webhook_format, FORMATS)
         require_choice("log_format", self.log_format, ("text", "json"))
         require_choice("score", self.score, SCORES)
         require_choice("on_change", self.on_change, ON_CHANGE)
         require_choice("errands", self.errands, ERRANDS_ALLOWED)
-        if self.alarm:
-            require_choice("alarm", self.alarm, POLICIES)
         require_exchange_or_peers(self.exchange, self.peers, self.listen, self.control_token)
         if self.listen:
             require_guarded(

@@ -97,9 +97,9 @@ class Sink:
 
     def _newest(self) -> dict[str, Any]:
         if self._last is None:
-            return {"score": None, "strange": None}
+            return {"score": None, "anomalous": None}
         score = self._last.score if math.isfinite(self._last.score) else None
-        return {"score": score, "strange": self._last.strange}
+        return {"score": score, "anomalous": self._last.anomalous}
 
     def _state(self, status: dict[str, Any]) -> None:
         now = json_when(float(round(time.time())))

@@ -46,8 +46,8 @@ def member_from_state(settings: Settings) -> Member | None:
             "name out, or choose another state file"
         )
     _require_made_so(settings, member.detector, f"{settings.path} has")
-    if settings.alarm:
-        member.follow(settings.alarm)
+    if settings.merged:
+        member.follow(merges=True)
     _tune(settings, member.detector)
     return member
 
@@ -271,7 +271,7 @@ def _normal_rows(settings: Settings, basis: Basis) -> Array | None:
 
 def _detector_settings(settings: Settings) -> dict[str, Any]:
     return {
-        "policy": settings.alarm or None,
+        "merged": settings.merged,
         "patterns": settings.pattern_rule,
         "threshold": FalseAlarmRate(settings.rate, settings.confidence),
         "forgetting": settings.forgetting,

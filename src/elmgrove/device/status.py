@@ -10,8 +10,8 @@ from elmgrove.detector import Answer, Drift, Event, json_when
 from elmgrove.federation import Member, borrowed_by
 
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how
-#: many rows could be used; what the last sync said.
-STATE, HEARING, SYNC = "state", "hearing", "sync"
+#: many rows could be used; what the last sync said; by which sensors it is unlike all others.
+STATE, HEARING, SYNC, UNLIKE = "state", "hearing", "sync", "unlike"
 #: Events that ended and are shown.
 LAST = 3
 
@@ -56,11 +56,12 @@ def status_of(member: Member) -> dict[str, Any]:
         "undoable": detector.answers.undoable is not None,
         "last_events": [told(event) for event in events.closed[-LAST:]],
         "drift": told(None if detector.drift is None else detector.drift.report),
-        "alarm": member.policy,
+        "merged": member.merges,
         "others": len(member.ledger) if merged is None else merged.devices,
         "models": len(detector.model.models),
         "groups": None if merged is None else len(merged.labels),
         "federation": None if merged is None else merged.federation,
+        "unlike": member.notes.get(UNLIKE),
         "borrows": asdict(borrowed_by(member)),
         "shared": None if member.published is None else member.published.learned,
         "rows": member.notes.get(HEARING),

@@ -11,7 +11,6 @@ from elmgrove.exchange.base import PATH, SyncReport, Unreachable
 from elmgrove.exchange.offering import Offering
 from elmgrove.exchange.steps import Steps
 from elmgrove.federation import (
-    MERGED,
     SUM,
     Cost,
     Entry,
@@ -104,7 +103,7 @@ class PeerSession(Steps):
         """Lets the member learn what came."""
         member = self.member
         before = member.ledger.entries, member.lead
-        if member.merged is not None and member.policy != MERGED:
+        if member.merged is not None and not member.merges:
             # A server told it of all others at once before.
             member.rest_on(None)
         refused: list[ElmgroveError] = member.receive_all(pulled.entries)

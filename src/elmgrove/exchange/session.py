@@ -19,7 +19,6 @@ from elmgrove.exchange.offering import Offering
 from elmgrove.exchange.steps import Incoming, Outgoing, Steps
 from elmgrove.federation import (
     GROUPS,
-    MERGED,
     MOST_BYTES,
     PARTS,
     SUM,
@@ -112,7 +111,7 @@ class Session(Steps):
             self.member.merged,
             tolerance,
             tuple(self.member.ledger),
-            self.member.policy == MERGED,
+            self.member.merges,
             self._offering.outdated,
         )
 
@@ -189,7 +188,7 @@ class Session(Steps):
         if needs == PARTS:
             return f"the merge rule '{type(self._rule).__name__.lower()}'"
         if needs == GROUPS and not outgoing.one_model:
-            return "merge = 'group' without alarm = 'merged'"
+            return "merge = 'group' without merged = true"
         # A sum tells no patterns apart.
         if needs == SUM and outgoing.one_model and outgoing.tolerance is not None:
             return "one model of several patterns without merge = 'group'"

@@ -1,6 +1,6 @@
 """Which device knows what of which, and what is merged: pure rules, without files or networks."""
 
-from elmgrove.detector import MERGED, STATE_FORMAT
+from elmgrove.detector import STATE_FORMAT
 from elmgrove.federation.alike import (
     Comparison,
     compare,
@@ -64,7 +64,6 @@ from elmgrove.federation.limits import content_limit, others_limit, require_make
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.others import MOST_BYTES, StandingOthers
-from elmgrove.federation.policy import POLICIES, STRANGE, UNKNOWN, require_policy
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.selection import (
     GROUPS,
@@ -108,6 +107,7 @@ from elmgrove.federation.terms import (
     of_enough,
     require_days,
 )
+from elmgrove.federation.unlike import profile_of, unlike_all, unlike_used
 
 __all__ = [
     "CONTRIBUTIONS",
@@ -121,7 +121,6 @@ __all__ = [
     "GROUPS",
     "HIGHEST_USABLE_EPOCH",
     "INSTEAD",
-    "MERGED",
     "MOST_BYTES",
     "MOST_BYTES_EVENTS",
     "MOST_BYTES_OUTCOMES",
@@ -134,17 +133,14 @@ __all__ = [
     "MOST_OUTCOMES",
     "MOST_WAITING",
     "PARTS",
-    "POLICIES",
     "PRUNED",
     "QUANTILES",
     "RULES",
     "STATE_FORMAT",
-    "STRANGE",
     "SUM",
     "SUMS",
     "TO",
     "UNBOUNDED",
-    "UNKNOWN",
     "AuditRecord",
     "Benefit",
     "Borrowing",
@@ -210,6 +206,7 @@ __all__ = [
     "others_limit",
     "own_score",
     "parameters",
+    "profile_of",
     "require_addable",
     "require_address",
     "require_days",
@@ -218,7 +215,6 @@ __all__ = [
     "require_makeable",
     "require_name",
     "require_origin",
-    "require_policy",
     "require_unbroken",
     "returned",
     "rule_of",
@@ -226,6 +222,8 @@ __all__ = [
     "share_of_others",
     "shrinks",
     "unbundle",
+    "unlike_all",
+    "unlike_used",
     "within",
     "worth_telling",
 ]

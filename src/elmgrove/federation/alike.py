@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from elmgrove.algebra import OWN, Array, Basis, Distance, Evidence, Moments
-from elmgrove.detector import MERGED
 from elmgrove.federation.member import Member
-from elmgrove.federation.policy import UNKNOWN
 
 #: Rows of either that tell a level at least: fewer of one machine may lie as far from its others.
 LEAST_ROWS = 100
@@ -16,8 +14,6 @@ LEAST_ROWS = 100
 LEAST_ROWS_FOR_SCALES = 1000
 #: Deviations by which levels of unlike machines are apart: parts of one machine's time are not.
 APART = 5.0
-#: Times as wide as this one's the normal of another is that excuses what is a fault here.
-WIDER = 3.0
 #: Times as much as another that half of the features of an unlike machine move, or as little.
 TIMES = 10.0
 # Features that a warning names.
@@ -52,15 +48,13 @@ class Comparison:
     """One device beside another, or beside all others: feature by feature, those apart first.
 
     ``name`` is the other's, and None for all together. ``untold`` is the reason why sums do not
-    tell; empty where they do. The other's normal is so many times ``wider``, along its own axes, in
-    the mean.
+    tell; empty where they do.
     """
 
     name: str | None
     differences: tuple[Difference, ...] = ()
     untold: str = ""
     scales_told: bool = False
-    wider: float = 1.0
 
     @property
     def whose(self) -> str:
@@ -103,19 +97,12 @@ class Comparison:
         said = ", ".join(f"{name} moves {_times(times)}" for name, times in self.scaled[:_NAMED])
         return f"{said} as {self.whose}{_and_more(len(self.scaled))}" if said else ""
 
-    def warning(self, basis: Basis, policy: str) -> str:
+    def warning(self, basis: Basis, *, merges: bool) -> str:
         """Says what is different and what to do; empty where nothing is, or can't be told."""
         if self.alike:
             return ""
         advice = _ADVICE_IN_OWN_UNITS if basis.scaling.kind == OWN else ADVICE
-        return f"{self.finding}: {advice}{self._consequence(policy)}"
-
-    def _consequence(self, policy: str) -> str:
-        if policy == MERGED:
-            return _ONE_MODEL
-        if policy != UNKNOWN or self.name is None or self.wider < WIDER:
-            return ""
-        return f"; {self.whose} normal is {self.wider:,.0f} times as wide, and excuses faults here"
+        return f"{self.finding}: {advice}{_ONE_MODEL if merges else ''}"
 
 
 def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:
@@ -135,8 +122,7 @@ def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:
         moving = (here.variance > 0.0) & (there.variance > 0.0)
         times = here.deviation / np.where(moving, there.deviation, 1.0)
         moving &= np.isfinite(times) & (times > 0.0)
-        models = Distance(own), Distance(theirs)
-        given_others = _given_others(*models)
+        given_others = _given_others(Distance(own), Distance(theirs))
     found = [
         Difference(
             feature,
@@ -151,9 +137,7 @@ def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:
         for i, feature in enumerate(own.basis.names)
     ]
     found.sort(key=lambda one: -max(one.apart, one.given_others))
-    # The mean of log σ² is twice that of log σ; what is beyond range is wide enough.
-    wider = float(np.exp(min((models[1].width - models[0].width) / 2.0, 100.0)))
-    return Comparison(name, tuple(found), "", count >= LEAST_ROWS_FOR_SCALES, wider)
+    return Comparison(name, tuple(found), "", count >= LEAST_ROWS_FOR_SCALES)
 
 
 def compare_each(own: Evidence, others: Mapping[str, Evidence]) -> list[Comparison]:

@@ -16,7 +16,6 @@ from elmgrove.errors import BadInput, Mismatch, NotAdmissible
 from elmgrove.federation.entries import Contribution, Entry
 from elmgrove.federation.ledger import Refused
 from elmgrove.federation.member import Member
-from elmgrove.federation.policy import UNKNOWN, require_policy
 from elmgrove.federation.terms import Terms
 from elmgrove.storage import format_of
 
@@ -32,20 +31,21 @@ class Charter:
     A charter in own units has no numbers for the scaling: each device finds its own.
 
     Every device that joins gets this first, so it needs to know where the federation is, and no
-    settings. ``members`` are patterns of device names (``fan-*``); None lets any name in. ``alarm``
-    is the policy of devices that state none: what others are to them. ``terms`` are what they can
-    see of each other, and how much one can weigh.
+    settings. ``members`` are patterns of device names (``fan-*``); None lets any name in. With
+    ``merged`` one model of everybody decides at each device. ``terms`` are what they can see of
+    each other, and how much one can weigh.
     """
 
     name: str
     basis: Basis
     ridge: float = 1e-3
     members: tuple[str, ...] | None = None
-    alarm: str = UNKNOWN
+    merged: bool = False
     terms: Terms = field(default_factory=Terms)
 
     def __post_init__(self) -> None:
-        require_policy(self.alarm)
+        if not isinstance(self.merged, bool):
+            raise BadInput(f"merged is true or false, not {self.merged!r:.60}")
         object.__setattr__(self, "basis", self.basis.common)
         require_name("a federation's", self.name)
         if self.basis.outputs != self.basis.inputs:
@@ -65,7 +65,7 @@ class Charter:
             "fingerprint": self.basis.fingerprint,
             "ridge": self.ridge,
             "members": None if self.members is None else list(self.members),
-            "alarm": self.alarm,
+            "merged": self.merged,
             "terms": self.terms.fields,
         }
 
@@ -78,7 +78,7 @@ class Charter:
                 Basis.from_fields(fields["basis"]),
                 fields.get("ridge", 1e-3),
                 fields.get("members"),
-                fields.get("alarm", UNKNOWN),
+                fields.get("merged", False),
                 Terms.from_fields(fields.get("terms", {})),
             )
         except BadInput:
@@ -117,19 +117,20 @@ class Charter:
         device: str,
         *,
         patterns: PatternRule | None = None,
-        policy: str | None = None,
+        merged: bool = False,
         units_from: Array | None = None,
         **settings: Any,
     ) -> Member:
         """Makes a member that has learned nothing yet; ``settings`` are the detector's other ones.
 
-        With a rule for ``patterns`` it has a model for each of several. Without a ``policy`` it has
-        that of the federation. A federation in own units needs ``units_from``: normal rows of this
-        device, from which its level and deviation of each column are taken.
+        With a rule for ``patterns`` it has a model for each of several. With
+        ``merged`` one model of everybody decides, as where the federation says so. A federation in
+        own units needs ``units_from``: normal rows of this device, from which its level and
+        deviation of each column are taken.
         """
         basis = self.basis if units_from is None else self.basis.in_units_of(units_from)
         detector = Detector.for_basis(basis, patterns=patterns, ridge=self.ridge, **settings)
-        return Member(device, detector, policy=policy or self.alarm)
+        return Member(device, detector, merges=merged or self.merged)
 
 
 def joined(member: Member, charter: Charter) -> Member:
@@ -147,7 +148,7 @@ def joined(member: Member, charter: Charter) -> Member:
             f"what {member.name!r} learned can't be converted to what {charter.name!r} has in "
             f"common: {error}"
         ) from error
-    made = Member(member.name, detector, policy=member.policy)
+    made = Member(member.name, detector, merges=member.merges)
     made.notes, made.lead, made.former = member.notes, member.lead, member.former
     return made
 

@@ -1,11 +1,12 @@
 """Giving: what a device tells others of itself, and the guard over what leaves it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from elmgrove.algebra import ROWS_ALIKE, Array, Moments, weight_of
-from elmgrove.detector import MERGED, Detector, Part, summed
+from elmgrove.detector import WATCHING, Detector, Part, summed
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import (
     HIGHEST_USABLE_EPOCH,
@@ -21,7 +22,6 @@ from elmgrove.federation.guard import (
     units_covered,
 )
 from elmgrove.federation.member_state import Published
-from elmgrove.federation.policy import require_policy
 
 
 class Giver:
@@ -42,12 +42,11 @@ class Giver:
     so many count for nothing as that one can have had.
     """
 
-    def __init__(self, name: str, detector: Detector, policy: str) -> None:
+    def __init__(self, name: str, detector: Detector, merges: bool) -> None:
         require_origin(name)
-        require_policy(policy)
         self.name = name
         self.detector = detector
-        self.policy = policy
+        self.merges = merges
         self.published: Published | None = None
         #: Added to the rows learned, it makes the epoch.
         self.lead = 0
@@ -59,9 +58,20 @@ class Giver:
         return self._contribution(self._now(self.detector.parts))
 
     def _now(self, parts: tuple[Part, ...]) -> Published:
-        # That of one model of everybody would be about others' rows as well.
-        threshold = math.inf if self.policy == MERGED else self.detector.threshold
-        return Published(self.detector.learned, parts, threshold if threshold < math.inf else None)
+        return Published(self.detector.learned, parts, self._threshold)
+
+    @property
+    def _threshold(self) -> float | None:
+        """The threshold by which others may call a row normal here; None if they may not.
+
+        What was learned before alarms were earned, or while it is asked whether a change is a
+        fault, is not knowledge. Nor is one model of everybody: it is about others' rows as well.
+        """
+        detector = self.detector
+        asked = detector.drift is not None and detector.drift.found
+        if self.merges or asked or detector.state != WATCHING:
+            return None
+        return detector.threshold if detector.threshold < math.inf else None
 
     def _contribution(self, given: Published) -> Contribution:
         evidences = tuple(part.evidence.about_mean() for part in given.parts)
@@ -90,6 +100,10 @@ class Giver:
             if before is not None and self.published.learned <= before.learned:
                 # Rows were taken out and none came: newer all the same.
                 self.lead += before.learned + 1 - self.published.learned
+        elif before is not None and before.threshold is not None and self._threshold is None:
+            # The same sums again, newer, and nobody is to call a row normal by them.
+            self.published = replace(before, threshold=None)
+            self.lead += 1
         return self.shared
 
     def rows_missing(self, *, guarded: bool = True) -> float:

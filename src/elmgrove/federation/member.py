@@ -22,24 +22,16 @@ from elmgrove.federation.member_state import (
     unpack_merged,
 )
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.policy import (
-    UNKNOWN,
-    consult,
-    loan_by,
-    received_by,
-    require_policy,
-    use,
-)
+from elmgrove.federation.policy import consult, loan_by, received_by, use
 from elmgrove.storage import require_written_as, seal, unpacking, unseal
 
 
 class Member(Giver):
     """A device of a federation: a detector with what it received and what it gave away.
 
-    ``policy`` says what others are to it. By ``unknown`` and ``strange`` its model is its own: it
-    borrows from others how readings move together until it has seen enough itself, and a verdict's
-    ``known`` names those for whom a strange row would have been normal, which excuses it or not. By
-    ``merged`` its model is its own evidence plus what it received (the papers' way).
+    Its model is its own: it borrows from others how readings move together until it has seen enough
+    itself, and a verdict's ``known`` names those for whom an anomalous row would have been normal.
+    If it ``merges``, its model is its own evidence plus what it received (the papers' way).
 
     What it received is either the newest of each origin, or sums over the others (one, or those of
     groups), never both, since a sum may hold an origin's rows already. It gives away its own
@@ -57,9 +49,9 @@ class Member(Giver):
         detector: Detector,
         ledger: Ledger | None = None,
         merged: Merged | None = None,
-        policy: str = UNKNOWN,
+        merges: bool = False,
     ) -> None:
-        super().__init__(name, detector, policy)
+        super().__init__(name, detector, merges)
         self.ledger = Ledger() if ledger is None else ledger
         self.merged = merged
         self.notes: dict[str, Any] = {}
@@ -67,12 +59,12 @@ class Member(Giver):
             raise BadInput(f"{name!r} can't have received from itself")
         if merged is not None and len(self.ledger):
             raise BadInput("a member receives from each device or uses one sum, not both")
-        received = received_by(policy, self.ledger, merged)
+        received = received_by(merges, self.ledger, merged)
         if detector.received is None and received:
             detector.rest_on(received)
         elif detector.received != (Evidence.sum(received) if received else None):
             raise BadInput("the detector uses evidence of others that the ledger does not hold")
-        consult(detector, policy, self.ledger, merged)
+        consult(detector, merges, self.ledger, merged)
 
     @property
     def alone(self) -> bool:
@@ -139,12 +131,11 @@ class Member(Giver):
         ledger = Ledger(self.ledger.entries)
         return ledger.forget(origin) and self._use(ledger)
 
-    def follow(self, policy: str) -> None:
-        """Lets others be to this device what another policy says."""
-        require_policy(policy)
-        if policy != self.policy:
-            # Of one sum nobody can be asked; the next sync fetches what the policy needs.
-            self._use(Ledger(self.ledger.entries), None, policy)
+    def follow(self, *, merges: bool) -> None:
+        """Merges what others know from now on, or asks them instead."""
+        if merges != self.merges:
+            # Of one sum nobody can be asked; the next sync fetches what is needed.
+            self._use(Ledger(self.ledger.entries), None, merges)
 
     def _recognize(self, entry: Entry) -> None:
         mine = self.shared
@@ -168,12 +159,14 @@ class Member(Giver):
             for part in entry.parts:
                 part.require_admissible(f"the evidence of {entry.origin!r}")
 
-    def _use(self, ledger: Ledger, merged: Merged | None = None, policy: str | None = None) -> bool:
-        policy = policy or self.policy
+    def _use(
+        self, ledger: Ledger, merged: Merged | None = None, merges: bool | None = None
+    ) -> bool:
+        merges = self.merges if merges is None else merges
         # The model first: if it refuses, the ledger stays as it was.
         given = () if self.published is None else self.published.parts
-        use(self.detector, policy, ledger, merged, tuple(part.number for part in given))
-        self.ledger, self.merged, self.policy = ledger, merged, policy
+        use(self.detector, merges, ledger, merged, tuple(part.number for part in given))
+        self.ledger, self.merged, self.merges = ledger, merged, merges
         return True
 
     # On disk
@@ -195,8 +188,8 @@ class Member(Giver):
             more, parts = self.published.pack()
             known |= more
             arrays |= parts
-        if self.policy != UNKNOWN:
-            known["policy"] = self.policy
+        if self.merges:
+            known["merges"] = True
         known |= {"lead": self.lead} if self.lead else {}
         known |= {"former": self.former} if self.former else {}
         if self.notes:
@@ -211,12 +204,12 @@ class Member(Giver):
             basis = Basis.from_fields(fields["detector"]["basis"])
             ledger = unpack_ledger(basis, fields, arrays)
             merged = unpack_merged(basis, fields, arrays)
-            policy = fields.get("policy", UNKNOWN)
-            received = received_by(policy, ledger, merged)
+            merges = fields.get("merges", False) is True
+            received = received_by(merges, ledger, merged)
             detector = unpack_detector(
-                fields["detector"], arrays, received, loan_by(policy, ledger, merged)
+                fields["detector"], arrays, received, loan_by(merges, ledger, merged)
             )
-            made = cls(fields["name"], detector, ledger, merged, policy)
+            made = cls(fields["name"], detector, ledger, merged, merges)
             made.published = Published.unpack(basis, fields, arrays)
             made.lead = fields.get("lead", 0)
             made.former = fields.get("former", 0)

@@ -82,7 +82,7 @@ def unpack_merged(basis: Basis, fields: Fields, arrays: Arrays) -> Merged | None
 class Published:
     """What a device last gave away, pattern by pattern, and how many rows it had learned then.
 
-    ``threshold`` is where strange began then; None if it was still learning.
+    ``threshold`` is where anomalous began then; None if it did not watch, or had a question open.
     """
 
     learned: int

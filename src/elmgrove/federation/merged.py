@@ -32,17 +32,18 @@ _LONGEST = 220
 class GroupLabel:
     """Who is behind the sum of a group: some of their names, how many there are, their threshold.
 
-    ``threshold`` is where strange begins for them, in the middle; None if none of them says.
+    ``threshold`` is where anomalous begins for them, in the middle.
     """
 
     names: tuple[str, ...]
     devices: int
-    threshold: float | None
+    threshold: float
 
     def __post_init__(self) -> None:
         require_epoch(self.devices)
         require_threshold(self.threshold)
-        if not 1 <= len(self.names) <= self.devices or not all(map(_is_name, self.names)):
+        named = 1 <= len(self.names) <= self.devices and all(map(_is_name, self.names))
+        if self.threshold is None or not named:
             raise BadInput(f"{self.names!r:.80} can't be names of {self.devices} devices")
 
     def __str__(self) -> str:

@@ -21,6 +21,7 @@ from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.running_sum import RunningSum
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
+from elmgrove.federation.unlike import Profile, profile_of, unlike_all
 
 #: Groups that a device is told of at the most.
 MOST_GROUPS = 500
@@ -52,7 +53,8 @@ class StandingOthers:
     Where all devices are unlike each other there would be as many groups as patterns: then those
     with most devices, as many as ``MOST_GROUPS`` and ``MOST_BYTES`` allow, are all that is told of,
     and of the others twice as many are kept, no more of one device than of another
-    (``StandingGroups``). A pattern that can't be solved for is left out as well. Everything is held
+    (``StandingGroups``). A pattern that can't be solved for is left out as well. A device that
+    states no threshold lends, and is in no group: it knows nothing for sure yet. Everything is held
     in memory.
 
     In the sum of a group no device weighs more than the ``terms`` allow; what each lends counts as
@@ -69,6 +71,10 @@ class StandingOthers:
         self._lent = [RunningSum(basis) for _ in range(SHARES)]
         # Those of them that were asked for and are still what they were.
         self._loan = dict[int, Evidence]()
+        # What the sums of each device with one pattern tell of its sensors, and who is unlike all.
+        self._profiles = dict[str, Profile]()
+        self._unlike: dict[str, str] | None = None
+        self._changes = 0
 
     def __len__(self) -> int:
         return len(self._held)
@@ -86,6 +92,16 @@ class StandingOthers:
         }
 
     @property
+    def unlike(self) -> dict[str, str]:
+        """The devices that are unlike all others, and by which sensors; asked while others join."""
+        found, changes = self._unlike, self._changes
+        if found is None:
+            found = unlike_all(dict(self._profiles))
+            # Who came meanwhile is not in it.
+            self._unlike = found if changes == self._changes else None
+        return found
+
+    @property
     def nbytes(self) -> int:
         """What it holds at the most."""
         inputs = self._basis.inputs
@@ -101,15 +117,21 @@ class StandingOthers:
     def take(self, contribution: Contribution) -> None:
         """Puts a contribution in the place of the device's former one."""
         try:
-            self._groups.take(contribution)
+            if contribution.threshold is None:
+                self._groups.leave(contribution.origin)
+            else:
+                self._groups.take(contribution)
         except SingularSystem:
             self._groups.leave(contribution.origin)
         self._lend(contribution.origin, contribution)
+        parts = contribution.parts
+        self._profile(contribution.origin, profile_of(parts[0]) if len(parts) == 1 else None)
 
     def leave(self, origin: str) -> None:
         """Takes a device out; does nothing if it is not there."""
         self._groups.leave(origin)
         self._lend(origin, None)
+        self._profile(origin, None)
 
     def merged(self, federation: str, revision: int, origin: str, least: int = 1) -> Merged:
         """Gives what a device is told of all others, without its own part in it.
@@ -156,8 +178,7 @@ class StandingOthers:
         stated = [held for one in first if (held := self._held[one].threshold) is not None]
         names = map(self._name, islice(first.values(), _NAMES))
         # One that was stated: that between two may be beyond range.
-        threshold = statistics.median_low(stated) if stated else None
-        return GroupLabel(tuple(names), len(first), threshold)
+        return GroupLabel(tuple(names), len(first), statistics.median_low(stated))
 
     def _name(self, member: LocalPattern) -> str:
         several = len(self._held[member.origin].parts) > 1
@@ -178,6 +199,13 @@ class StandingOthers:
         counts = [self._lent[share].devices - (share == own_share) for share in range(SHARES)]
         found = (Evidence.sum(sums[share] for share in some) for some in _joined(counts, least))
         return tuple(loan for loan in found if isinstance(loan, Moments) and loan.count > 0.0)
+
+    def _profile(self, origin: str, found: Profile | None) -> None:
+        self._profiles.pop(origin, None)
+        if found is not None:
+            self._profiles[origin] = found
+        self._changes += 1
+        self._unlike = None
 
     def _lend(self, origin: str, new: Contribution | None) -> None:
         held = self._held.pop(origin, None)

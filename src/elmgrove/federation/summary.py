@@ -49,9 +49,11 @@ MOST_BYTES_OUTCOMES = 16 * 1024
 _MOST_BYTES_COOPERATION = 16 * 1024
 
 # Numbers of a minute; rows of one; minutes whose end is in the year 9999, too.
-_NUMBERS = 5 + len(QUANTILES)
+_NUMBERS = 4 + len(QUANTILES)
 _MOST_ROWS = 10**9
 _LAST_MINUTE = 4_223_371_678
+# Other devices that know rows of an event.
+_MOST_KNOWING = 20
 # Seconds between two syncs: a hundred years.
 _LONGEST = 3.2e9
 _WHEN = ("begin", "end", "peak_at")
@@ -63,6 +65,7 @@ _EVENT = (
     "rows",
     "changing",
     "answered",
+    "known",
     "causes",
     "text",
 )
@@ -80,7 +83,6 @@ class Minute:
 
     minute: int
     rows: int
-    strange: int
     anomalous: int
     threshold: float | None
     scores: tuple[float, float, float, float]
@@ -88,8 +90,7 @@ class Minute:
     def __post_init__(self) -> None:
         require_count("minute", self.minute, _LAST_MINUTE)
         rows = require_count("rows", self.rows, _MOST_ROWS)
-        strange = require_count("strange", self.strange, rows)
-        require_count("anomalous", self.anomalous, strange)
+        require_count("anomalous", self.anomalous, rows)
         if self.threshold is not None:
             object.__setattr__(self, "threshold", require_number("threshold", self.threshold))
         scores = [require_number("scores", one) for one in require_list("scores", self.scores, 4)]
@@ -100,7 +101,7 @@ class Minute:
     @property
     def fields(self) -> list[Any]:
         """The minute as JSON holds it: its numbers one after another, since there are many."""
-        counts = (self.minute, self.rows, self.strange, self.anomalous)
+        counts = (self.minute, self.rows, self.anomalous)
         return [*counts, self.threshold, *self.scores]
 
     @classmethod
@@ -109,9 +110,9 @@ class Minute:
         numbers = require_list("a minute", stated, _NUMBERS)
         if len(numbers) != _NUMBERS:
             raise BadInput(f"a minute has {_NUMBERS} numbers, not {len(numbers)}")
-        minute, rows, strange, anomalous, threshold, *scores = numbers
+        minute, rows, anomalous, threshold, *scores = numbers
         quantiles: Any = tuple(scores)
-        return cls(minute, rows, strange, anomalous, threshold, quantiles)
+        return cls(minute, rows, anomalous, threshold, quantiles)
 
 
 @dataclass(frozen=True)
@@ -258,6 +259,8 @@ def _require_event(stated: Any) -> None:
     if event["answered"] is not None:
         require_text("answered of an event", event["answered"], 400)
     require_text("text of an event", event["text"], 4000)
+    for name in require_list("known of an event", event["known"], _MOST_KNOWING):
+        require_text("known of an event", name, 1000)
     for one in require_list("causes of an event", event["causes"], 20):
         cause = require_fields("a cause", one, _CAUSE)
         require_text("feature of a cause", cause["feature"], 1000)

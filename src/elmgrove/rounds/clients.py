@@ -15,7 +15,7 @@ import numpy as np
 from elmgrove.algebra import OSELM, Array, Basis, Evidence, trained
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput
-from elmgrove.federation import MERGED, Charter, Contribution, Member, Merged
+from elmgrove.federation import Charter, Contribution, Member, Merged
 from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
 from elmgrove.rounds.messages import Reply, Task, model_of
 from elmgrove.storage import format_of, load, locked, save
@@ -142,7 +142,7 @@ class DeviceClient(Client):
         return load(self._state, Member.from_bytes) if self._state.exists() else None
 
     def _started(self, task: Task) -> Member:
-        charter = Charter(task.federation, task.basis, task.ridge, alarm=MERGED)
+        charter = Charter(task.federation, task.basis, task.ridge, merged=True)
         return charter.start(self.name, patterns=self._patterns)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
-from elmgrove.federation import EVIDENCE, MERGED, Charter, Member, Merged, require_distance
+from elmgrove.federation import EVIDENCE, Charter, Member, Merged, require_distance
 from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.balanced import BalancedSumClient, BalancedSumRule
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, SumClient
@@ -153,7 +153,7 @@ class Plan:
     def member(self, merged: Merged) -> Member:
         """Makes a member without rows of its own that knows what all clients know."""
         patterns = PatternRule() if self.rule == RuleName.groups else None
-        member = Charter(NAME, self.basis, self.solving_ridge, alarm=MERGED).start(
+        member = Charter(NAME, self.basis, self.solving_ridge, merged=True).start(
             NAME, patterns=patterns
         )
         member.rest_on(merged)

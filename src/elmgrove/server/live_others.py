@@ -59,6 +59,11 @@ class LiveOther(LiveView):
         """Lists the groups that a device's patterns are in, as they stand."""
         return self._others.groups_of(origin)
 
+    @property
+    def unlike(self) -> dict[str, str]:
+        """The devices that are unlike all others, as they stand, and by which sensors."""
+        return self._others.unlike
+
     async def _apply(self, changes: Sequence[Change]) -> int:
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
@@ -98,6 +103,11 @@ class LiveOthers(LiveSet[LiveOther]):
         """Lists the groups of some devices, where they are kept: nothing is made for it."""
         view = self._views.get((federation.name, federation.created))
         return {} if view is None else {name: view.groups_of(name) for name in names}
+
+    def unlike(self, federation: FederationRow) -> dict[str, str]:
+        """Says which devices are unlike all others, and why, where their sums are kept."""
+        view = self._views.get((federation.name, federation.created))
+        return {} if view is None else view.unlike
 
 
 def _require_room(size: int) -> None:

@@ -48,7 +48,7 @@ async def create_federation(request: Request) -> Response:
         charter.members,
         hashed(token),
         time.time(),
-        charter.alarm,
+        charter.merged,
         charter.terms.fields,
     )
     # Before it is stored: what can't be answered is not made.

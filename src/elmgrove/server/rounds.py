@@ -8,7 +8,6 @@ from starlette.responses import JSONResponse, Response
 
 from elmgrove.errors import BadFile, BadInput, ElmgroveError, Mismatch, NotAdmissible
 from elmgrove.exchange import plain
-from elmgrove.federation import UNKNOWN
 from elmgrove.rounds import NOTHING_NEW, Opening, reason
 from elmgrove.server.auth import Caller, caller_of, require_admin
 from elmgrove.server.contributions import BLOB
@@ -34,7 +33,7 @@ async def create(request: Request) -> Response:
         agenda.members,
         hashed(token),
         time.time(),
-        UNKNOWN,
+        False,
         agenda.terms.fields,
         agenda.fields,
     )

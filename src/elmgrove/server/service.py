@@ -77,7 +77,7 @@ class Service:
                     "basis": federation.basis,
                     "ridge": federation.ridge,
                     "members": federation.members,
-                    "alarm": federation.alarm,
+                    "merged": federation.merged,
                     "terms": federation.terms,
                 }
             )

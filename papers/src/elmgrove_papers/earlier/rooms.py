@@ -20,7 +20,6 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis, HiddenLayer
 from elmgrove.detector import Detector, tune
-from elmgrove.federation import UNKNOWN
 from elmgrove_papers.answers import Score, unknown
 from elmgrove_papers.data import Recording, recordings
 from elmgrove_papers.data.fans import NORMAL
@@ -131,7 +130,7 @@ def _by_distance(here: Room, there: Room) -> dict[str, Course]:
     one, merging, new = _trained(basis, here), _trained(basis, here), Detector.for_basis(basis)
     before, peer = here.auc(one.score_many), _peer(basis, there)
     merging.merge(peer.evidence)
-    fleet = Fleet(basis, policy=UNKNOWN)
+    fleet = Fleet(basis, merged=False)
     fleet.learn(DEVICE, np.vstack(here.steady))
     fleet.learn(PEER, there.halves()[0])
     fleet.sync()

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from elmgrove.algebra import OSELM, Array, weighted_mean
 from elmgrove.exchange import MemoryExchange
-from elmgrove.federation import MERGED, Charter, Contribution, entry_from_bytes
+from elmgrove.federation import Charter, Contribution, entry_from_bytes
 from elmgrove.storage import seal, unseal
 from elmgrove_papers import require_package
 from elmgrove_papers.backpropagation import Weights, one_thread
@@ -110,7 +110,7 @@ def _medians(cases: Sequence[Callable[[int], Any]], calls: int) -> list[float]:
 def _os_elm(units: int, X: Any) -> dict[str, Callable[[int], Any]]:
     """Times the paper's steps alone: a detector counts alarms besides, before it learns."""
     basis = replace(HAR, units=units).basis(FEATURES)
-    model, member = OSELM(basis.layer, FEATURES), Charter("paper", basis, alarm=MERGED).start("b")
+    model, member = OSELM(basis.layer, FEATURES), Charter("paper", basis, merged=True).start("b")
     model.learn_many(X, X)
     member.detector.learn_many(X)
     blob = member.contribution().to_bytes()
@@ -180,7 +180,7 @@ def _bytes(setting: PairsSetting, width: int) -> dict[str, Numbers]:
 
 def _merge(setting: PairsSetting, width: int) -> tuple[int, int]:
     """What one of two devices sends, and what it gets back."""
-    exchange = MemoryExchange(Charter("paper", setting.basis(width), alarm=MERGED))
+    exchange = MemoryExchange(Charter("paper", setting.basis(width), merged=True))
     members = [exchange.charter.start(name) for name in (A, B)]
     for member, rows in zip(
         members, np.random.default_rng(SEED).uniform(size=(2, ROWS, width)), strict=True

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.federation import STRANGE, UNKNOWN
+from elmgrove_papers.answers import STRANGE, UNKNOWN
 from elmgrove_papers.data import recordings
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
@@ -34,7 +34,7 @@ def cooling_fans(run: Run) -> Numbers:
     stories: dict[str, Story] = _stories(clients, Fleet(made, rules[0]), {"": tried_fleet}, run)
     changes = dict[str, dict[str, float]]()
     for one in (made, distance_basis(early)):
-        told = _stories(clients, Fleet(one, policy=UNKNOWN), both, run)
+        told = _stories(clients, Fleet(one, merged=False), both, run)
         changes[f"by {one.score}"] = _changes(told[STRANGE])
         stories |= {f", {name}, by {one.score}": story for name, story in told.items()}
     return {

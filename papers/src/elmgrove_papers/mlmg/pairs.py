@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.detector import PatternRule
-from elmgrove.federation import STRANGE, UNKNOWN
+from elmgrove_papers.answers import STRANGE, UNKNOWN
 from elmgrove_papers.daef import DaefDevice, DaefFleet
 from elmgrove_papers.data import Labelled, har, mnist
 from elmgrove_papers.figure import SEED, Numbers, Run
@@ -49,7 +49,7 @@ def _pairs(data: Labelled, name: str, pairs: Sequence[Pair], run: Run) -> Number
     split = data.shuffled(TRAINING_SHARE, np.random.default_rng(SEED))
     made, every = basis(name, data.width), len(split.train)
     asking, distant = (
-        PatternDevices(split, every, one, None, UNKNOWN)
+        PatternDevices(split, every, one, None, merged=False)
         for one in (made, distance_basis(split.train))
     )
     by_layers = [

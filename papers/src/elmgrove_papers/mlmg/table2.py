@@ -9,7 +9,8 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
-from elmgrove.federation import STRANGE, UNKNOWN, SameGroup
+from elmgrove.federation import SameGroup
+from elmgrove_papers.answers import STRANGE, UNKNOWN
 from elmgrove_papers.data import mnist
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
@@ -152,7 +153,7 @@ def _policy_lines(
     clients: Sequence[Client], basis: Basis, rule: PatternRule | None = None
 ) -> Iterator[_Line]:
     """Devices alone, then both their answers, which are from the same models."""
-    fleet = _learned(Fleet(basis, rule, policy=UNKNOWN), clients)
+    fleet = _learned(Fleet(basis, rule, merged=False), clients)
     yield _Line("Alone", strange_models(fleet, clients))
     fleet.sync()
     yield _Line(STRANGE.capitalize(), strange_models(fleet, clients))

@@ -43,12 +43,16 @@ class DemoFleet:
         self._token = ""
         self.address = f"{server.url}/{FEDERATION}"
 
-    def learn(self, name: str, rows: Sequence[PumpRow], like: str | None = None) -> Member:
+    def learn(
+        self, name: str, rows: Sequence[PumpRow], like: str | None = None, *options: str
+    ) -> Member:
         """Lets a pump learn rows that are known to be normal, all by itself."""
         path = self._folder / f"{name}-learned.csv"
         self._write(path, [(self.time_of(row.minute), row.values) for row in rows])
         alike = () if like is None else ("--like", str(self._state(like)))
-        typed("learn", str(path), "--state", str(self._state(name)), "--name", name, *alike)
+        typed(
+            "learn", str(path), "--state", str(self._state(name)), "--name", name, *alike, *options
+        )
         return self.member(name)
 
     def found(self, like: str) -> None:
@@ -152,8 +156,9 @@ class DemoFleet:
 
     def _knows(self, name: str, held: dict[str, Contribution]) -> bool:
         merged = self.member(name).merged
-        others = [part for one, had in held.items() if one != name for part in had.parts]
-        rows = sum(part.count for part in others)
+        # Who states no threshold, as while a question is open, is in no group.
+        known = [had for one, had in held.items() if one != name and had.threshold is not None]
+        rows = sum(part.count for had in known for part in had.parts)
         return merged is not None and math.isclose(merged.evidence.count, rows)
 
     def _state(self, name: str) -> Path:

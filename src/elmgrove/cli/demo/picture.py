@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.cli.demo.plant import BREAKS, FEW, LATE, LEAVES, MOVES, NEXT, WARMS
+from elmgrove.cli.demo.plant import BREAKS, LATE, LEAVES, MOVES, WARMS
 from elmgrove.cli.demo.pumps import SENSORS, PumpRow
 from elmgrove.errors import require_extra
 
@@ -17,7 +17,7 @@ _NORMAL, _KNOWN, _FLAGGED = "#9a9a9a", "#0072B2", "#D55E00"
 _LABELS = {
     _NORMAL: "normal here",
     _KNOWN: "strange here, normal at another pump",
-    _FLAGGED: "strange here, known to nobody: flagged",
+    _FLAGGED: "strange here, normal nowhere",
 }
 # Rows of a cold start that are shown.
 _START = 85
@@ -27,15 +27,13 @@ _START = 85
 class Material:
     """What the picture is made of: rows learned, rows and verdicts after that, and alarms.
 
-    ``alone`` says which of its rows the late one would have flagged alone, ``onsets`` since which
-    minute each is another.
+    ``onsets`` says since which minute each is another.
     """
 
     learned: Mapping[str, Sequence[PumpRow]]
     rows: Mapping[str, Sequence[PumpRow]]
     verdicts: Mapping[str, Sequence[Mapping[str, Any]]]
     alarms: Mapping[str, int]
-    alone: Sequence[bool]
     onsets: Mapping[str, int]
 
 
@@ -48,7 +46,7 @@ def draw(found: Material, path: Path) -> None:
         (MOVES, f"moves to where {LEAVES} has been", _curve),
         (WARMS, f"starts cold, as {LEAVES} does before each batch", _warming),
         (BREAKS, "has a bearing that wears", _wearing),
-        (LATE, "is new, and its impeller clogs", _flagging),
+        (LATE, "is new, and its impeller clogs", _clogging),
     )
     for (left, right), (name, what, beside) in zip(panels, lines, strict=True):
         _scores(left, found, name)
@@ -126,15 +124,16 @@ def _wearing(axes: Any, found: Material) -> None:
     axes.legend(fontsize=9, loc="upper left")
 
 
-def _flagging(axes: Any, found: Material) -> None:
-    """How many rows were flagged by and by, in the fleet and alone."""
-    fleet = np.cumsum([one["anomalous"] for one in found.verdicts[LATE]])
-    axes.plot(np.cumsum(found.alone), color="#707070", label="alone")
-    axes.plot(fleet, color=_KNOWN, linewidth=2, label="with the fleet")
-    axes.axvspan(FEW + NEXT, len(fleet), color=_FLAGGED, alpha=0.2, label="clogged")
-    axes.axvline(FEW, color="black", linewidth=0.8, linestyle=":", label=f"{FEW} rows")
-    axes.set(xlabel="its rows", ylabel="flagged so far")
-    axes.legend(fontsize=9, loc="upper left")
+def _clogging(axes: Any, found: Material) -> None:
+    """Pressure over flow, among the few rows that it learned."""
+    flow, pressure = _columns(_values(found.learned[LATE]), "flow", "pressure")
+    _dots(axes, flow, pressure, "#d5d5d5", f"{LATE}, learned")
+    rows = _values(found.rows[LATE])
+    for colour, chosen in _by_colour(found.verdicts[LATE]).items():
+        flow, pressure = _columns(rows[chosen], "flow", "pressure")
+        _dots(axes, flow, pressure, colour)
+    axes.set(xlabel="flow, m³/h", ylabel="pressure, bar")
+    axes.legend(fontsize=9, markerscale=3)
 
 
 def _dots(axes: Any, x: Any, y: Any, colour: str, label: str | None = None) -> Any:
@@ -143,8 +142,8 @@ def _dots(axes: Any, x: Any, y: Any, colour: str, label: str | None = None) -> A
 
 
 def _by_colour(said: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
-    strange, flagged = (np.array([one[key] for one in said]) for key in ("strange", "anomalous"))
-    return {_NORMAL: ~strange, _KNOWN: strange & ~flagged, _FLAGGED: flagged}
+    flagged, known = (np.array([bool(one[key]) for one in said]) for key in ("anomalous", "known"))
+    return {_NORMAL: ~flagged, _KNOWN: flagged & known, _FLAGGED: flagged & ~known}
 
 
 def _hours(rows: Sequence[PumpRow]) -> Array:

@@ -27,14 +27,14 @@ _SOUND, _WEARING, _WORN = 420, 180, 120
 _STAYS, _MOVED_FOR, _RUNS, _STANDS, _RUNS_AGAIN = 240, 480, 120, 120, 480
 # Batches that are learned, of the night and of the day.
 _MANY, _AT_NIGHT, _BY_DAY = 22, 5, 4
-# Rows of the mover when one has left, and after the move was accepted.
-_UNKNOWN, _ACCEPTED = 90, 120
+# Rows of the mover after the move was accepted, and when one has left.
+_ACCEPTED, _LEFT = 120, 90
 # Then nothing happens for a while.
 _REST = 240
 #: The first minute after all that.
-END = _TODAY + _STAYS + _MOVED_FOR + _UNKNOWN + _ACCEPTED + _REST
-#: Rows after which the late one is to be useful, its next rows in order, and those of a fault.
-FEW, NEXT, CLOGGED = 30, 300, 40
+END = _TODAY + _STAYS + _MOVED_FOR + _ACCEPTED + _LEFT + _REST
+#: Rows that the late one learns, its next rows in order, and those of a fault.
+MORNING, NEXT, CLOGGED = 300, 120, 40
 
 
 class Plant:
@@ -75,24 +75,24 @@ class Plant:
         """The minute from which on each is another, on the day."""
         return {BREAKS: _TODAY + _SOUND, MOVES: _TODAY + _STAYS, WARMS: _TODAY + _RUNS + _STANDS}
 
-    def few(self) -> list[PumpRow]:
-        """Gives the first rows of the late one."""
-        return self.pumps[LATE].run(FEW)
-
     def morning(self) -> list[PumpRow]:
+        """Gives the first rows of the late one."""
+        return self.pumps[LATE].run(MORNING)
+
+    def afternoon(self) -> list[PumpRow]:
         """Gives the late one's next rows: in order at first, then its impeller is clogged."""
         late = self.pumps[LATE]
         rows = late.run(NEXT)
         late.clog = 1.0
         return rows + late.run(CLOGGED)
 
-    def unknown(self) -> list[PumpRow]:
-        """Gives the mover's rows after the one that knew its operating point left."""
-        return self.pumps[MOVES].run(_UNKNOWN)
-
     def accepted(self) -> list[PumpRow]:
         """Gives the mover's rows after a person has accepted its operating point."""
         return self.pumps[MOVES].run(_ACCEPTED)
+
+    def left(self) -> list[PumpRow]:
+        """Gives the mover's rows after the one left that knew its operating point before it."""
+        return self.pumps[MOVES].run(_LEFT)
 
     def rest(self) -> dict[str, list[PumpRow]]:
         """Gives the rows of all pumps up to the end; what was broken has been repaired."""

@@ -1,6 +1,5 @@
 """The demo's story: what happens to the fleet, chapter by chapter, and which promises are kept."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,28 +11,26 @@ from elmgrove.cli.demo.plant import (
     BREAKS,
     CLOGGED,
     DUTIES,
-    FEW,
     LATE,
     LEAVES,
+    MORNING,
     MOVES,
     NEXT,
     WARMS,
     Plant,
 )
 from elmgrove.cli.demo.pumps import PumpRow
-from elmgrove.detector import WATCHING, Event, FalseAlarmRate, smallest_errors
+from elmgrove.detector import WATCHING, Event, smallest_errors
 from elmgrove.exchange import MemoryExchange
-from elmgrove.federation import Charter, Member
+from elmgrove.federation import Member
 
 Fields = dict[str, Any]
-#: The late one may alarm at once: this share of normal rows may be strange to it, unproven.
-LATE_RATE = 0.05
 #: The most that sums without the one that left may differ from those of a fleet that never had it.
 EXACT = 1e-9
 # Rows after which a fault should have been found, at most: of the bearing, and of the late one.
 _HOUR, _SOON = 60, 10
-# The share of the strange rows that others must know, or that may be strange where none should be.
-_NEARLY_ALL, _HARDLY_ANY = 0.9, 0.1
+# The share of rows that may be anomalous where none should be.
+_HARDLY_ANY = 0.1
 # Causes that a message names, and what a worn bearing and a clogged impeller act upon.
 _NAMED = 3
 _WORN, _CLOGGED = {"vibration", "temperature"}, {"pressure", "power"}
@@ -50,7 +47,6 @@ class Story:
         self._learned = plant.learned()
         self._rows = dict[str, list[PumpRow]]()
         self._verdicts = dict[str, list[Fields]]()
-        self._late_alone = list[bool]()
         self.found: Fields = {}
         self.promises = dict[str, bool]()
 
@@ -95,83 +91,78 @@ class Story:
         return self._told("joined", found, kept)
 
     def day(self) -> Fields:
-        """Gives each a day: one breaks, one moves, one starts cold, and one has a day as usual."""
+        """Gives each a day: one breaks, one moves, one starts cold, and one has a day as usual.
+
+        Then somebody accepts the move.
+        """
         self._rows |= self._plant.day()
         for name in DUTIES:
             self._fleet.give(name, self._rows[name])
-        # It starts meanwhile: that takes a second or two.
-        alarms = ("--rate", str(LATE_RATE), "--confidence", "0")
-        self._fleet.start(LATE, *alarms)
         self._fleet.catch_up(DUTIES)
         found = {name: self._watched(name) for name in sorted(DUTIES)}
         fault, move, start, usual = (found[name] for name in (BREAKS, MOVES, WARMS, LEAVES))
+        move |= self._accepted()
+        few = move["flagged after"] <= _HARDLY_ANY * move["rows after"]
         return self._told(
             "day",
             found,
             {
                 "the fault is found within an hour": _is_in(fault["delay"], _HOUR),
                 "the fault is explained": _names(fault, _WORN, 1),
-                "nobody knows the fault": not _mostly_known(fault),
-                "the move is no alarm, since others know it": _excused(move),
-                "the cold start is no alarm, since others know it": _excused(start),
+                "the fault is normal nowhere": not any(one["known"] for one in fault["events"]),
+                f"the move is an event that names {LEAVES}": _known_at(move, LEAVES),
+                f"the question about the move names {LEAVES}": _asks_naming(move, LEAVES),
+                f"the cold start is an event that names {LEAVES}": _known_at(start, LEAVES),
+                "what others know takes no alarm away": all(
+                    len(one["events"]) == len(one["events alone"]) for one in found.values()
+                ),
                 "a usual day brings no alarm": not usual["events"],
+                "what was accepted is normal": few,
             },
         )
 
     def late(self) -> Fields:
-        """Gives the late one thirty rows, then more, then a fault."""
-        self._fleet.settle([LATE], DUTIES)
-        few, rows = self._plant.few(), self._plant.morning()
-        self._fleet.give(LATE, few)
-        self._fleet.catch_up([LATE])
+        """Lets the late one learn a morning and join; gives it an afternoon, and then a fault."""
+        self._learned[LATE] = self._plant.morning()
+        # So few rows do not show the rate; they are known to be normal, so it may watch at once.
+        self._fleet.learn(LATE, self._learned[LATE], next(iter(DUTIES)), "--confidence", "0")
+        self._fleet.start(LATE)
+        self._fleet.settle([LATE], (*DUTIES, LATE))
+        rows = self._plant.afternoon()
         self._fleet.give(LATE, rows)
         self._fleet.catch_up([LATE])
         member, said = self._fleet.member(LATE), self._fleet.verdicts(LATE)
-        normal, faulty = said[FEW : FEW + NEXT], said[FEW + NEXT :]
-        self._rows[LATE], self._verdicts[LATE] = few + rows, said
-        self._late_alone, _ = _replayed(self._newcomer(member), self._rows[LATE])
+        normal, faulty = said[:NEXT], said[NEXT:]
+        self._rows[LATE], self._verdicts[LATE] = rows, said
         alarm = [number for number, one in enumerate(faulty, start=1) if one["alarm"]]
         found = {
-            "few": FEW,
+            "learned": MORNING,
             "rows": NEXT,
-            "strange": sum(one["strange"] for one in normal),
             "flagged": sum(one["anomalous"] for one in normal),
-            "flagged alone": sum(self._late_alone[FEW : FEW + NEXT]),
             "rows until the alarm": alarm[0] if alarm else None,
             "found": sum(one["anomalous"] for one in faulty) / CLOGGED,
             "events": _events(member),
         }
         useful = _is_in(found["rows until the alarm"], _SOON) and _names(found, _CLOGGED, _NAMED)
-        fewer = found["flagged"] < found["flagged alone"] and len(found["events"]) == 1
-        kept = {"the late one finds its fault": useful, "the late one flags less than alone": fewer}
+        kept = {
+            "the late one finds its fault": useful,
+            "the late one flags few normal rows": found["flagged"] <= _HARDLY_ANY * NEXT,
+            "its fault is normal nowhere": not any(one["known"] for one in found["events"]),
+        }
         return self._told("late", found, kept)
 
     def leave(self) -> Fields:
-        """Takes one out, checks that nothing of it is left, and shows what that changes."""
+        """Takes one out, checks that nothing of it is left, and that what was accepted stays."""
         rest = [name for name in (*DUTIES, LATE) if name != LEAVES]
-        known = self.found["day"][MOVES]["known"].get(LEAVES, 0)
         self._fleet.leave(LEAVES)
         self._fleet.settle(rest, rest)
         difference = self._difference(rest)
-        rows = self._plant.unknown()
-        before = len(self._fleet.verdicts(MOVES))
-        self._fleet.give(MOVES, rows)
-        self._fleet.catch_up([MOVES])
-        member, said = self._fleet.member(MOVES), self._fleet.verdicts(MOVES, before)
-        found = {
-            "known before": known,
-            "difference": difference,
-            "rows": len(said),
-            "flagged": sum(one["anomalous"] for one in said),
-            "events": _events(member),
-            "question": _question(member),
-            **self._accepted(),
-        }
-        few = found["strange after"] <= _HARDLY_ANY * found["rows after"]
+        said = self._judged(self._plant.left())
+        flagged = sum(one["anomalous"] for one in said)
+        found = {"difference": difference, "rows": len(said), "flagged": flagged}
         kept = {
             "nothing is left of the one that left": difference < EXACT,
-            "what it alone knew is asked about": bool(found["events"] and found["question"]),
-            "what was accepted is normal": few,
+            "what was accepted stays normal": flagged <= _HARDLY_ANY * len(said),
         }
         return self._told("left", found, kept)
 
@@ -184,19 +175,21 @@ class Story:
             self._rows,
             self._verdicts,
             {name: len(found["events"]) for name, found in watched.items()},
-            self._late_alone,
             self._plant.onsets,
         )
 
     def _accepted(self) -> Fields:
-        said, rows = self._fleet.accept(MOVES), self._plant.accepted()
+        first = self._fleet.accept(MOVES).strip().partition(". ")[0]
+        after = self._judged(self._plant.accepted())
+        flagged = sum(one["anomalous"] for one in after)
+        return {"accepted": f"{first}.", "rows after": len(after), "flagged after": flagged}
+
+    def _judged(self, rows: list[PumpRow]) -> list[Fields]:
+        """Gives the mover rows, and what its agent says of each."""
         before = len(self._fleet.verdicts(MOVES))
         self._fleet.give(MOVES, rows)
         self._fleet.catch_up([MOVES])
-        after = self._fleet.verdicts(MOVES, before)
-        strange = sum(one["strange"] for one in after)
-        first = said.strip().partition(". ")[0]
-        return {"accepted": f"{first}.", "rows after": len(after), "strange after": strange}
+        return self._fleet.verdicts(MOVES, before)
 
     def _told(self, chapter: str, found: Fields, kept: dict[str, bool]) -> Fields:
         self.found[chapter] = found
@@ -216,19 +209,12 @@ class Story:
             "rows": len(rows),
             "onset": None if onset is None else self._fleet.time_of(onset),
             "delay": alarms[0] - onset if alarms and onset is not None else None,
-            "strange": sum(one["strange"] for one in said),
             "flagged": sum(one["anomalous"] for one in said),
-            "known": dict(Counter(label for one in said for label in one["known"])),
             "events": _events(member),
             "question": _question(member),
             "flagged alone": sum(alone),
             "events alone": [_told_of(one) for one in events],
         }
-
-    def _newcomer(self, member: Member) -> Member:
-        """The late one as it would have begun alone."""
-        charter = Charter("alone", member.detector.basis)
-        return charter.start(LATE, threshold=FalseAlarmRate(LATE_RATE, 0.0))
 
     def _difference(self, rest: Iterable[str]) -> float:
         """Compares what each holds of the others with a fleet that never had the one that left."""
@@ -291,9 +277,10 @@ def _names(found: Fields, sensors: set[str], among: int) -> bool:
     return bool(sensors & {cause["feature"] for cause in found["events"][0]["causes"][:among]})
 
 
-def _mostly_known(found: Fields) -> bool:
-    return bool(found["strange"] - found["flagged"] >= _NEARLY_ALL * found["strange"])
+def _known_at(found: Fields, name: str) -> bool:
+    """Whether there was an event, and each names this one as knowing most of its rows."""
+    return bool(found["events"]) and all(name in str(one["known"]) for one in found["events"])
 
 
-def _excused(found: Fields) -> bool:
-    return not found["events"] and bool(found["events alone"]) and _mostly_known(found)
+def _asks_naming(found: Fields, name: str) -> bool:
+    return f"(normal at {name}" in (found["question"] or "")

@@ -1,7 +1,7 @@
 """The demo's words: what each chapter of the story says, from what really happened."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.demo.plant import BREAKS, DUTIES, LATE, LEAVES, MOVES, WARMS
 from elmgrove.cli.demo.pumps import SENSORS
-from elmgrove.cli.demo.story import LATE_RATE
+from elmgrove.detector import normal_at
 
 Fields = Mapping[str, Any]
 # Sensors whose smallest error is shown, and causes of an event.
@@ -52,7 +52,7 @@ class Wording:
         self._say(f"The server's dashboard, as long as this runs: {dashboard}")
         self._say(
             f"Each sent its sums, {found['bytes'] / 1024:.1f} KiB, and no row. From now on each "
-            "asks the others about what it has never seen itself."
+            "asks the others about what it has never seen itself, and says who knows it."
         )
         self._say(
             f"After that night's {found['rows']:,} rows {found['watching']} of {len(DUTIES)} watch "
@@ -62,16 +62,21 @@ class Wording:
     def day(self, found: Fields) -> None:
         """Says what the day brought: the move, the cold start and the fault."""
         self._head("3. A day on which three pumps do what they never did")
-        self._excused(MOVES, "moves to another operating point, from 70 to 92 m³/h", found[MOVES])
-        self._excused(WARMS, "starts cold after two hours, and warms up", found[WARMS])
+        move = found[MOVES]
+        self._known(MOVES, "moves to another operating point, from 70 to 92 m³/h", move)
+        if move["question"]:
+            self._more(f"It asks: {escape(move['question'])}")
+        self._more(f"Somebody accepts it: {escape(move['accepted'])}")
+        self._more(f"Of the {move['rows after']} rows after that it flags {move['flagged after']}.")
+        self._known(WARMS, "starts cold after two hours, and warms up", found[WARMS])
         fault = found[BREAKS]
         self._say(f"{_clock(fault['onset'])} {BREAKS}: its bearing begins to wear.")
         if fault["delay"] is None:
             self._more("There was no alarm.")
         else:
             self._more(
-                f"[bold red]Alarm[/] after {fault['delay']} minutes; {fault['flagged']} rows that "
-                f"nobody knows: {causes(fault['events'][-1]['causes'])}."
+                f"[bold red]Alarm[/] after {fault['delay']} minutes; {fault['flagged']} rows, "
+                f"normal nowhere: {causes(fault['events'][-1]['causes'])}."
             )
         if fault["question"]:
             self._more(f"It asks: {escape(fault['question'])}")
@@ -81,15 +86,10 @@ class Wording:
 
     def late(self, found: Fields) -> None:
         """Says what the late one made of few rows."""
-        self._head(f"4. A late one: {LATE} is new, and useful after {found['few']} rows")
+        self._head(f"4. A late one: {LATE} is new, and learns a morning")
         self._say(
-            f"It may alarm at once (--rate {LATE_RATE} --confidence 0): this share of normal rows "
-            "may be strange to it, and it need not count first whether that is so."
-        )
-        self._more(
-            f"Of its next {found['rows']} rows, all normal, {found['strange']} are strange to it; "
-            f"others know {found['strange'] - found['flagged']} of them, so it flags "
-            f"{found['flagged']}. Alone it would flag {found['flagged alone']}."
+            f"It learns {found['learned']} rows that are known to be normal, and joins. Of its "
+            f"next {found['rows']} rows, all normal, it flags {found['flagged']}."
         )
         if found["rows until the alarm"] is None:
             self._more("Its impeller clogs, and there was no alarm.")
@@ -107,14 +107,8 @@ class Wording:
             f"{_rounding(found['difference'])}."
         )
         self._say(
-            f"Gone is what it knew, too: {MOVES} is still at 92 m³/h, and {found['flagged']} of "
-            f"its next {found['rows']} rows are known to nobody."
-        )
-        if found["question"]:
-            self._more(f"It asks: {escape(found['question'])}")
-        self._more(f"Somebody accepts it: {escape(found['accepted'])}")
-        self._more(
-            f"Of the {found['rows after']} rows after that {found['strange after']} are strange."
+            f"What was accepted is {MOVES}'s own: still at 92 m³/h, it flags {found['flagged']} of "
+            f"its next {found['rows']} rows."
         )
 
     def broken(self, promises: Mapping[str, bool]) -> bool:
@@ -143,16 +137,16 @@ class Wording:
         """Says where the dashboard was, and how to keep it open."""
         self._console.print(f"Its dashboard was at {dashboard}; make demo-live keeps it open.")
 
-    def _excused(self, name: str, what: str, found: Fields) -> None:
+    def _known(self, name: str, what: str, found: Fields) -> None:
         self._say(f"{_clock(found['onset'])} {name} {what}.")
-        excused = found["strange"] - found["flagged"]
-        by = " and ".join(_most(found["known"])) or "nobody"
-        events = len(found["events"])
-        verdict = f"[bold red]{_alarms(events)}[/]" if events else "no alarm"
-        self._more(
-            f"{found['strange']} rows are strange to it, {excused} of them normal at {by}: "
-            f"{verdict}. Alone: {_alone(found['events alone'])}."
-        )
+        if not found["events"]:
+            self._more("There was no alarm.")
+        for event in found["events"]:
+            where = normal_at(event["known"]) or "normal nowhere"
+            self._more(
+                f"[bold red]Alarm[/]: {event['rows']} rows, {escape(where)}; "
+                f"{causes(event['causes'])}."
+            )
 
     def _head(self, text: str) -> None:
         self._console.print(f"\n[bold]{text}[/]")
@@ -170,21 +164,6 @@ def causes(told: Sequence[Fields], many: int = _CAUSES) -> str:
         f"{one['feature']} {one['seen']:.3g} {SENSORS[one['feature']]} (not {one['expected']:.3g})"
         for one in told[:many]
     )
-
-
-def _most(known: Mapping[str, int]) -> Iterator[str]:
-    """Those who know most of the rows, and at least a tenth of them."""
-    enough = 0.1 * max(known.values(), default=0)
-    yield from (name for name in sorted(known, key=lambda one: -known[one]) if known[name] > enough)
-
-
-def _alone(events: Sequence[Fields]) -> str:
-    rows = sum(one["rows"] for one in events)
-    return f"{_alarms(len(events))}, {rows} rows" if events else "no alarm either"
-
-
-def _alarms(many: int) -> str:
-    return f"{many} alarm{'' if many == 1 else 's'}"
 
 
 def _rounding(difference: float) -> str:

@@ -95,10 +95,6 @@ def course_of(
     prepared = Prepared(detector, rows, gaps)
     limit = detector.threshold if limit is None else limit
     anomalous = prepared.whole & ~(prepared.scores <= limit)
-    if detector.excused and len(detector.elsewhere):
-        for place in np.flatnonzero(anomalous):
-            [x] = prepared.inputs(np.array([place]))
-            anomalous[place] = not detector.elsewhere.known(x, limit)
     axis, where = _where(prepared.last, times, lines)
     return Course(
         name,

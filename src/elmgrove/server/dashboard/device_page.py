@@ -17,7 +17,6 @@ from elmgrove.server.dashboard.device_words import (
     answers,
     cooperation_told,
     errand_told,
-    excused_told,
     shown_events,
 )
 from elmgrove.server.dashboard.fleet_page import WORDS
@@ -84,7 +83,6 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
         "cooperation": summary.get("cooperation"),
         "cooperated": cooperation_told(summary.get("cooperation")),
         "course": course,
-        "excused": excused_told(course.excused),
         "clock_said": clock_said(await store.newest_hours(federation, name, 2), told),
         "lines": course.at_most(MOST_LINES),
         "chart": _chart(course, events, span),
@@ -103,7 +101,6 @@ def _chart(course: ScoreCourse, events: list[ShownEvent], span: TimeRange) -> di
         "from": span.begin,
         "to": span.end,
         "events": shaded,
-        "excused": course.excused_times,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from elmgrove.errors import BadInput
 from elmgrove.federation import EVENT
 from elmgrove.reading import stated_time
-from elmgrove.server.dashboard.device_words import ALARM_WORDS, UNDO, up_to
+from elmgrove.server.dashboard.device_words import UNDO, up_to
 from elmgrove.server.dashboard.rendering import counted, number
 from elmgrove.server.store import ToldRow
 
@@ -145,7 +145,7 @@ def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{threshold}; alarms after {counted(missing, 'row')}" if missing else threshold,
         ),
         ("Flagged", f"{_percent(share)} of rows, {_percent(rate)} stated"),
-        ("Alarm when", ALARM_WORDS.get(_text(status.get("alarm")), "—")),
+        *([("Unlike all others", unlike)] if (unlike := _text(status.get("unlike"))) else []),
         ("Last sync", _text(sync.get("said")) or "—"),
     ]
 

@@ -4,17 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from elmgrove.detector import normal_at
 from elmgrove.federation import EVENT, FROM, INSTEAD, TO, seconds_of
 from elmgrove.reading import Clock, stated_time
 from elmgrove.server.dashboard.rendering import clock, counted, number
 from elmgrove.server.store import ErrandRow, Occurrence
 
-#: When a row is an alarm, by a device's policy.
-ALARM_WORDS = {
-    "unknown": "strange here, and known to no other device",
-    "strange": "strange here, whatever others know",
-    "merged": "strange to one model of all devices",
-}
 #: What takes an answer back.
 UNDO = "undo"
 # A span ends before its end: the last row of an event is in it by this many seconds.
@@ -91,11 +86,12 @@ class ShownEvent:
 
     @property
     def strength(self) -> str:
-        """How many rows were strange, and how strange the strangest was."""
+        """How many rows were strange, how strange the strangest was, and where that is normal."""
         event = self.occurrence.event
         times = event["peak"] / event["threshold"] if event["threshold"] else None
         rows = f"{counted(event['rows'], 'row')} strange"
-        return rows if times is None else f"{rows}, at most {number(times)} times the threshold"
+        peak = "" if times is None else f"at most {number(times)} times the threshold"
+        return ", ".join(filter(None, [rows, peak, normal_at(event.get("known", ()))]))
 
     @property
     def causes(self) -> list[str]:
@@ -190,18 +186,6 @@ def cooperation_told(cooperation: Mapping[str, Any] | None) -> str:
     if share is not None:
         said += f" {_borrowed(share)}."
     return said
-
-
-def excused_told(rows: int) -> str:
-    """Says how many strange rows were no alarm, since other devices know their like; or nothing.
-
-    >>> excused_told(106)
-    'In this time 106 strange rows were known to other devices, and no alarm.'
-    """
-    if not rows:
-        return ""
-    were = f"{counted(rows, 'strange row')} {'was' if rows == 1 else 'were'}"
-    return f"In this time {were} known to other devices, and no alarm."
 
 
 def _change(after: float, before: float) -> str:

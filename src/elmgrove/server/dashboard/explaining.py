@@ -21,6 +21,8 @@ SECONDS_SHOWN_AGAIN = 10.0
 _RECENT = 16
 # From how many times worse than its own rows on a cell has the next colour.
 _STEPS = (1.5, 3.0, 10.0, 30.0, 100.0)
+# The colour from which on rows are foreign to a model.
+_FOREIGN = 3
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,17 @@ class Explained:
 
     @property
     def foreign(self) -> list[str]:
-        """The devices that explain none of the others' rows nearly as well as their own."""
-        return [
-            name
-            for place, name in enumerate(self.names)
-            if len(self.names) > 1
-            and all(cell.shade >= 3 for n, cell in enumerate(self.lines[place]) if n != place)
-        ]
+        """The devices that explain none of the others' rows nearly as well as their own.
+
+        Also those whose rows nobody else explains: a wide normal explains all others'.
+        """
+        return [name for place, name in enumerate(self.names) if self._is_foreign(place)]
+
+    def _is_foreign(self, place: int) -> bool:
+        others = [n for n in range(len(self.names)) if n != place]
+        explains = any(self.lines[place][n].shade < _FOREIGN for n in others)
+        is_explained = any(self.lines[n][place].shade < _FOREIGN for n in others)
+        return bool(others) and not (explains and is_explained)
 
 
 class Comparisons:

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elmgrove.server.auth import Caller
-from elmgrove.server.dashboard.device_words import ALARM_WORDS
 from elmgrove.server.dashboard.forms import Form
 from elmgrove.server.dashboard.invitation import Invitation
 from elmgrove.server.dashboard.shell import page
@@ -101,6 +100,7 @@ async def show(request: Request, visitor: Visitor) -> Response:
         "federation.html",
         federation=caller.federation.name,
         compared=compared,
+        unlike=caller.service.live_others.unlike(caller.federation),
         no_comparison=no_comparison,
         picture=groups,
         no_groups=no_groups,
@@ -154,7 +154,11 @@ def _settings(caller: Caller) -> list[tuple[str, str, Any]]:
         ("Hidden units", f"of a layer with {basis.inputs:,} inputs", basis.layer.units),
         ("Score", "how strange a row is", basis.score),
         ("Scaling", "how columns are made alike", basis.scaling.kind),
-        ("Alarm", "when a row is one", ALARM_WORDS[charter.alarm]),
+        (
+            "Model",
+            "what decides on a device",
+            "one of all devices" if charter.merged else "its own",
+        ),
         ("Shows", "what devices see of each other", terms.shows),
         ("Least", "other devices behind a sum before it is told", terms.least),
         ("Keys last", "until a device needs another", lasts),

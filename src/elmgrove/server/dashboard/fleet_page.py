@@ -187,6 +187,7 @@ async def show(request: Request, visitor: Visitor) -> Response:
         ranges=RANGES,
         last=-(-found.total // AT_ONCE),
         first_shown=(question.number - 1) * AT_ONCE + 1,
+        unlike=list(visitor.service.live_others.unlike(federation).items()),
         invitation=Invitation.of(request, federation),
     )
 

@@ -15,14 +15,12 @@ class CoursePoint(NamedTuple):
     """Some minutes that were put together, from ``begin`` (seconds since 1970) on.
 
     ``typical`` is the mean of the minutes' median scores, weighed by their rows; ``highest`` is the
-    highest score of all. ``threshold`` is the last one, None while there was none. ``excused``
-    counts the strange rows that other devices know, so that they are no alarm.
+    highest score of all. ``threshold`` is the last one, None while there was none.
     """
 
     begin: float
     rows: int
-    strange: int
-    excused: int
+    anomalous: int
     threshold: float | None
     typical: float
     highest: float
@@ -43,8 +41,8 @@ class ScoreCourse:
     ) -> "ScoreCourse":
         """Puts minutes (their fields, oldest first) together to at most so many points."""
         points = (
-            CoursePoint(minute * 60.0, rows, strange, strange - flagged, threshold, median, highest)
-            for minute, rows, strange, flagged, threshold, median, _, _, highest in minutes
+            CoursePoint(minute * 60.0, rows, anomalous, threshold, median, highest)
+            for minute, rows, anomalous, threshold, median, _, _, highest in minutes
         )
         return cls._gathered(points, begin, end, most)
 
@@ -77,21 +75,6 @@ class ScoreCourse:
         """What one point stands for, in words."""
         return step_told(self.step)
 
-    @property
-    def excused(self) -> int:
-        """How many strange rows other devices know."""
-        return sum(point.excused for point in self.known)
-
-    @property
-    def excused_times(self) -> list[list[float]]:
-        """From when until when there were such rows."""
-        times = list[list[float]]()
-        for begin in (point.begin for point in self.known if point.excused):
-            if not times or times[-1][1] != begin:
-                times.append([begin, begin])
-            times[-1][1] = begin + self.step
-        return times
-
     def columns(self) -> Iterator[tuple[str, list[float | None]]]:
         """Gives what a chart draws: times in seconds, and a line for each kind of score."""
         yield "times", [self.begin + place * self.step for place in range(len(self.points))]
@@ -106,8 +89,7 @@ def _point(begin: float, parts: Sequence[CoursePoint]) -> CoursePoint:
     return CoursePoint(
         begin,
         rows,
-        sum(one.strange for one in parts),
-        sum(one.excused for one in parts),
+        sum(one.anomalous for one in parts),
         parts[-1].threshold,
         max(one.typical for one in parts) if typical is None else typical,
         max(one.highest for one in parts),

@@ -141,7 +141,13 @@ _UPGRADES = {
     ),
     3: ("ALTER TABLE federation ADD COLUMN agenda {text}", *_ROUNDS),
     4: (*_SUMMARIES, *_VISITS, _ACTS),
-    5: (_CLOCK, _PROBE),
+    5: (
+        _CLOCK,
+        _PROBE,
+        "ALTER TABLE federation ADD COLUMN merged BOOLEAN NOT NULL DEFAULT FALSE",
+        "UPDATE federation SET merged = (alarm = 'merged')",
+        "ALTER TABLE federation DROP COLUMN alarm",
+    ),
 }
 
 # Blobs have a table of their own: to mark an entry as superseded then rewrites none of them, and
@@ -150,7 +156,7 @@ TABLES = (
     """CREATE TABLE federation (
         name {text} PRIMARY KEY, basis {text} NOT NULL, ridge DOUBLE PRECISION NOT NULL,
         members {text}, token_hash {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
-        alarm {text} NOT NULL, terms {text} NOT NULL, agenda {text})""",
+        terms {text} NOT NULL, agenda {text}, merged BOOLEAN NOT NULL DEFAULT FALSE)""",
     """CREATE TABLE device (
         federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
         name {text} NOT NULL, key_hash {text} NOT NULL, revoked BOOLEAN NOT NULL,

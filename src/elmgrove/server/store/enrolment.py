@@ -21,7 +21,7 @@ from elmgrove.server.store.database import Operation
 from elmgrove.server.store.records import DeviceRow, FederationRow
 from elmgrove.server.store.visits import Visits
 
-FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, alarm, terms, agenda
+FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, merged, terms, agenda
     FROM federation"""
 #: Bytes that are written to find out whether anything can be.
 PROBE_BYTES = 2**16
@@ -244,7 +244,7 @@ def inserted(made: FederationRow, actor: str) -> Operation[bool]:
         return False
     members = None if made.members is None else json.dumps(made.members)
     yield (
-        """INSERT INTO federation (name, basis, ridge, members, token_hash, created, alarm, terms,
+        """INSERT INTO federation (name, basis, ridge, members, token_hash, created, merged, terms,
         agenda) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
         made.name,
         json.dumps(made.basis),
@@ -252,11 +252,11 @@ def inserted(made: FederationRow, actor: str) -> Operation[bool]:
         members,
         made.token_hash,
         made.created,
-        made.alarm,
+        made.merged,
         json.dumps(made.terms),
         None if made.agenda is None else json.dumps(made.agenda),
     )
-    stated = {"members": made.members, "alarm": made.alarm, "terms": made.terms}
+    stated = {"members": made.members, "merged": made.merged, "terms": made.terms}
     if made.agenda is not None:
         stated["agenda"] = made.agenda
     yield from record(made.name, actor, "made", **stated)
@@ -266,10 +266,10 @@ def inserted(made: FederationRow, actor: str) -> Operation[bool]:
 def _federation(
     name: str, basis: str, ridge: float, members: str | None, *others: Any
 ) -> FederationRow:
-    token_hash, created, alarm, terms, agenda = others
+    token_hash, created, merged, terms, agenda = others
     patterns = None if members is None else tuple(json.loads(members))
     stated = None if agenda is None else json.loads(agenda)
-    rest = (token_hash, created, alarm, json.loads(terms), stated)
+    rest = (token_hash, created, bool(merged), json.loads(terms), stated)
     return FederationRow(name, json.loads(basis), ridge, patterns, *rest)
 
 

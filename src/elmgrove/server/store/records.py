@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from elmgrove.federation import UNKNOWN, Errand
+from elmgrove.federation import Errand
 from elmgrove.reading import time_told
 
 
@@ -14,8 +14,8 @@ class FederationRow:
     """A federation: devices that share a basis.
 
     ``basis`` is JSON. ``members`` are patterns of the names that may join; None lets any device
-    join that has the token. ``alarm`` is the policy of devices that state none, ``terms`` are JSON,
-    and so is the ``agenda`` of a federation in rounds.
+    join that has the token. ``merged`` says that one model of everybody decides.
+    ``terms`` are JSON, and so is the ``agenda`` of a federation in rounds.
     """
 
     name: str
@@ -24,7 +24,7 @@ class FederationRow:
     members: tuple[str, ...] | None
     token_hash: str
     created: float
-    alarm: str = UNKNOWN
+    merged: bool = False
     terms: dict[str, Any] = field(default_factory=dict)
     agenda: dict[str, Any] | None = None
 

@@ -1,0 +1,151 @@
+"""python -m benchmarks.quality.silencing: others take nothing from a device's alarms.
+
+Each device of a fleet learns its normal rows and is tested alone, with all others by name, and with
+all others at once, as a server tells of them. What it tells must be the same: others inform.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.quality.windows import Labels, Matrix
+from elmgrove.algebra import Basis
+from elmgrove.detector import FalseAlarmRate, Verdict
+from elmgrove.federation import Charter, Contribution, Member, StandingOthers
+from elmgrove_papers.data import recordings
+from elmgrove_papers.data.fans import NORMAL
+
+#: The fleets of NAB, by what the names of their devices begin with.
+NAB = {"Twitter": "Twitter_volume_", "EC2": "ec2_cpu_utilization_"}
+FANS = "fans"
+ALONE, BY_NAME, AT_ONCE = "alone", "others by name", "others at once"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A device: normal rows to learn, later ones and their labels; none where it is only asked."""
+
+    train: Matrix
+    test: Matrix
+    labels: Labels
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a device told: labelled stretches with an event, of how many; rows of events in them.
+
+    ``known`` counts those of the rows that the verdict says are normal elsewhere.
+    """
+
+    stretches: int
+    found: frozenset[int]
+    rows: int
+    known: int
+
+
+def fleet_of(name: str, folder: Path) -> dict[str, Tested]:
+    """Reads a fleet by its name."""
+    return _fans(folder) if name == FANS else _nab(NAB[name], folder)
+
+
+def _nab(begin: str, folder: Path) -> dict[str, Tested]:
+    with np.load(folder / "fleets_nab.npz") as archive:
+        names = [str(name) for name in archive["NAMES"] if str(name).startswith(begin)]
+        parts = ("train", "test", "label")
+        found = {name: [archive[f"{name}_{part}"] for part in parts] for name in names}
+    return {
+        name: Tested(train.astype(np.float64), test.astype(np.float64), label == 1)
+        for name, (train, test, label) in found.items()
+    }
+
+
+def _fans(folder: Path) -> dict[str, Tested]:
+    """Each size in each room; tested are those of which damaged ones were recorded."""
+    known, found = recordings(folder), dict[str, Tested]()
+    for device in sorted({one.device for one in known}):
+        mine = [one for one in known if one.device == device]
+        runs = [one for one in mine if one.speed == "hmlo"]
+        if all(one.damage == NORMAL for one in mine):
+            runs = []
+        steady = [one.rows for one in mine if one.speed != "hmlo" and one.damage == NORMAL]
+        train = np.vstack(steady)
+        labels = [np.full(len(one.rows), one.damage != NORMAL) for one in runs]
+        test = np.vstack([train[:0], *(one.rows for one in runs)])
+        found[device] = Tested(train, test, np.concatenate([np.zeros(0, bool), *labels]))
+    return found
+
+
+def measured(fleet: Mapping[str, Tested]) -> dict[str, dict[str, Told]]:
+    """Tests each device in each way; gives what it told, by device and way."""
+    rows = np.vstack([one.train for one in fleet.values()])
+    charter = Charter("fleet", Basis.fitted(rows, None, scaling="standard"))
+    states = {name: _learned(charter, name, one.train) for name, one in fleet.items()}
+    given = [Member.from_bytes(state).contribution() for state in states.values()]
+    return {
+        name: {way: _told(member, one) for way, member in _ways(charter, states[name], given)}
+        for name, one in fleet.items()
+        if one.labels.any()
+    }
+
+
+def _learned(charter: Charter, name: str, rows: Matrix) -> bytes:
+    member = charter.start(name, threshold=FalseAlarmRate(confidence=0.0))
+    member.detector.learn_many(rows)
+    return member.to_bytes()
+
+
+def _ways(
+    charter: Charter, state: bytes, given: Sequence[Contribution]
+) -> Iterator[tuple[str, Member]]:
+    yield ALONE, Member.from_bytes(state)
+    named = Member.from_bytes(state)
+    named.receive_all(one for one in given if one.origin != named.name)
+    yield BY_NAME, named
+    standing, at_once = StandingOthers(charter.basis, charter.ridge), Member.from_bytes(state)
+    for one in given:
+        standing.take(one)
+    at_once.rest_on(standing.merged(charter.name, 1, at_once.name))
+    yield AT_ONCE, at_once
+
+
+def _told(member: Member, one: Tested) -> Told:
+    verdicts = member.detector.observe_many(one.test)
+    told = np.array([verdict.event is not None for verdict in verdicts])
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], one.labels, [False]]).astype(int)))
+    spans = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+    found = [place for place, (begin, end) in enumerate(spans) if told[begin:end].any()]
+    inside = told & one.labels
+    known = sum(_is_known(verdicts[place]) for place in np.flatnonzero(inside).tolist())
+    return Told(len(spans), frozenset(found), int(inside.sum()), known)
+
+
+def _is_known(verdict: Verdict) -> bool:
+    return bool(verdict.known)
+
+
+def main(
+    data: Annotated[Path, typer.Option(envvar="ELMGROVE_DATA", help="The data sets' folder.")],
+) -> None:
+    """Prints how many labelled stretches have an event, alone and with others."""
+    grid = Table(title="Labelled stretches with an event (rows of events in them; known elsewhere)")
+    for heading in ("fleet", "stretches", ALONE, BY_NAME, AT_ONCE):
+        grid.add_column(heading)
+    for name in (*NAB, FANS):
+        every = list(measured(fleet_of(name, data)).values())
+        cells = [
+            f"{sum(len(one[way].found) for one in every)} "
+            f"({sum(one[way].rows for one in every)}; {sum(one[way].known for one in every)})"
+            for way in (ALONE, BY_NAME, AT_ONCE)
+        ]
+        grid.add_row(name, str(sum(one[ALONE].stretches for one in every)), *cells)
+    Console().print(grid)
+
+
+if __name__ == "__main__":
+    typer.run(main)
