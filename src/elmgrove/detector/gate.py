@@ -68,8 +68,10 @@ class Gate:
         self._limit: float | None = None
         # The threshold is computed again at this number of rows.
         self._limit_until = 0
-        # The scores above it since there is an excess.
+        # Since there is an excess: the scores above it, and the others, also those of them that
+        # are above the median.
         self._above: list[float] = []
+        self._below = self._upper = 0
         # What the threshold was raised to, up to how many rows accepted that holds, and whether
         # anomalous rows were the reason.
         self._raised, self._raised_until, self._followed = 0.0, 0, False
@@ -127,19 +129,36 @@ class Gate:
             self._above.append(score)
             if progress.lasting:
                 raised = self._follow_or_change(limit)
-        elif self._above and not progress.excess:
-            self._above.clear()
+        elif self._above:
+            self._note_below(score)
         return Decision(state, limit, above, excess, raised)
+
+    def _note_below(self, score: float) -> None:
+        if not self.progress.excess:
+            self._forget_excess()
+            return
+        self._below += 1
+        self._upper += score > self.recent.median
+
+    def _forget_excess(self) -> None:
+        self._above, self._below, self._upper = [], 0, 0
+
+    @property
+    def _shifted(self) -> bool:
+        """Whether rows that are not anomalous score higher than before, all of them, as well."""
+        chance = 1.5 * math.sqrt(self._below * self.recent.together)
+        return self._upper > self._below / 2.0 + chance
 
     def _follow_or_change(self, limit: float) -> float | None:
         """Raises the threshold where rows are anomalous one by one; else, they have changed."""
         progress, above = self.progress, sorted(self._above, reverse=True)
-        self._above.clear()
-        rate = self.policy.rate or 0.0
-        place = min(max(math.floor(rate * progress.excess_rows), 1), len(above)) - 1
-        if not progress.scattered:
+        scattered = progress.scattered and not self._shifted
+        self._forget_excess()
+        if not scattered:
             progress.change()
             return None
+        rate = self.policy.rate or 0.0
+        place = min(max(math.floor(rate * progress.excess_rows), 1), len(above)) - 1
         self._raised = min(above[place], _FOLLOW * limit)
         asked = self._followed and self.recent.accepted < self._raised_until
         self._raised_until, self._followed = 2 * self.recent.accepted, True
@@ -236,6 +255,7 @@ class Gate:
             "raised": [self._raised, float(self._raised_until)],
             "followed": self._followed,
             "above": self._above,
+            "below": [self._below, self._upper],
         }
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -243,6 +263,7 @@ class Gate:
         self.recent.restore(fields, arrays)
         self.progress.restore(fields)
         self._above = [float(score) for score in fields["above"]]
+        self._below, self._upper = (require_whole("below", one, 0) for one in fields["below"])
         self._followed = bool(fields["followed"])
         self._raised, self._raised_until = _threshold_until("raised", fields["raised"])
         if fields["limit"] is not None:

@@ -151,6 +151,11 @@ class Recent:
         self.ordered = sorted(score for _, score in self._scores)
 
     @property
+    def median(self) -> float:
+        """The median of the scores; 0 where there are none."""
+        return self.ordered[len(self.ordered) // 2] if self.ordered else 0.0
+
+    @property
     def scores(self) -> list[float]:
         """The scores of accepted rows, oldest first."""
         return [self._factor * score for _, score in self._scores]
@@ -280,7 +285,7 @@ class Recent:
 
     def _reach(self, limit: float) -> float:
         """How far above a limit a row is still refused by a little: as the median lies below."""
-        return 2.0 * limit - self.ordered[len(self.ordered) // 2] if self.ordered else limit
+        return 2.0 * limit - self.median if self.ordered else limit
 
     # On disk
 
