@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis
+from elmgrove.cli.status import lines_of
+from elmgrove.device import status_of
 from elmgrove.device.agent import Agent
 from elmgrove.device.outlook import Company
 from elmgrove.device.settings import Settings
@@ -161,3 +163,19 @@ def test_units_that_are_missing_or_of_no_use_are_an_error() -> None:
     save(Path("like.elm"), session.member)
     with pytest.raises(BadInput, match="give units_from"):
         run("pump", rows(1, 50), like="like.elm")
+
+
+def test_a_loose_sensor_is_told_in_the_log_and_in_the_status(
+    told: pytest.LogCaptureFixture,
+) -> None:
+    FolderExchange.create(Path("shared"), charter())
+    for number in (1, 2, 3):
+        run(f"pump-{number}", rows(number, 300), exchange="shared")
+    loose = rows(4, 300)
+    loose[:, 1] = loose[:, 1].mean() + 9.0 * (loose[:, 1] - loose[:, 1].mean())
+    told.clear()
+    run("pump-4", loose, exchange="shared", sync_rows=50, sync_seconds=0)
+    assert any(text.startswith("unlike all others: sensor 1 varies ") for text in told.messages)
+    status = status_of(load(Path("pump-4.elm"), Member.from_bytes))
+    assert status["unlike"].startswith("sensor 1 varies ")
+    assert lines_of(status)["unlike"].startswith("unlike all others: sensor 1 varies ")

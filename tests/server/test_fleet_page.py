@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from elmgrove import Basis
 from elmgrove.errors import BadInput
 from elmgrove.server.dashboard.fleet_page import AT_ONCE, MEANINGS, WORDS
 from elmgrove.server.dashboard.rendering import clock, iso
@@ -201,6 +203,27 @@ def test_groups_are_shown_where_the_server_keeps_them(ada: Guest, server: Server
     assert not group.findall(fleet(ada, made)), "nothing is made for the page"
     assert made.ask("GET", "/others", made.keys["fan-1"]).status_code == 200
     assert len(group.findall(fleet(ada, made))) == 3
+
+
+def test_who_is_unlike_all_others_is_named_with_the_sensor(ada: Guest, server: Server) -> None:
+    names = ["flow", "vibration"]
+    basis = Basis.fitted(unlike_rows(0), names, scaling="standard")
+    made = server.found(replace(charter(merged=False), basis=basis))
+    made.enrol(*(f"fan-{number}" for number in range(1, 5)))
+    for number in range(1, 5):
+        device = made.charter.start(f"fan-{number}")
+        device.detector.learn_many(unlike_rows(number, 30.0 if number == 4 else 1.0))
+        assert made.put(device.contribution()).status_code == 200
+    assert made.ask("GET", "/others", made.keys["fan-1"]).status_code == 200
+    page = re.sub("<[^>]*>", " ", fleet(ada, made))
+    found = " ".join(page.split())
+    assert "Unlike all others: fan-4 : vibration varies 29 times as much" in found
+    assert "fan-1 : " not in found
+
+
+def unlike_rows(seed: int, times: float = 1.0) -> np.ndarray:
+    made: np.ndarray = np.random.default_rng(seed).normal(size=(400, 2)) * [1.0, times]
+    return made
 
 
 def test_states_are_the_same_words_everywhere() -> None:
