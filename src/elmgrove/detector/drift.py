@@ -19,6 +19,7 @@ SCATTERED = "scattered"
 _FROM_ZERO = 3.0
 _QUESTION, _COMMANDS = "a new normal or a fault?", " accept or reject"
 _FOLLOWS = "the threshold follows, {:.3g} → {:.3g}; if it was a fault, reject"
+_STAYS = "far above the threshold, which stays"
 _REGIME = "if it is no fault, relearn, or accept it as a new normal"
 
 
@@ -120,8 +121,10 @@ strange: a new normal or a fault? accept or reject
             at = "" if self.since is None else f" at {clock(self.since, self.until)}"
             return f"a spike{at}: {many} rows were strange, then normal again"
         if self.raised is not None:
+            before, after = self.raised
             share = f"{100.0 * self.strange:.1f} % of rows are strange, one by one"
-            return f"{self._since} {share}: {_FOLLOWS.format(*self.raised)}"
+            what = _FOLLOWS.format(before, after) if after > before else _STAYS
+            return f"{self._since} {share}: {what}"
         what = "; ".join([self._moved, *map(str, self.relations)])
         known = f" ({normal_at(self.known)})" if self.known else ""
         asked = f"{_REGIME}{known}" if self.whole else f"{_QUESTION}{known}{_COMMANDS}"

@@ -15,9 +15,7 @@ from elmgrove.errors import BadInput, require_whole
 
 # The threshold may be older than the scores it is computed from by this part of them.
 _SHARE = 128
-# Stands for rows known to be normal, which no threshold was computed from yet.
-_TAUGHT = -1
-# Rows that are anomalous one by one lift the threshold at most so many times.
+# Rows that are anomalous one by one lift the threshold at most to so many times of what it was.
 _FOLLOW = 4.0
 
 
@@ -41,10 +39,10 @@ class Gate:
     rate (``Progress``), or where rows known to be normal were learned, some fifty at least.
 
     Where anomalous rows come one by one, more of them than stated, the threshold was too low: it is
-    raised to where the stated share of the rows since then lies above it (at most four times), and
-    stays there until the scores it is computed from are all younger; meanwhile it may be raised
-    further, which is no new question. The threshold that comes from rows known to be normal has a
-    margin, and stays as long.
+    raised to where the stated share of the rows since then lies above it, but for those that are
+    far above. It stays there until the scores that it is computed from are all younger; meanwhile
+    it may be raised further, which is no new question. As long has a threshold that comes from rows
+    known to be normal a margin.
     """
 
     def __init__(
@@ -72,9 +70,11 @@ class Gate:
         # are above the median.
         self._above: list[float] = []
         self._below = self._upper = 0
-        # What the threshold was raised to, up to how many rows accepted that holds, and whether
-        # anomalous rows were the reason.
-        self._raised, self._raised_until, self._followed = 0.0, 0, False
+        # What anomalous rows raised the threshold to, and up to how many rows accepted that holds;
+        # and up to how many what was taught has a margin.
+        self._raised, self._raised_until, self._cautious_until = 0.0, 0, 0
+        # The threshold by few rows, which were taught: others are not known to be normal.
+        self._by_few: float | None = None
         self._warm = False
 
     # Deciding
@@ -85,23 +85,26 @@ class Gate:
         if self._limit is None or recent.clock >= self._limit_until:
             enough = not recent.missing(self.policy.minimum)
             self._limit = self.policy.limit(recent) if enough else math.inf
-            if self._raised_until == _TAUGHT and (enough or self._few_will_do):
-                self._raised, self._raised_until = self._cautious_limit(), 2 * recent.accepted
-                self._followed = False
+            if not enough and self._few_will_do:
+                self._limit = self._limit_by_few()
+            elif enough and recent.accepted < self._cautious_until:
+                self._limit = max(self._limit, self._cautious_limit(recent.scores))
             if recent.accepted < self._raised_until:
-                self._limit = max(self._limit, self._raised) if enough else self._raised
+                self._limit = max(self._limit, self._raised)
             self._limit_until = recent.clock + 1 + len(recent) // _SHARE
         return self._limit
 
-    def _cautious_limit(self) -> float:
-        """The threshold by rows known to be normal; few are scored by models without them."""
+    def _limit_by_few(self) -> float:
+        """The threshold by the last rows, each scored by a model without it."""
+        if self._by_few is None:
+            self._by_few = self._cautious_limit(self._left_out(self.recent.rows).tolist())
+        return self._by_few
+
+    def _cautious_limit(self, scores: list[float]) -> float:
         policy, recent = self.policy, self.recent
-        if not isinstance(policy, FalseAlarmRate):
-            return policy.limit(recent)
-        scores = recent.scores
-        if recent.missing(policy.minimum):
-            scores = self._left_out(recent.rows).tolist()
-        return policy.cautious_limit(scores, recent.together)
+        if isinstance(policy, FalseAlarmRate):
+            return policy.cautious_limit(scores, recent.together)
+        return policy.limit(recent)
 
     @property
     def _few_will_do(self) -> bool:
@@ -151,17 +154,20 @@ class Gate:
 
     def _follow_or_change(self, limit: float) -> float | None:
         """Raises the threshold where rows are anomalous one by one; else, they have changed."""
-        progress, above = self.progress, sorted(self._above, reverse=True)
+        progress = self.progress
+        # Those far above say nothing about where normal rows end.
+        near = sorted((one for one in self._above if one <= _FOLLOW * limit), reverse=True)
         scattered = progress.scattered and not self._shifted
         self._forget_excess()
         if not scattered:
             progress.change()
             return None
-        rate = self.policy.rate or 0.0
-        place = min(max(math.floor(rate * progress.excess_rows), 1), len(above)) - 1
-        self._raised = min(above[place], _FOLLOW * limit)
-        asked = self._followed and self.recent.accepted < self._raised_until
-        self._raised_until, self._followed = 2 * self.recent.accepted, True
+        asked = self.recent.accepted < self._raised_until
+        stated = (self.policy.rate or 0.0) * progress.excess_rows
+        self._raised = limit
+        if len(near) > stated + 2.0 * math.sqrt(stated):
+            self._raised = near[max(math.floor(stated), 1) - 1]
+        self._raised_until = 2 * self.recent.accepted
         progress.settle()
         self.expire()
         return None if asked else limit
@@ -175,8 +181,8 @@ class Gate:
         recent = self.recent
         limit = self.limit() if not recent.missing(self.policy.minimum) else math.inf
         self.progress.teach(len(rows))
-        self._raised_until = _TAUGHT
         recent.accept_many(rows, scores, stamps)
+        self._cautious_until, self._by_few = 2 * recent.accepted, None
         if recent.mostly_above(limit, self.policy.rate or 0.0):
             recent.begin()
             self.expire()
@@ -227,18 +233,23 @@ class Gate:
         """Lets the scores up to now follow a model that others have changed."""
         if before and after:
             self.recent.follow(before, after)
+            self._raised *= after / before
         self.expire()
 
     def begin(self) -> None:
         """Forgets all scores and what counting has shown: it is learning again."""
         self.recent.begin()
         self.progress.doubt()
+        self.lower()
+
+    def lower(self) -> None:
+        """Takes back what anomalous rows raised the threshold to."""
         self._raised_until = 0
         self.expire()
 
     def expire(self) -> None:
         """Lets the threshold be computed again: the scores are others now."""
-        self._limit, self._warm = None, False
+        self._limit, self._by_few, self._warm = None, None, False
 
     # On disk
 
@@ -253,7 +264,8 @@ class Gate:
             # So that it goes on with the threshold it had.
             "limit": limit,
             "raised": [self._raised, float(self._raised_until)],
-            "followed": self._followed,
+            "cautious_until": self._cautious_until,
+            "by_few": self._by_few,
             "above": self._above,
             "below": [self._below, self._upper],
         }
@@ -264,15 +276,17 @@ class Gate:
         self.progress.restore(fields)
         self._above = [float(score) for score in fields["above"]]
         self._below, self._upper = (require_whole("below", one, 0) for one in fields["below"])
-        self._followed = bool(fields["followed"])
+        self._cautious_until = require_whole("cautious_until", fields["cautious_until"], 0)
+        if fields["by_few"] is not None:
+            self._by_few, _ = _threshold_until("by_few", [fields["by_few"], 0])
         self._raised, self._raised_until = _threshold_until("raised", fields["raised"])
         if fields["limit"] is not None:
             self._limit, self._limit_until = _threshold_until("limit", fields["limit"])
 
 
 def _threshold_until(name: str, known: Any) -> tuple[float, int]:
-    rows = int(known[1]) if len(known) == 2 else _TAUGHT - 1
-    if not 0.0 <= known[0] < math.inf or known[1] != rows or rows < _TAUGHT:
+    rows = int(known[1]) if len(known) == 2 else -1
+    if not 0.0 <= known[0] < math.inf or known[1] != rows or rows < 0:
         raise BadInput(f"{name} is a threshold and a number of rows, not {known!r:.60}")
     return float(known[0]), rows
 

@@ -110,7 +110,7 @@ def give_back(detector: Detector, out: Sequence[Increment], after: int, until: i
 def settle(detector: Detector) -> None:
     """Lets threshold and patterns follow the rows that are known now."""
     model = detector.model
-    detector.gate.expire()
+    detector.gate.lower()
     if isinstance(model, Mixture) and model.rows_undecided:
         model.patterns.first_rows = list(detector.gate.recent.rows)
 
