@@ -1,6 +1,7 @@
 """A lesson: a file is learned, and its last part shows what was learned in the first."""
 
-from itertools import pairwise
+import math
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from elmgrove.reading import Table, within
 PART = 5
 # Rows of the last part are scored before they are learned, but so many at a time at most.
 _BLOCK = 256
+# Of the 45 pairs of tenths so many more rise than fall in one series of a hundred without a trend.
+_TENTHS, _RISING = 10, 27
 
 
 def not_yet_learned(detector: Detector, table: Table) -> Table:
@@ -30,7 +33,7 @@ class Lesson:
     """Learns a file; its last part shows what alarms the part before would have brought.
 
     The threshold is the one that the first part gave, and each row is scored before it is learned.
-    With a gate, strange rows are left out. Where rows are samples, frames are what is learned,
+    With a gate, anomalous rows are left out, and the events that they make. Where rows are samples, frames are what is learned,
     counted or left out.
     """
 
@@ -43,8 +46,10 @@ class Lesson:
         self._cut = len(table.rows) - len(table.rows) // PART
         self._counted = Progress(None, 0.0, detector.basis.window)
         self._limit: float | None = None
+        # The scores of the last part.
+        self._scored: list[Array] = []
         #: The rows, or frames, that were left out.
-        self.strange = 0
+        self.left_out = 0
 
     def take(self) -> None:
         """Learns all rows; none follows a gap, nor the first one what was learned before."""
@@ -54,6 +59,8 @@ class Lesson:
                 if self._limit is None and start >= self._cut:
                     self._limit = _limit(self._detector)
                 self._learn(start, end, stretch.start)
+        if self._gate:
+            self._detector.progress.teach(self.learned)
 
     def require_solution(self) -> None:
         """Raises ``SingularSystem`` if the model has no solution, and so can't score a row."""
@@ -67,12 +74,22 @@ class Lesson:
     def learned(self) -> int:
         """The rows, or frames, that were not left out."""
         given = (stretch.stop - stretch.start for stretch in self._stretches)
-        return sum(map(self._basis.frames_in, given)) - self.strange
+        return sum(map(self._basis.frames_in, given)) - self.left_out
 
     @property
     def seen(self) -> Flagged:
         """The count of the last part's rows; of none, where the first part gave no threshold."""
         return self._counted.seen
+
+    @property
+    def trend(self) -> bool:
+        """Whether scores rose through the last part, by Mann and Kendall's test on its tenths."""
+        scores = np.concatenate(self._scored) if self._scored else np.empty(0)
+        if len(scores) < 2 * _TENTHS:
+            return False
+        levels = [float(np.median(tenth)) for tenth in np.array_split(scores, _TENTHS)]
+        rising = sum(np.sign(later - earlier) for earlier, later in combinations(levels, 2))
+        return bool(rising >= _RISING)
 
     def _blocks(self, stretch: slice) -> list[tuple[int, int]]:
         """Where to begin and to end; few rows, or frames, at a time in the part that is counted."""
@@ -88,15 +105,16 @@ class Lesson:
         scores = np.empty(0)
         if self._gate:
             verdicts = detector.observe_many(rows, times)
-            self.strange += sum(verdict.anomalous for verdict in verdicts)
-            judged = [one.score for one in verdicts if len(one.row) == self._basis.inputs]
-            scores = np.array(judged)
+            judged = [one for one in verdicts if len(one.row) == self._basis.inputs]
+            self.left_out += sum(not one.learned for one in judged)
+            scores = np.array([one.score for one in judged])
         else:
             if self._limit is not None:
                 scores = self._scores(start - first, end - first, first)
             detector.learn_many(rows, times)
         if self._limit is not None:
             self._counted.count_many(~(scores <= self._limit))
+            self._scored.append(scores)
 
     def _scores(self, start: int, end: int, first: int) -> Array:
         """Scores what these rows of a stretch complete; the rows before belong to it."""
@@ -108,7 +126,6 @@ class Lesson:
 
 
 def _limit(detector: Detector) -> float | None:
-    """The threshold by all scores up to now, whether it is relied on or not yet."""
-    if len(detector.gate.recent) < max(detector.gate.policy.minimum, 1):
-        return None
-    return detector.gate.policy.limit(detector.gate.recent)
+    """The threshold by all scores up to now; None where there is none yet."""
+    limit = detector.gate.limit()
+    return limit if math.isfinite(limit) else None

@@ -55,6 +55,10 @@ StateOrData = Annotated[
         metavar="STATE|DATA",
     ),
 ]
+WatchNow = Annotated[
+    bool,
+    typer.Option("--watch-now", help="Raise alarms at once: what was learned is normal."),
+]
 UnitsText = Annotated[
     str | None,
     _for_units(
@@ -82,6 +86,7 @@ def tune(
     token: ControlToken = None,
     rate: Rate = None,
     confidence: Confidence = None,
+    watch_now: WatchNow = False,
     threshold: Fixed = None,
     sigma: Sigma = None,
     alarm_k: AlarmK = None,
@@ -118,7 +123,7 @@ def tune(
     """
     asked: dict[str, Any] = {
         "rate": rate,
-        "confidence": confidence,
+        "confidence": 0.0 if watch_now else confidence,
         "threshold": threshold,
         "sigma": sigma,
         "alarm_k": alarm_k,

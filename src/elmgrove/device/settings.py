@@ -170,6 +170,9 @@ class Settings(RowSettings):
         "How sure counting must be of that rate before there are alarms; 0 = at once.",
         ALARMS,
     ] = 0.95
+    watch_now: Annotated[
+        bool, "Alarms from the first threshold on: do not count first (confidence 0).", ALARMS
+    ] = False
     forgetting: Annotated[
         float, "The weight that a row keeps with each later row; 1 = forget nothing.", NEW
     ] = 1.0

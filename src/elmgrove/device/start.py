@@ -273,7 +273,9 @@ def _detector_settings(settings: Settings) -> dict[str, Any]:
     return {
         "merged": settings.merged,
         "patterns": settings.pattern_rule,
-        "threshold": FalseAlarmRate(settings.rate, settings.confidence),
+        "threshold": FalseAlarmRate(
+            settings.rate, 0.0 if settings.watch_now else settings.confidence
+        ),
         "forgetting": settings.forgetting,
         "alarm": AlarmRule(settings.alarm_k, settings.alarm_n, settings.alarm_cooldown),
         # 0 is how a setting says never.
@@ -310,5 +312,7 @@ def _require_made_so(settings: Settings, detector: Detector, found: str) -> None
 def _tune(settings: Settings, detector: Detector) -> None:
     """Lets settings that were given hold for a device that was made with others."""
     given = {name: getattr(settings, name) for name in TUNABLE if name in settings.given}
+    if settings.watch_now:
+        given["confidence"] = 0.0
     for change in tune(detector, **given):
         log.info("settings: %s", change)
