@@ -33,8 +33,8 @@ class Lesson:
     """Learns a file; its last part shows what alarms the part before would have brought.
 
     The threshold is the one that the first part gave, and each row is scored before it is learned.
-    With a gate, anomalous rows are left out, and the events that they make. Where rows are samples, frames are what is learned,
-    counted or left out.
+    With a gate, anomalous rows are left out, and all rows of an event. Where rows are samples,
+    frames are what is learned, counted or left out.
     """
 
     def __init__(self, detector: Detector, table: Table, gate: bool) -> None:

@@ -66,18 +66,17 @@ class FalseAlarmRate:
     def cautious_limit(self, scores: Sequence[float], together: float = 1.0) -> float:
         """Computes the threshold from all the scores there are, in their order: with a margin.
 
-        Of N scores e = rate·(N + 1) are expected above it. Of as many later ones there are more by
-        chance, by √(e·together) where so many come together; so that many fewer are let through,
-        but half of e at least. And no third of the scores may have more above it than stated: what
-        one third shows and the others do not is still to come again.
+        No third of them may have more above it than stated: what one third shows and the others do
+        not may come again. Where they are too few for that, of e = rate·(N + 1) expected above it
+        as many fewer are let through as there may be more by chance among later ones, √(e·together)
+        where so many come together, but half of e at least.
         """
-        expected = self.rate * (len(scores) + 1)
-        limits = [self._limit(scores, max(expected - math.sqrt(expected * together), expected / 2))]
         size = len(scores) // 3
         if size >= self.minimum:
             thirds = (scores[:size], scores[size:-size], scores[-size:])
-            limits += [self._limit(some, self.rate * (len(some) + 1)) for some in thirds]
-        return max(limits)
+            return max(self._limit(some, self.rate * (len(some) + 1)) for some in thirds)
+        expected = self.rate * (len(scores) + 1)
+        return self._limit(scores, max(expected - math.sqrt(expected * together), expected / 2.0))
 
     def _limit(self, scores: Sequence[float], above: float) -> float:
         """The score that so many are above; where that is less than one, the tail's estimate.
