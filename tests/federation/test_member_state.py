@@ -69,7 +69,7 @@ SETTINGS: dict[str, Any] = {
     "raised": [1.125, 12.0],
     "cautious_until": 8,
     "by_few": None,
-    "above": [1.5],
+    "above": [[1.5, 1]],
     "below": [2, 1],
     "events": {
         "row": 9,
