@@ -231,7 +231,9 @@ def _outlook(detector: Detector) -> str:
         return f"Watching: {limit}."
     if detector.state == CHANGING:
         return f"Changing: {limit}, and far more are than stated."
+    # To be learned here; an agent's stream would need more, which nobody says were normal.
+    missing = max(detector.gate.policy.fewest - detector.progress.taught, 1)
     return (
-        f"Still learning: too few rows for a threshold, {detector.rows_missing} more "
-        f"{detector.basis.counted} are needed."
+        f"Still learning: too few rows for a threshold, {missing} more {detector.basis.counted} "
+        "are needed."
     )
