@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import BadInput, Detector, PatternRule
+from elmgrove import BadInput, Detector, Evidence, PatternRule
 from elmgrove.detector import (
     AlarmRule,
     DriftWatch,
@@ -22,6 +22,8 @@ from elmgrove.detector import (
 from support.laws import law_examples
 
 MINUTE = 60.0
+#: Rows between the first anomalous ones are learned: there is no event yet.
+SLOW = AlarmRule(k=8, n=200, cooldown=200)
 KINDS: dict[str, dict[str, Any]] = {
     "distance": {},
     "window": {"window": 3},
@@ -37,9 +39,11 @@ class Machine:
     def __init__(self, timed: bool = True, watched: bool = False, **settings: Any) -> None:
         self.rng, self.timed, self.seen = np.random.default_rng(0), timed, 0
         X = self.rows(1500)
-        self.detector = Detector.for_data(X, **{"window": 1, **settings})
+        self.detector = Detector.for_data(X, **{"window": 1, "alarm": SLOW, **settings})
         self.detector.learn_many(X)
         self.watched = watched
+        # For each anomalous row: what was learned by then.
+        self.marks: list[tuple[int, Evidence]] = []
 
     def rows(self, count: int) -> np.ndarray:
         load, noise = self.rng.normal(size=(count, 1)), self.rng.normal(size=(count, 4))
@@ -51,9 +55,19 @@ class Machine:
             wrong = [0.0, fault * (number % each == 0), 0.0, 0.0]
             time = self.seen * MINUTE if self.timed else None
             verdict = self.detector.observe(row + wrong, time)
+            if verdict.anomalous:
+                self.marks.append((self.detector.learned, self.detector.evidence))
             if self.watched:
                 DriftWatch.of(self.detector).follow(verdict)
             self.seen += 1
+
+    def open_event(self, each: int = 9) -> int:
+        """Lets a fault come and go until there is an event; gives the rows learned since."""
+        while self.detector.events.open is None:
+            self.observe(1, fault=60.0)
+            if self.detector.events.open is None:
+                self.observe(each * self.detector.window - 1)
+        return self.detector.learned - self.marks[-self.detector.events.rule.k][0]
 
     def restart(self) -> None:
         """Saves the detector, and loads it again."""
@@ -70,20 +84,20 @@ def test_a_fault_takes_out_all_that_was_learned_since_the_event_began(
 ) -> None:
     machine = Machine(timed, **KINDS[kind])
     machine.observe(100)
-    machine.observe(1, fault=60.0)
-    before, learned = machine.detector.evidence, machine.detector.learned
-    # It comes and goes: what lies below the threshold is learned, for hours.
-    machine.observe(2, fault=60.0)
-    each = 3 * machine.detector.window
-    machine.observe(600, fault=60.0, each=each)
+    since = machine.open_event()
+    (_, before), learned = machine.marks[-SLOW.k], machine.detector.learned
+    assert since > 30
+    if kind == "patterns":
+        # Nobody knows which of them learned which row: only what was learned in the event goes.
+        before, since = machine.detector.evidence, 0
     machine.restart()
-    machine.observe(30, fault=60.0, each=each)
-    detector, since = machine.detector, machine.detector.learned - learned
+    machine.observe(600, fault=60.0, each=3)
+    detector = machine.detector
     assert detector.events.open is not None
-    assert since > 100
+    assert detector.learned == learned, "nothing is learned in an event"
     told = reject(detector)
     assert (told.event, told.taken, told.exact) == (1, since, True)
-    assert f"{since} rows learned were taken out, exactly" in str(told)
+    assert not since or f"{since} rows learned were taken out, exactly" in str(told)
     assert detector.evidence.close_to(before, 1e-9)
     assert len(detector.quarantine) == 0
 
@@ -115,16 +129,15 @@ def test_a_fault_is_asked_about_once_and_the_event_says_what_was_answered() -> N
 def test_without_an_open_event_the_last_one_is_meant_once() -> None:
     machine = Machine()
     machine.observe(100)
-    machine.observe(3, fault=60.0)
+    since = machine.open_event()
     machine.observe(60, fault=60.0, each=3)
-    machine.observe(400)
+    machine.observe(1200)
     detector = machine.detector
     assert detector.events.open is None
-    (event,) = detector.events.closed
-    assert event.end is not None
-    rows, before = (event.end - event.begin) / MINUTE + 1.0, detector.learned
+    assert len(detector.events.closed) == 1
+    before = detector.learned
     told = reject(detector)
-    assert (told.event, told.taken) == (1, rows - event.rows)
+    assert (told.event, told.taken) == (1, since)
     assert detector.evidence.count == before - told.taken
     machine.observe(1, fault=60.0)
     again = reject(detector)
@@ -153,17 +166,17 @@ def test_accept_and_reject_of_one_event_say_what_was_answered_before() -> None:
 
 
 def test_an_event_can_be_named_by_its_number() -> None:
-    machine = Machine(alarm=AlarmRule(cooldown=10))
+    machine = Machine(alarm=AlarmRule(k=3, n=12, cooldown=12))
+    since = []
     for _ in range(3):
         machine.observe(100)
-        machine.observe(5, fault=60.0)
-        machine.observe(20, fault=60.0, each=2)
+        since.append(machine.open_event(each=4))
     machine.observe(100)
     detector = machine.detector
     assert len(detector.events.closed) == 3
     told = reject(detector, event=2)
-    assert told.event == 2
-    assert 5 <= told.taken <= 12
+    assert (told.event, told.taken) == (2, since[1])
+    assert told.taken == 6
     assert [one.answered[:7] for one in detector.events.closed] == ["", "a fault", ""]
     first, second, third = detector.events.closed
     waiting = [one.time or 0.0 for one in detector.quarantine.waiting]
@@ -203,8 +216,7 @@ def test_an_answer_that_is_undone_at_once_has_changed_nothing(
 ) -> None:
     machine = Machine(timed, watched=True, **KINDS[kind])
     machine.observe(100)
-    machine.observe(3, fault=60.0)
-    machine.observe(60, fault=60.0, each=3 * machine.detector.window)
+    machine.open_event()
     machine.observe(120, fault=60.0)
     detector = machine.detector
     # The newest that there can be, not one that is a few rows old.
@@ -212,7 +224,8 @@ def test_an_answer_that_is_undone_at_once_has_changed_nothing(
     before, evidence, threshold = pack_detector(detector), detector.evidence, detector.threshold
     report, waiting = str(DriftWatch.of(detector).report), len(detector.quarantine)
     told = reject(detector) if answer == "reject" else accept(detector, instead=answer != "accept")
-    assert not detector.evidence.close_to(evidence, 1e-9)
+    if (answer, kind) != ("reject", "patterns"):
+        assert not detector.evidence.close_to(evidence, 1e-9)
     machine.restart()
     detector = machine.detector
     undone = undo(detector)
@@ -245,8 +258,8 @@ def test_law_what_was_learned_since_an_answer_stays_when_it_is_undone(
 ) -> None:
     machine = Machine(timed, **KINDS[kind])
     machine.observe(90)
-    machine.observe(3, fault=60.0)
-    machine.observe(90, fault=60.0, each=3)
+    machine.open_event()
+    machine.observe(30, fault=60.0, each=3)
     detector = machine.detector
     before, kept = detector.evidence, detector.learned - detector.taken
     if answer == "span":

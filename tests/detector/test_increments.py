@@ -367,7 +367,8 @@ def test_scores_after_the_span_follow_the_model_that_never_knew_it() -> None:
     # Rows that came since were hardly strange to a model of such rows.
     assert detector.threshold < 0.5 * wanted.threshold
     reject(detector, Span(2 * HOUR, 3 * HOUR))
-    assert detector.threshold == pytest.approx(wanted.threshold, rel=0.25)
+    # One factor for all of them, though that model forgot the fault slowly.
+    assert detector.threshold == pytest.approx(wanted.threshold, rel=0.3)
 
 
 def test_without_enough_scores_the_last_rows_are_scored_again() -> None:
@@ -378,7 +379,9 @@ def test_without_enough_scores_the_last_rows_are_scored_again() -> None:
     reject(detector, Span(HOUR + 250.0, 2 * HOUR))
     # Of the scores 50 are left, and of the rows that are still known 62.
     assert len(detector.gate.recent) == 62
-    assert detector.state == "learning"
+    # They were known to be normal, and are enough for a threshold with a margin.
+    assert detector.state == "watching"
+    assert np.mean(detector.score_many(X) > detector.threshold) < 0.02
     assert detector.learned - detector.taken == 550
 
 

@@ -19,6 +19,8 @@ def counted(strange: Any, progress: Progress | None = None, **options: Any) -> P
     progress = progress or Progress(**{"rate": 0.01, "confidence": 0.95, "window": 1, **options})
     for one in strange:
         progress.count(bool(one))
+        if progress.lasting:
+            progress.change()
     return progress
 
 
@@ -72,10 +74,15 @@ def test_more_confidence_takes_longer_and_errs_less() -> None:
 def test_without_confidence_nothing_need_be_shown() -> None:
     progress = Progress(0.01, 0.0, 1)
     assert (progress.state, progress.missing) == (WATCHING, 0)
-    # Rows known to be normal never take that back.
-    for _ in range(100):
-        progress.count(True, known_normal=True)
+    progress.teach(100)
     assert progress.state == WATCHING
+
+
+def test_rows_known_to_be_normal_show_the_rate_at_once() -> None:
+    progress = counted([False] * 20)
+    assert progress.state == LEARNING
+    progress.teach(1)
+    assert (progress.state, progress.missing, progress.taught) == (WATCHING, 0, 1)
 
 
 def test_where_no_rate_was_stated_rows_are_counted_and_nothing_follows() -> None:
@@ -173,7 +180,6 @@ def test_a_lasting_excess_is_changing_and_ends_when_the_rate_is_shown(share: flo
     assert progress.missing > 0
     counted([False] * 2000, progress)
     assert progress.state == WATCHING
-    # It has watched for long: what comes now is another change and no youth.
     counted([True] * 100, progress)
     assert progress.state == CHANGING
 
@@ -182,12 +188,22 @@ def test_a_few_strange_rows_are_no_change() -> None:
     assert counted([True] * 5 + [False] * 500 + [True] * 5, watching()).state == WATCHING
 
 
-def test_an_excess_soon_after_shows_that_the_rate_was_not_earned() -> None:
+def test_a_young_device_does_not_learn_again_because_of_an_excess() -> None:
     progress = Progress(0.01, 0.95, 1)
     while progress.state == LEARNING:
         progress.count(False)
     counted([True] * 20, progress)
-    assert progress.state == LEARNING
+    assert progress.state == CHANGING
+
+
+@pytest.mark.parametrize(("share", "scattered"), [(0.1, True), (0.5, False), (1.0, False)])
+def test_few_among_many_others_are_scattered(share: float, scattered: bool) -> None:
+    progress, rng = watching(), np.random.default_rng(1)
+    while not progress.lasting:
+        progress.count(rng.random() < share)
+    assert progress.scattered == scattered
+    progress.settle()
+    assert (progress.state, progress.excess, progress.excess_rows) == (WATCHING, 0.0, 0)
 
 
 def test_accepting_a_change_goes_on_watching() -> None:
@@ -293,11 +309,9 @@ def test_rows_missing_tells_how_many_more_and_the_state_when() -> None:
 def test_while_changing_the_count_goes_on() -> None:
     """The test begins again and again; what verdicts carry does not."""
     progress = Progress(0.01, 0.95, 1)
-    for _ in range(1000):
-        progress.count(False, known_normal=True)
-    for _ in range(300):
-        progress.count(True)
-    assert progress.state == "changing"
+    progress.teach(1000)
+    counted([True] * 300, progress)
+    assert progress.state == CHANGING
     assert progress.seen.rows == progress.seen.flagged > 250
     assert progress.restarts > 10
 
@@ -319,8 +333,11 @@ def test_rows_that_come_together_count_as_one_by_one(
     rng = np.random.default_rng(seed)
     strange = np.concatenate([rng.random(700) < share for share in shares])
     one, many = (Progress(rate, 0.95, window) for _ in range(2))
+    if known:
+        one.teach(1)
+        many.teach(1)
     for row in strange.tolist():
-        one.count(row, known_normal=known)
+        one.count(row)
     for part in np.split(strange, np.sort(rng.integers(0, len(strange), 5))):
-        many.count_many(part, known_normal=known)
+        many.count_many(part)
     assert many == one

@@ -145,7 +145,7 @@ def test_a_normal_row_in_between_starts_the_count_again(world: World) -> None:
     for _ in range(10):
         for row in world.new(19):
             assert detector.observe(row).promoted == 0
-        assert detector.observe(0.1 * world.normal(1)[0]).learned
+        assert not detector.observe(0.1 * world.normal(1)[0]).anomalous
 
 
 @pytest.mark.combinations

@@ -50,8 +50,8 @@ def test_a_lower_rate_gives_a_higher_threshold_and_goes_on_watching() -> None:
     assert detector.threshold > before
     assert said == [
         "rate: 0.002, before 0.01",
-        f"scores above {detector.threshold:.4g} are strange, 3 of the 2,000 kept; "
-        f"before: {before:.4g}, 19",
+        f"scores above {detector.threshold:.4g} are strange, 0 of the 2,000 kept; "
+        f"before: {before:.4g}, 9",
     ]
     # As if it had been stated from the start.
     assert detector.threshold == taught(threshold=FalseAlarmRate(0.002)).threshold
@@ -59,8 +59,9 @@ def test_a_lower_rate_gives_a_higher_threshold_and_goes_on_watching() -> None:
 
 def test_counting_begins_again_with_another_rate_and_not_with_another_confidence() -> None:
     detector = taught()
+    detector.observe_many(rows_of(100, 2))
     counted = detector.progress.seen
-    assert counted.rows
+    assert counted.rows == 100
     tune(detector, confidence=0.99)
     assert detector.progress.seen == counted
     assert detector.state == WATCHING

@@ -65,7 +65,7 @@ def test_a_device_with_patterns_is_named_with_the_number() -> None:
 
 
 def test_one_who_is_still_learning_is_not_named_but_lends() -> None:
-    peer = said("fan-2", threshold=FalseAlarmRate(), count=100)
+    peer = said("fan-2", threshold=FalseAlarmRate(), count=40)
     assert peer.threshold is None
     me = member("fan-1")
     me.receive(peer)
@@ -92,7 +92,7 @@ def test_who_left_or_is_forgotten_is_asked_no_more() -> None:
 def test_a_threshold_is_told_once_there_is_one_and_it_is_ones_own() -> None:
     me = member("fan-1")
     assert me.contribution().threshold == me.detector.threshold
-    assert member("fan-1", count=100, threshold=FalseAlarmRate()).contribution().threshold is None
+    assert member("fan-1", count=40, threshold=FalseAlarmRate()).contribution().threshold is None
     assert member("fan-1", merges=True).contribution().threshold is None
 
 

@@ -10,7 +10,7 @@ from elmgrove.detector.archive import (
 )
 from elmgrove.detector.conversion import converted
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.drift import CHANGE, SLOW, SPIKE, Drift, Relation, Shift
+from elmgrove.detector.drift import CHANGE, SCATTERED, SLOW, SPIKE, Drift, Relation, Shift
 from elmgrove.detector.drift_search import drift_in
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
@@ -57,6 +57,7 @@ __all__ = [
     "MOST_PARTS",
     "OPENED",
     "OTHERS",
+    "SCATTERED",
     "SLOW",
     "SPIKE",
     "STATE_FORMAT",

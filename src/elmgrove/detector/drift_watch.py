@@ -135,7 +135,11 @@ class DriftWatch:
 
     def restart(self) -> None:
         """Begins again: what came before is no longer compared with what comes."""
-        for one in (self._slow, self._sudden, self._relief, self._history, self._excess):
+        self._history.begin()
+        self._begin()
+
+    def _begin(self) -> None:
+        for one in (self._slow, self._sudden, self._relief, self._excess):
             one.begin()
         self.found = self.answered = False
 
@@ -162,7 +166,8 @@ class DriftWatch:
         since = self._excess
         share = since.strange / since.rows
         told = Drift(SCATTERED, since.time, self._now, since.rows, share)
-        self.restart()
+        # How rows were before stays known: what becomes of it may be a ramp.
+        self._begin()
         return replace(told, raised=(before, self._gate.limit()))
 
     @property

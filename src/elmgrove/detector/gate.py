@@ -1,6 +1,7 @@
 """The gate: which rows are strange, by the scores of those before, and whether that is earned."""
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,9 @@ from elmgrove.errors import BadInput, require_whole
 _SHARE = 128
 # Rows that are anomalous one by one lift the threshold at most to so many times of what it was.
 _FOLLOW = 4.0
+# Where so many of them, the last, fill half of the rows or more, they do not come one by one.
+_TOGETHER = 5.0
+_LARGEST = sys.float_info.max
 
 
 class Decision(NamedTuple):
@@ -66,9 +70,9 @@ class Gate:
         self._limit: float | None = None
         # The threshold is computed again at this number of rows.
         self._limit_until = 0
-        # Since there is an excess: the scores above it, and the others, also those of them that
-        # are above the median.
-        self._above: list[float] = []
+        # Since there is an excess: the scores above it, each with the number of its row; and the
+        # others, also those of them that are above the median.
+        self._above: list[tuple[float, int]] = []
         self._below = self._upper = 0
         # What anomalous rows raised the threshold to, and up to how many rows accepted that holds;
         # and up to how many what was taught has a margin.
@@ -129,7 +133,9 @@ class Gate:
             return Decision(LEARNING, math.inf, False)
         excess, raised = progress.excess_rows, None
         if above:
-            self._above.append(score)
+            if excess:
+                # As JSON holds it, which knows no infinity.
+                self._above.append((score if score < _LARGEST else _LARGEST, excess))
             if progress.lasting:
                 raised = self._follow_or_change(limit)
         elif self._above:
@@ -152,12 +158,18 @@ class Gate:
         chance = 1.5 * math.sqrt(self._below * self.recent.together)
         return self._upper > self._below / 2.0 + chance
 
+    @property
+    def _together(self) -> bool:
+        """Whether the last anomalous rows came together, whatever came before them by chance."""
+        latest = self._above[-math.ceil(_TOGETHER * self.progress.seen.length) :]
+        return 2 * len(latest) >= latest[-1][1] - latest[0][1] + 1
+
     def _follow_or_change(self, limit: float) -> float | None:
         """Raises the threshold where rows are anomalous one by one; else, they have changed."""
         progress = self.progress
         # Those far above say nothing about where normal rows end.
-        near = sorted((one for one in self._above if one <= _FOLLOW * limit), reverse=True)
-        scattered = progress.scattered and not self._shifted
+        near = sorted((one for one, _ in self._above if one <= _FOLLOW * limit), reverse=True)
+        scattered = progress.scattered and not self._shifted and not self._together
         self._forget_excess()
         if not scattered:
             progress.change()
@@ -266,7 +278,7 @@ class Gate:
             "raised": [self._raised, float(self._raised_until)],
             "cautious_until": self._cautious_until,
             "by_few": self._by_few,
-            "above": self._above,
+            "above": [list(one) for one in self._above],
             "below": [self._below, self._upper],
         }
 
@@ -274,7 +286,7 @@ class Gate:
         """Goes on from ``fields``, and from the arrays of ``recent``."""
         self.recent.restore(fields, arrays)
         self.progress.restore(fields)
-        self._above = [float(score) for score in fields["above"]]
+        self._above = [_threshold_until("above", one) for one in fields["above"]]
         self._below, self._upper = (require_whole("below", one, 0) for one in fields["below"])
         self._cautious_until = require_whole("cautious_until", fields["cautious_until"], 0)
         if fields["by_few"] is not None:

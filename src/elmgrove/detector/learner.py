@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from elmgrove.algebra import (
+    Array,
     Basis,
     HiddenLayer,
     Moments,
@@ -91,7 +92,7 @@ class Learner(Scorer):
             threshold,
             warmup,
             self._rows_known,
-            lambda rows: self.model.left_out(rows),
+            self._left_out,
         )
         #: Strange rows that belong together: the open event, and the last ones that ended.
         self.events = Events(alarm or AlarmRule())
@@ -223,6 +224,9 @@ class Learner(Scorer):
         """Lets the last answer be one that can't be undone any more."""
         self.answers.undoable = None
         self.increments.pins.pop("answer", None)
+
+    def _left_out(self, rows: Array) -> Array:
+        return self.model.left_out(rows)
 
     def _rows_known(self) -> float:
         received = self.model.received
