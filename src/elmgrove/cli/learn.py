@@ -231,7 +231,9 @@ def _outlook(detector: Detector) -> str:
         return f"Watching: {limit}."
     if detector.state == CHANGING:
         return f"Changing: {limit}, and far more are than stated."
+    counted = detector.basis.counted
     return (
-        f"Still learning: too few rows for a threshold, {detector.rows_missing} more "
-        f"{detector.basis.counted} are needed."
+        f"Still learning: too few {counted} for a threshold. Learn "
+        f"{detector.gate.rows_to_learn} more normal {counted}; from a stream it takes about "
+        f"{detector.rows_missing}."
     )

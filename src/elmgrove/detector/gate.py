@@ -112,7 +112,13 @@ class Gate:
 
     @property
     def _few_will_do(self) -> bool:
-        return min(self.progress.taught, len(self.recent.rows)) >= max(self.policy.fewest, 2)
+        return self.rows_to_learn == 0
+
+    @property
+    def rows_to_learn(self) -> int:
+        """Rows known to be normal that must still be learned for a threshold by them alone."""
+        known = min(self.progress.taught, len(self.recent.rows))
+        return max(max(self.policy.fewest, 2) - known, 0)
 
     @property
     def state(self) -> str:
