@@ -117,6 +117,8 @@ class DriftWatch:
         low = self._slow.add(x, rare, length, verdict)
         self._sudden.add(x, rare, length, verdict)
         if verdict.state == CHANGING or verdict.excess:
+            if verdict.excess == 1:
+                self._excess.begin()
             self._excess.add(x, verdict.anomalous, verdict.time)
         else:
             self._excess.begin()

@@ -143,6 +143,9 @@ class Gate:
                 # As JSON holds it, which knows no infinity.
                 self._above.append((score if score < _LARGEST else _LARGEST, excess))
             if progress.lasting:
+                if progress.scattered and self._together:
+                    # What came one by one before is no part of the change.
+                    excess = 1
                 raised = self._follow_or_change(limit)
         elif self._above:
             self._note_below(score)
