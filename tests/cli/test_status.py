@@ -40,7 +40,7 @@ def test_a_device_that_watches_says_so_and_that_it_is_alone(
     assert (known["live"], known["event"], known["drift"], known["sync"]) == (False,) + (None,) * 3
     low, high = known["flagged"]["band"]
     assert low <= known["flagged"]["share"] <= high
-    assert (known["others"], known["borrows"]["rows"], known["shared"]) == (0, 0.0, 340)
+    assert (known["others"], known["borrows"]["rows"], known["shared"]) == (0, 0.0, 300)
     texts = ("340 rows", "watching since ", ": scores above ", "; stated: 1 %")
     texts += ("none: its own rows alone", "nothing")
     assert all(text in shown(elmgrove, fan_1) for text in texts)
@@ -86,7 +86,7 @@ def test_one_model_of_everybody_is_called_that(elmgrove: Elmgrove, fan_1: Path) 
 def test_several_models_are_not_called_one(elmgrove: Elmgrove) -> None:
     def taught(name: str, *levels: float) -> Member:
         made = Detector(HiddenLayer(6, 6), features=NAMES, patterns=PatternRule(len(levels)))
-        member = Member(name, made, policy="merged")
+        member = Member(name, made, merges=True)
         both = np.vstack([rows(1, 300) + level for level in levels])
         made.learn_many(np.random.default_rng(0).permutation(both))
         return member
