@@ -16,6 +16,8 @@ from elmgrove.errors import BadInput, require_whole
 
 # The threshold may be older than the scores it is computed from by this part of them.
 _SHARE = 128
+# The margin of a threshold that comes from rows known to be normal is at most so many times it.
+_MARGIN = 1.35
 # Rows that are anomalous one by one lift the threshold at most to so many times of what it was.
 _FOLLOW = 4.0
 # Where so many of them, the last, fill half of the rows or more, they do not come one by one.
@@ -92,7 +94,8 @@ class Gate:
             if not enough and self._few_will_do:
                 self._limit = self._limit_by_few()
             elif enough and recent.accepted < self._cautious_until:
-                self._limit = max(self._limit, self._cautious_limit(recent.scores))
+                cautious = self._cautious_limit(recent.scores)
+                self._limit = max(self._limit, min(cautious, _MARGIN * self._limit))
             if recent.accepted < self._raised_until:
                 self._limit = max(self._limit, self._raised)
             self._limit_until = recent.clock + 1 + len(recent) // _SHARE

@@ -36,7 +36,7 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
     >>> model.score_samples(np.vstack([zeros[-2:], ones[:2]])).round(1).tolist()
     [-1.3, -2.4, -33.3, -38.6]
     >>> round(model.offset_, 1), round(-model.detector_.threshold, 1)
-    (-1.6, -14.2)
+    (-1.6, -5.1)
     """
 
     def __init__(
