@@ -264,6 +264,8 @@ class Gate:
         """Forgets all scores and what counting has shown: it is learning again."""
         self.recent.begin()
         self.progress.doubt()
+        # The last rows are no longer those that were taught.
+        self.progress.taught = 0
         self.lower()
 
     def lower(self) -> None:
