@@ -10,10 +10,20 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from benchmarks.machine import about
-from benchmarks.quality.page import page
+from benchmarks.quality.page import page, with_promises
 from benchmarks.quality.picture import draw
 from benchmarks.quality.report import print_report
-from benchmarks.quality.runs import FULL, QUICK, Piece, Results, done, missing, names, pieces
+from benchmarks.quality.runs import (
+    FULL,
+    PROMISES,
+    QUICK,
+    Piece,
+    Results,
+    done,
+    missing,
+    names,
+    pieces,
+)
 from benchmarks.quality.targets import judged
 
 DOCS = Path("docs")
@@ -32,7 +42,11 @@ def main(
         "bench/quality"
     ),
     docs: Annotated[
-        bool, typer.Option(help="Write docs/quality.md too: a full run does, unless told not to.")
+        bool,
+        typer.Option(
+            help="Write docs/quality.md too: a full run does, unless told not to; and one of "
+            f"{', '.join(PROMISES)} alone writes their section."
+        ),
     ] = True,
     jobs: Annotated[int, typer.Option(help="Processes, of one thread each.", min=1)] = (
         os.cpu_count() or 1
@@ -60,6 +74,10 @@ def main(
         (DOCS / "quality.md").write_text(text)
         draw(results, DOCS / "quality.png")
         console.print(f"In the docs: {DOCS / 'quality.md'}")
+    elif docs and not quick and set(only or ()) == set(PROMISES):
+        kept = (DOCS / "quality.md").read_text()
+        (DOCS / "quality.md").write_text(with_promises(kept, results, here))
+        console.print(f"In the docs: a section of {DOCS / 'quality.md'}")
 
 
 def _measured(work: list[Piece], jobs: int, console: Console) -> Results:

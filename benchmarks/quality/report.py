@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.quality import drift, fleets, mixtures, poison
+from benchmarks.quality import after_learn, drift, first_day, fleets, mixtures, poison, silencing
 from benchmarks.quality.battery import ORACLE
 from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.measure import Quality
@@ -30,6 +30,11 @@ class Cells(NamedTuple):
 
 def tables(results: Results, reached: Sequence[Reached]) -> list[Cells]:
     """Makes all tables of a run, targets last."""
+    return [*measured(results), *promises(results), targets(reached)]
+
+
+def measured(results: Results) -> list[Cells]:
+    """Makes the tables of how well rows are told apart."""
     known = lines(results.records)
     found = [
         _real(name, [one for one in known if one.set == name])
@@ -41,13 +46,24 @@ def tables(results: Results, reached: Sequence[Reached]) -> list[Cells]:
         found.append(_streams(results))
     if results.battery:
         found.append(_faults(batteries(results.battery)))
-    measured = {one.mixture for one in results.choices}
-    found += [_mixture(results.choices, title) for title in MIXTURES if title in measured]
+    mixed = {one.mixture for one in results.choices}
+    found += [_mixture(results.choices, title) for title in MIXTURES if title in mixed]
     if results.poisoned:
         found.append(_poison(results.poisoned))
     if results.drifts:
         found += _drift(drift.together(results.drifts))
-    found.append(_targets(reached))
+    return found
+
+
+def promises(results: Results) -> list[Cells]:
+    """Makes the tables of a first day, after learn, and beside others."""
+    found = []
+    if results.days:
+        found.append(_first_day(results.days))
+    if results.taught:
+        found.append(_after_learn(results.taught))
+    if results.beside:
+        found.append(_beside(results.beside))
     return found
 
 
@@ -198,6 +214,61 @@ def _drift(known: Sequence[drift.Told]) -> list[Cells]:
     ]
 
 
+def _first_day(days: Sequence[first_day.Day]) -> Cells:
+    head = ["devices", "n", "told", "asked", "told again", "fault rows learned"]
+    head += ["events in 1,000 normal rows", "questions in 1,000"]
+    groups = {
+        "even: constants chosen on these": [one for one in days if not one.case.odd],
+        "odd: reported": [one for one in days if one.case.odd],
+    }
+    for name in dict.fromkeys(one.case.set for one in days):
+        mine = [one for one in days if one.case.set == name]
+        groups[f"{name}, even"] = [one for one in mine if not one.case.odd]
+        groups[f"{name}, odd"] = [one for one in mine if one.case.odd]
+    rows = []
+    for title, group in groups.items():
+        if group:
+            found = first_day.together(group)
+            shares = (found.told, found.asked, found.told_again, found.learned)
+            cells = [f"{found.events:.2f}", f"{found.questions:.2f}"]
+            rows.append([title, str(found.devices), *(f"{one:.0%}" for one in shares), *cells])
+    return Cells("First day: a fault, and the same fault again", head, rows)
+
+
+def _after_learn(taught: Sequence[after_learn.Taught]) -> Cells:
+    head = ["set", "devices", "n", "watch"]
+    for way in ("by score", "as a stream"):
+        head += [f"{way}: false alarms, median", "mean", "recall"]
+    rows = []
+    for name in dict.fromkeys(one.case.set for one in taught):
+        for odd in (False, True):
+            mine = [one for one in taught if one.case.set == name and one.case.odd == odd]
+            if mine:
+                watch = sum(one.watches for one in mine)
+                cells = [name, "odd" if odd else "even", str(len(mine)), f"{watch / len(mine):.0%}"]
+                for alarms in ([one.by_score for one in mine], [one.as_stream for one in mine]):
+                    found = after_learn.Together.of(alarms)
+                    cells += [f"{found.median:.2%}", f"{found.mean:.2%}", f"{found.recall:.1%}"]
+                rows.append(cells)
+    return Cells("After learn: later rows, with 1 % of false alarms stated", head, rows)
+
+
+def _beside(found: Sequence[silencing.Beside]) -> Cells:
+    """Shows for each fleet the labelled stretches with an event, alone and with others."""
+    rows = []
+    for fleet in dict.fromkeys(one.fleet for one in found):
+        mine = [one.told for one in found if one.fleet == fleet]
+        stretches = sum(one[silencing.ALONE].stretches for one in mine)
+        cells = [
+            f"{sum(len(one[way].found) for one in mine)} "
+            f"({sum(one[way].rows for one in mine)}; {sum(one[way].known for one in mine)})"
+            for way in silencing.WAYS
+        ]
+        rows.append([fleet, str(stretches), *cells])
+    title = "Silencing: labelled stretches with an event (rows of events in them; known elsewhere)"
+    return Cells(title, ["fleet", "stretches", *silencing.WAYS], rows)
+
+
 def _share(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
@@ -254,7 +325,8 @@ def _shares(alike: Sequence[Battery]) -> str:
     return f"{part('block')}, {part('single')}" if alike else ""
 
 
-def _targets(reached: Sequence[Reached]) -> Cells:
+def targets(reached: Sequence[Reached]) -> Cells:
+    """Shows each target with what was found."""
     said = {True: "met", False: "not met", None: ""}
     rows = [[one.part, one.target, one.found, said[one.met]] for one in reached]
     return Cells("Targets, with defaults", ["set", "target", "found", ""], rows)

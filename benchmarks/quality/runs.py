@@ -10,13 +10,23 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quality import battery, drift, fleets, mixtures, pairs, poison
+from benchmarks.quality import (
+    after_learn,
+    battery,
+    drift,
+    first_day,
+    fleets,
+    mixtures,
+    pairs,
+    poison,
+    silencing,
+)
 from benchmarks.quality.battery import Case, Flagged
 from benchmarks.quality.kinds import MIXTURES
 from benchmarks.quality.machines import KINDS, SENSORS
 from benchmarks.quality.measure import Quality, Stream, measured, streamed
 from benchmarks.quality.methods import Entry, Own, entries
-from benchmarks.quality.sets import SETS, devices_of
+from benchmarks.quality.sets import ARCHIVES, SETS, Placed, devices_of
 
 #: The one set whose devices are also observed as streams.
 STREAMED = "SMD"
@@ -25,6 +35,11 @@ FLEETS = "fleets"
 MIXED = "mixtures"
 POISON = "poison"
 DRIFT = "drift"
+FIRST_DAY = "first day"
+AFTER_LEARN = "after learn"
+SILENCING = "silencing"
+#: What a user is promised, measured on real machines: a section of the page by itself.
+PROMISES = (FIRST_DAY, AFTER_LEARN, SILENCING)
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -70,6 +85,9 @@ class Results:
     choices: list[mixtures.Choice] = field(default_factory=list)
     poisoned: list[poison.Poisoned] = field(default_factory=list)
     drifts: list[drift.Noticed] = field(default_factory=list)
+    days: list[first_day.Day] = field(default_factory=list)
+    taught: list[after_learn.Taught] = field(default_factory=list)
+    beside: list[silencing.Beside] = field(default_factory=list)
     #: What failed, and with which error.
     failures: list[str] = field(default_factory=list)
 
@@ -81,6 +99,9 @@ class Results:
         self.choices += other.choices
         self.poisoned += other.poisoned
         self.drifts += other.drifts
+        self.days += other.days
+        self.taught += other.taught
+        self.beside += other.beside
         self.failures += other.failures
 
     def as_json(self) -> dict[str, Any]:
@@ -92,6 +113,9 @@ class Results:
             "mixtures": [asdict(one) for one in self.choices],
             "poison": [one._asdict() | one.case._asdict() for one in self.poisoned],
             "drift": [one._asdict() | one.case._asdict() for one in self.drifts],
+            FIRST_DAY: [one._asdict() | one.case._asdict() for one in self.days],
+            AFTER_LEARN: [one._asdict() | one.case._asdict() for one in self.taught],
+            SILENCING: [one.as_json() for one in self.beside],
             "failures": self.failures,
         }
 
@@ -109,19 +133,22 @@ def pieces(plan: Plan, folder: Path | None, only: Sequence[str]) -> list[Piece]:
     """Lists the work of a run; ``only`` names sets, and none means all that are there."""
     found = [*_real(plan, folder), *_paired(plan, folder), *_in_fleets(plan, folder)]
     found += [*_simulated(plan), *_in_mixtures(plan, folder), *_poisoned(plan, folder)]
-    found += _drifting(plan, folder)
+    found += [*_drifting(plan, folder), *_first_days(plan, folder)]
+    found += [*_after_learn(plan, folder), *_silencing(plan, folder)]
     return [piece for piece in found if not only or piece.part in only]
 
 
 def missing(folder: Path | None) -> list[str]:
     """Names the sets whose files are not in the folder."""
     kept = [one.name for one in SETS.values() if not one.found(folder)]
-    return kept + [one.name for one in pairs.SETS.values() if not _is_there(folder, one.file)]
+    kept += [one.name for one in pairs.SETS.values() if not _is_there(folder, one.file)]
+    others = {name: file for name, file in ARCHIVES.items() if name not in SETS}
+    return kept + [name for name, file in others.items() if not _is_there(folder, file)]
 
 
 def names() -> list[str]:
     """Names all parts of a run."""
-    return [*SETS, *pairs.SETS, FLEETS, BATTERY, MIXED, POISON, DRIFT]
+    return [*SETS, *pairs.SETS, FLEETS, BATTERY, MIXED, POISON, DRIFT, *PROMISES]
 
 
 def done(work: Sequence[Piece], jobs: int) -> Iterator[tuple[Piece, Results]]:
@@ -194,6 +221,22 @@ def _drifting(plan: Plan, folder: Path | None) -> Iterator[Piece]:
         yield Piece(DRIFT, _on_drift, (case, folder or Path()))
 
 
+def _first_days(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+    for case in first_day.cases(folder, plan.quick) if folder is not None else ():
+        yield Piece(FIRST_DAY, _on_first_day, (case, folder))
+
+
+def _after_learn(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+    for case in after_learn.cases(folder, plan.quick):
+        yield Piece(AFTER_LEARN, _on_after_learn, (case, folder or Path()))
+
+
+def _silencing(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+    for name, file in silencing.FLEETS.items():
+        if _is_there(folder, file) and not (plan.quick and name == silencing.FANS):
+            yield Piece(SILENCING, _on_silencing, (name, folder))
+
+
 def _seeds(entry: Entry, plan: Plan) -> Iterable[int]:
     if not entry.seeded:
         return range(1)
@@ -239,6 +282,18 @@ def _on_poison(case: poison.PoisonCase, folder: Path) -> Results:
 
 def _on_drift(case: drift.DriftCase, folder: Path) -> Results:
     return Results(drifts=drift.tried(case, folder))
+
+
+def _on_first_day(case: Placed, folder: Path) -> Results:
+    return Results(days=[first_day.lived(case, folder)])
+
+
+def _on_after_learn(case: Placed, folder: Path) -> Results:
+    return Results(taught=[after_learn.taught(case, folder)])
+
+
+def _on_silencing(fleet: str, folder: Path) -> Results:
+    return Results(beside=silencing.compared(fleet, folder))
 
 
 def _on_machine(case: Case) -> Results:

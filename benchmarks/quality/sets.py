@@ -1,13 +1,14 @@
 """Real data sets, split in one fixed way: what each device learns, and is tested with."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.quality.windows import Labels, Matrix
 from elmgrove_papers.data import recordings
@@ -20,6 +21,16 @@ TRAINING_SHARE = 0.6
 SPLITS = 5
 #: Rows that a server learns in a quick run.
 QUICK_ROWS = 6000
+#: Files of one layout: the names of devices, and of each its rows to learn, later ones and labels.
+ARCHIVES = {
+    "SMD": "smd_servers.npz",
+    "TEP": "tep.npz",
+    "SMAP/MSL": "smap_msl.npz",
+    "NAB": "fleets_nab.npz",
+    "C-MAPSS": "cmapss.npz",
+}
+# Labels beside 0, which is normal.
+_ANOMALOUS, _NOT_JUDGED = 1, 2
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,26 @@ class Device:
     labels: Labels
     #: Whether rows follow each other in time, so that windows make sense.
     series: bool = False
+    #: The test rows that count; None where all do.
+    judged: Labels | None = None
+
+    def testing(self, rows: NDArray[np.int_]) -> "Device":
+        """Gives the device with these of its test rows, in this order."""
+        judged = None if self.judged is None else self.judged[rows]
+        return replace(self, test=self.test[rows], labels=self.labels[rows], judged=judged)
+
+
+class Placed(NamedTuple):
+    """A device, and whether its place in its file is odd: constants were chosen on the even."""
+
+    set: str
+    device: str
+    odd: bool
+
+    @classmethod
+    def all(cls, name: str, devices: Iterable[str]) -> "list[Placed]":
+        """Places the devices of a set."""
+        return [cls(name, device, bool(place % 2)) for place, device in enumerate(devices)]
 
 
 @dataclass(frozen=True)
@@ -48,14 +79,26 @@ class DataSet:
         return self.file is None or (folder is not None and (folder / self.file).exists())
 
 
+def archived_names(name: str, folder: Path) -> list[str]:
+    """Names the devices of a set that is an archive, in the order of its file."""
+    with np.load(folder / ARCHIVES[name]) as archive:
+        return [str(one) for one in archive["machines" if name == "SMD" else "NAMES"]]
+
+
+def archived(name: str, device: str, folder: Path) -> Device:
+    """Reads one device of a set that is an archive."""
+    scale = 1e-4 if name == "SMD" else 1.0
+    with np.load(folder / ARCHIVES[name]) as archive:
+        train, test, labels = (archive[f"{device}_{part}"] for part in ("train", "test", "label"))
+    rows = (train.astype(np.float64) * scale, test.astype(np.float64) * scale)
+    judged = labels != _NOT_JUDGED
+    return Device(device, *rows, labels == _ANOMALOUS, series=True, judged=judged)
+
+
 def _smd(folder: Path, quick: bool) -> Iterator[Device]:
-    with np.load(folder / "smd_servers.npz") as archive:
-        names = [str(name) for name in archive["machines"]]
-        for name in names[:2] if quick else names:
-            parts = ("train", "test", "label")
-            train, test, labels = (archive[f"{name}_{part}"] for part in parts)
-            kept = train[-QUICK_ROWS:] if quick else train
-            yield Device(name, kept * 1e-4, test * 1e-4, labels.astype(bool), series=True)
+    for name in archived_names("SMD", folder)[: 2 if quick else None]:
+        found = archived("SMD", name, folder)
+        yield replace(found, train=found.train[-QUICK_ROWS:]) if quick else found
 
 
 def _fans(folder: Path, quick: bool) -> Iterator[Device]:
@@ -108,7 +151,7 @@ SETS = {
             "twelve servers, 38 metrics a minute; publishers' split; windows make sense "
             f"(quick: two servers, their last {QUICK_ROWS} training rows)",
             _smd,
-            "smd_servers.npz",
+            ARCHIVES["SMD"],
         ),
         DataSet(
             "fans",

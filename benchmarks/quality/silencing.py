@@ -1,20 +1,18 @@
-"""python -m benchmarks.quality.silencing: others take nothing from a device's alarms.
+"""Silencing: whether others take anything from a device's alarms.
 
 Each device of a fleet learns its normal rows and is tested alone, with all others by name, and with
 all others at once, as a server tells of them. What it tells must be the same: others inform.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Any, NamedTuple
 
 import numpy as np
-import typer
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.quality.windows import Labels, Matrix
+from benchmarks.quality.sets import ARCHIVES, Device, archived, archived_names
+from benchmarks.quality.windows import Matrix
 from elmgrove.algebra import Basis
 from elmgrove.detector import FalseAlarmRate, Verdict
 from elmgrove.federation import Charter, Contribution, Member, StandingOthers
@@ -24,16 +22,9 @@ from elmgrove_papers.data.fans import NORMAL
 #: The fleets of NAB, by what the names of their devices begin with.
 NAB = {"Twitter": "Twitter_volume_", "EC2": "ec2_cpu_utilization_"}
 FANS = "fans"
-ALONE, BY_NAME, AT_ONCE = "alone", "others by name", "others at once"
-
-
-@dataclass(frozen=True)
-class Tested:
-    """A device: normal rows to learn, later ones and their labels; none where it is only asked."""
-
-    train: Matrix
-    test: Matrix
-    labels: Labels
+ALONE, BY_NAME, AT_ONCE = WAYS = ("alone", "others by name", "others at once")
+#: The fleets, and the files that they are in.
+FLEETS = {**dict.fromkeys(NAB, ARCHIVES["NAB"]), FANS: "cooling_fan.npz"}
 
 
 @dataclass(frozen=True)
@@ -49,25 +40,43 @@ class Told:
     known: int
 
 
-def fleet_of(name: str, folder: Path) -> dict[str, Tested]:
+class Beside(NamedTuple):
+    """What a device of a fleet told, alone and beside others, by way."""
+
+    fleet: str
+    device: str
+    told: dict[str, Told]
+
+    @property
+    def lost(self) -> int:
+        """The labelled stretches with an event alone, and none beside others in some way."""
+        alone = self.told[ALONE].found
+        return len(alone - (self.told[BY_NAME].found & self.told[AT_ONCE].found))
+
+    def as_json(self) -> dict[str, Any]:
+        """Gives the numbers as JSON holds them."""
+        told = {way: asdict(one) | {"found": sorted(one.found)} for way, one in self.told.items()}
+        return {"fleet": self.fleet, "device": self.device, "told": told}
+
+
+def compared(name: str, folder: Path) -> list[Beside]:
+    """Tests the devices of a fleet, by its name."""
+    return [Beside(name, *one) for one in measured(fleet_of(name, folder)).items()]
+
+
+def fleet_of(name: str, folder: Path) -> dict[str, Device]:
     """Reads a fleet by its name."""
     return _fans(folder) if name == FANS else _nab(NAB[name], folder)
 
 
-def _nab(begin: str, folder: Path) -> dict[str, Tested]:
-    with np.load(folder / "fleets_nab.npz") as archive:
-        names = [str(name) for name in archive["NAMES"] if str(name).startswith(begin)]
-        parts = ("train", "test", "label")
-        found = {name: [archive[f"{name}_{part}"] for part in parts] for name in names}
-    return {
-        name: Tested(train.astype(np.float64), test.astype(np.float64), label == 1)
-        for name, (train, test, label) in found.items()
-    }
+def _nab(begin: str, folder: Path) -> dict[str, Device]:
+    names = [name for name in archived_names("NAB", folder) if name.startswith(begin)]
+    return {name: archived("NAB", name, folder) for name in names}
 
 
-def _fans(folder: Path) -> dict[str, Tested]:
-    """Each size in each room; tested are those of which damaged ones were recorded."""
-    known, found = recordings(folder), dict[str, Tested]()
+def _fans(folder: Path) -> dict[str, Device]:
+    """Reads each size in each room; tested are those of which damaged ones were recorded."""
+    known, found = recordings(folder), dict[str, Device]()
     for device in sorted({one.device for one in known}):
         mine = [one for one in known if one.device == device]
         runs = [one for one in mine if one.speed == "hmlo"]
@@ -77,11 +86,11 @@ def _fans(folder: Path) -> dict[str, Tested]:
         train = np.vstack(steady)
         labels = [np.full(len(one.rows), one.damage != NORMAL) for one in runs]
         test = np.vstack([train[:0], *(one.rows for one in runs)])
-        found[device] = Tested(train, test, np.concatenate([np.zeros(0, bool), *labels]))
+        found[device] = Device(device, train, test, np.concatenate([np.zeros(0, bool), *labels]))
     return found
 
 
-def measured(fleet: Mapping[str, Tested]) -> dict[str, dict[str, Told]]:
+def measured(fleet: Mapping[str, Device]) -> dict[str, dict[str, Told]]:
     """Tests each device in each way; gives what it told, by device and way."""
     rows = np.vstack([one.train for one in fleet.values()])
     charter = Charter("fleet", Basis.fitted(rows, None, scaling="standard"))
@@ -114,7 +123,7 @@ def _ways(
     yield AT_ONCE, at_once
 
 
-def _told(member: Member, one: Tested) -> Told:
+def _told(member: Member, one: Device) -> Told:
     verdicts = member.detector.observe_many(one.test)
     told = np.array([verdict.event is not None for verdict in verdicts])
     edges = np.flatnonzero(np.diff(np.concatenate([[False], one.labels, [False]]).astype(int)))
@@ -127,25 +136,3 @@ def _told(member: Member, one: Tested) -> Told:
 
 def _is_known(verdict: Verdict) -> bool:
     return bool(verdict.known)
-
-
-def main(
-    data: Annotated[Path, typer.Option(envvar="ELMGROVE_DATA", help="The data sets' folder.")],
-) -> None:
-    """Prints how many labelled stretches have an event, alone and with others."""
-    grid = Table(title="Labelled stretches with an event (rows of events in them; known elsewhere)")
-    for heading in ("fleet", "stretches", ALONE, BY_NAME, AT_ONCE):
-        grid.add_column(heading)
-    for name in (*NAB, FANS):
-        every = list(measured(fleet_of(name, data)).values())
-        cells = [
-            f"{sum(len(one[way].found) for one in every)} "
-            f"({sum(one[way].rows for one in every)}; {sum(one[way].known for one in every)})"
-            for way in (ALONE, BY_NAME, AT_ONCE)
-        ]
-        grid.add_row(name, str(sum(one[ALONE].stretches for one in every)), *cells)
-    Console().print(grid)
-
-
-if __name__ == "__main__":
-    typer.run(main)

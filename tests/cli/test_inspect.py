@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
+
 from elmgrove.algebra import Moments
 from elmgrove.federation import Contribution, Member
 from elmgrove.storage.disk import load, save
@@ -14,9 +16,10 @@ from support.places import GOLDEN
 
 def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
     elmgrove("merge", "--state", fan_2, "fan-1.evidence")
+    elmgrove("learn", write("more.csv", np.zeros((40, 6))), "--state", fan_2, "--gate")
     facts = json.loads(elmgrove("inspect", fan_2, "--json").out)
     assert facts["holds"] == "a device's state"
-    assert (facts["name"], facts["rows learned"]) == ("fan-2", 200)
+    assert (facts["name"], facts["rows learned"]) == ("fan-2", 240)
     assert facts["received from"] == {"fan-1": 300}
     assert facts["features"] == NAMES
     assert facts["layer"]["inputs"] == facts["columns"] == 6
@@ -38,7 +41,7 @@ def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
 
 
 def test_inspect_shows_what_a_young_state_lacks(elmgrove: Elmgrove) -> None:
-    write("few.csv", rows(1, 80))
+    write("few.csv", rows(1, 40))
     elmgrove("learn", "few.csv", "--state", "fan.elm", "--window", 3, "--score", "loss")
     facts = json.loads(elmgrove("inspect", "fan.elm", "--json").out)
     assert (facts["window"], facts["score"]) == (3, "loss")

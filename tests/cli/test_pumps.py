@@ -30,8 +30,8 @@ def test_the_same_seed_makes_the_same_plant() -> None:
     assert one.learned() == other.learned()
     assert one.night() == other.night()
     assert one.day() == other.day()
-    assert (one.few(), one.morning()) == (other.few(), other.morning())
-    assert (one.unknown(), one.accepted()) == (other.unknown(), other.accepted())
+    assert (one.morning(), one.afternoon()) == (other.morning(), other.afternoon())
+    assert (one.accepted(), one.left()) == (other.accepted(), other.left())
 
 
 def test_a_day_follows_the_night_and_that_what_was_learned() -> None:
@@ -43,9 +43,9 @@ def test_a_day_follows_the_night_and_that_what_was_learned() -> None:
         assert day[name][0].minute == night[name][-1].minute + 1
         assert day[name][0].minute % DAY == 6 * 60
         assert plant.onsets[name] in [row.minute for row in day[name]]
-    unknown, accepted, rest = plant.unknown(), plant.accepted(), plant.rest()
-    ends = [day[MOVES][-1].minute, unknown[-1].minute, accepted[-1].minute]
-    begins = [unknown[0].minute, accepted[0].minute, rest[MOVES][0].minute]
+    accepted, left, rest = plant.accepted(), plant.left(), plant.rest()
+    ends = [day[MOVES][-1].minute, accepted[-1].minute, left[-1].minute]
+    begins = [accepted[0].minute, left[0].minute, rest[MOVES][0].minute]
     assert begins == [end + 1 for end in ends]
     assert {rest[name][-1].minute for name in (BREAKS, MOVES, WARMS)} == {END - 1}
     assert rest[LEAVES][-1].minute < END

@@ -32,15 +32,16 @@ def shown(elmgrove: Elmgrove, state: object) -> str:
 def test_a_device_that_watches_says_so_and_that_it_is_alone(
     elmgrove: Elmgrove, fan_1: Path
 ) -> None:
+    elmgrove("learn", write("more.csv", np.zeros((40, 6))), "--state", fan_1, "--gate")
     known = facts(elmgrove, fan_1)
-    assert (known["name"], known["learned"], known["state"]) == ("fan-1", 300, "watching")
+    assert (known["name"], known["learned"], known["state"]) == ("fan-1", 340, "watching")
     assert known["flagged"]["rows"] > 0
     assert known["since"] is not None
     assert (known["live"], known["event"], known["drift"], known["sync"]) == (False,) + (None,) * 3
     low, high = known["flagged"]["band"]
     assert low <= known["flagged"]["share"] <= high
     assert (known["others"], known["borrows"]["rows"], known["shared"]) == (0, 0.0, 300)
-    texts = ("300 rows", "watching since ", ": scores above ", "; stated: 1 %")
+    texts = ("340 rows", "watching since ", ": scores above ", "; stated: 1 %")
     texts += ("none: its own rows alone", "nothing")
     assert all(text in shown(elmgrove, fan_1) for text in texts)
 
@@ -85,7 +86,7 @@ def test_one_model_of_everybody_is_called_that(elmgrove: Elmgrove, fan_1: Path) 
 def test_several_models_are_not_called_one(elmgrove: Elmgrove) -> None:
     def taught(name: str, *levels: float) -> Member:
         made = Detector(HiddenLayer(6, 6), features=NAMES, patterns=PatternRule(len(levels)))
-        member = Member(name, made, policy="merged")
+        member = Member(name, made, merges=True)
         both = np.vstack([rows(1, 300) + level for level in levels])
         made.learn_many(np.random.default_rng(0).permutation(both))
         return member

@@ -32,18 +32,18 @@ def fan_fixture(elmgrove: Elmgrove) -> Detector:
 
 
 def test_tune_says_what_changed_and_saves_it(elmgrove: Elmgrove, fan: Detector) -> None:
-    ran = elmgrove("tune", "fan.elm", "--rate", 0.005, "--alarm-k", 1, "--alarm-cooldown", 5)
+    ran = elmgrove("tune", "fan.elm", "--rate", 0.05, "--alarm-k", 1, "--alarm-cooldown", 5)
     after = saved()
     assert (ran.code, ran.err) == (0, "")
     said = ran.out.splitlines()
     assert said[:3] == [
-        "rate: 0.005, before 0.01",
+        "rate: 0.05, before 0.01",
         "alarm_k: 1, before 3",
         "alarm_cooldown: 5, before 60",
     ]
     assert said[3].startswith(f"scores above {after.threshold:.4g} are strange, ")
     assert said[4:] == ["Saved fan.elm."]
-    assert after.threshold > fan.threshold
+    assert after.threshold < fan.threshold
     assert after.events.rule == AlarmRule(1, 5, 5)
     assert after.learned == fan.learned
 
@@ -73,6 +73,19 @@ def test_too_few_scores(elmgrove: Elmgrove, fan: Detector) -> None:
     ran = elmgrove("tune", "fan.elm", "--rate", 0.0001)
     assert f"learning: no alarms before {saved().rows_missing:,} more rows" in ran.out
     assert "0.01 % takes the scores of 9,999 normal rows, and 500 are kept" in ran.out
+
+
+def test_watch_now_ends_learning(elmgrove: Elmgrove) -> None:
+    """An agent that learned from its stream alone need not count first."""
+    write("stream.csv", rows(1, 250))
+    given = ("--source", "stream.csv", "--verdicts", "", "--window", 1)
+    assert elmgrove("device", "run", "--state", "fan.elm", *given).code == 0
+    assert saved().state == "learning"
+    ran = elmgrove("tune", "fan.elm", "--watch-now")
+    assert f"scores above {saved().threshold:.4g} are strange" in ran.out
+    assert saved().state == "watching"
+    assert elmgrove("device", "run", "--state", "new.elm", *given, "--watch-now").code == 0
+    assert saved("new.elm").state == "watching"
 
 
 def test_what_is_so_already(elmgrove: Elmgrove, fan: Detector) -> None:

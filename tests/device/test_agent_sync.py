@@ -1,5 +1,6 @@
 """Agents in a federation: when they sync, without a server, and what is refused."""
 
+import gc
 import logging
 import shutil
 import threading
@@ -16,6 +17,7 @@ from elmgrove.device import start, sync
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
+from elmgrove.errors import BadInput
 from elmgrove.exchange import Backoff, Unauthorized
 from elmgrove.federation import Charter, Member
 from elmgrove.storage.disk import load, save
@@ -284,15 +286,13 @@ def test_a_wrong_token_is_told(federation: Federation, caplog: pytest.LogCapture
     assert not Path("fan.key").exists()
 
 
-def test_another_layer_is_told_and_it_goes_on(
-    federation: Federation,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_state_of_another_layer_is_refused_with_what_to_run(federation: Federation) -> None:
     other = Charter("other", Basis(HiddenLayer(6, 3, "sigmoid", seed=99), 6))
     started_alone(other, "fan", rows(1, 40))
-    Agent(Settings(**joined(federation, "fan"))).run()
-    assert learned(Path("fan.elm")) == 40
-    assert "layer.seed" in caplog.text
+    with pytest.raises(BadInput, match="can't be converted .* Begin with a new state: elmgrove"):
+        Agent(Settings(**joined(federation, "fan"))).run()
+    # The connection to the server is closed as well.
+    gc.collect()
     assert counts(federation) == {}
 
 

@@ -154,7 +154,7 @@ def test_the_log_says_what_is_missing_and_when_it_watches(
     lines = [record.getMessage() for record in caplog.records]
     missing = [line for line in lines if line.startswith("learning: ")]
     assert len(missing) > 1
-    assert all(line.endswith("more rows without a strange one until there are alarms")
+    assert all(line.endswith("until there are alarms (sooner with --watch-now)")
                for line in missing)  # fmt: skip
     [watching] = [line for line in lines if line.startswith("watching: scores above ")]
     assert watching.endswith(" are strange")

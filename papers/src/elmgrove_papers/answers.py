@@ -51,7 +51,8 @@ def rarity(detector: Detector, scores: Array) -> Array:
     """Says how rare scores are among those that are normal for a device: 2 is one in a hundred.
 
     At a false-alarm rate of 1 % rows are strange there exactly from 2 on, by ``FalseAlarmRate``'s
-    rule; no rate tells scores above all normal ones apart, so there they count themselves.
+    rule, once the margin is gone that a threshold has after ``learn``; no rate tells scores above
+    all normal ones apart, so there they count themselves.
     """
     normal = np.array(detector.gate.recent.ordered)
     as_strange = len(normal) - np.searchsorted(normal, scores)

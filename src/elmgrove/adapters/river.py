@@ -39,7 +39,7 @@ class ElmgroveDetector(AnomalyDetector):
     ...     model.learn_one({"load": load, "heat": 20 + load / 2, "fan": 900 + 3 * load})
     >>> normal, broken = {"load": 80, "heat": 60, "fan": 1140}, {"load": 80, "heat": 60, "fan": 0}
     >>> round(model.score_one(normal), 1), round(model.score_one(broken), 1)
-    (0.9, 1684.7)
+    (0.5, 6590.0)
     """
 
     def __init__(

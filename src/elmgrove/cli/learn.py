@@ -231,9 +231,9 @@ def _outlook(detector: Detector) -> str:
         return f"Watching: {limit}."
     if detector.state == CHANGING:
         return f"Changing: {limit}, and far more are than stated."
-    # To be learned here; an agent's stream would need more, which nobody says were normal.
-    missing = max(detector.gate.policy.fewest - detector.progress.taught, 1)
+    counted = detector.basis.counted
     return (
-        f"Still learning: too few rows for a threshold, {missing} more {detector.basis.counted} "
-        "are needed."
+        f"Still learning: too few {counted} for a threshold. Learn "
+        f"{detector.gate.rows_to_learn} more normal {counted}; from a stream it takes about "
+        f"{detector.rows_missing}."
     )

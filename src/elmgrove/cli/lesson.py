@@ -46,8 +46,8 @@ class Lesson:
         self._cut = len(table.rows) - len(table.rows) // PART
         self._counted = Progress(None, 0.0, detector.basis.window)
         self._limit: float | None = None
-        # The scores of the last part.
-        self._scored: list[Array] = []
+        # The scores of the last part by what the first taught: a model that follows hides a trend.
+        self._foreseen = np.empty(0)
         #: The rows, or frames, that were left out.
         self.left_out = 0
 
@@ -58,6 +58,8 @@ class Lesson:
             for start, end in tracked(self._blocks(stretch), "Learning"):
                 if self._limit is None and start >= self._cut:
                     self._limit = _limit(self._detector)
+                    if self._limit is not None:
+                        self._foreseen = self._scores_from(start)
                 self._learn(start, end, stretch.start)
         if self._gate:
             self._detector.progress.teach(self.learned)
@@ -84,10 +86,9 @@ class Lesson:
     @property
     def trend(self) -> bool:
         """Whether scores rose through the last part, by Mann and Kendall's test on its tenths."""
-        scores = np.concatenate(self._scored) if self._scored else np.empty(0)
-        if len(scores) < 2 * _TENTHS:
+        if len(self._foreseen) < 2 * _TENTHS:
             return False
-        levels = [float(np.median(tenth)) for tenth in np.array_split(scores, _TENTHS)]
+        levels = [float(np.median(tenth)) for tenth in np.array_split(self._foreseen, _TENTHS)]
         rising = sum(np.sign(later - earlier) for earlier, later in combinations(levels, 2))
         return bool(rising >= _RISING)
 
@@ -114,7 +115,17 @@ class Lesson:
             detector.learn_many(rows, times)
         if self._limit is not None:
             self._counted.count_many(~(scores <= self._limit))
-            self._scored.append(scores)
+
+    def _scores_from(self, row: int) -> Array:
+        """Scores this row and all after it, of which none is learned yet."""
+        later = [one for one in self._stretches if one.stop > row]
+        starts = [max(row, one.start) - one.start for one in later]
+        return np.concatenate(
+            [
+                self._scores(start, one.stop - one.start, one.start)
+                for start, one in zip(starts, later, strict=True)
+            ]
+        )
 
     def _scores(self, start: int, end: int, first: int) -> Array:
         """Scores what these rows of a stretch complete; the rows before belong to it."""

@@ -117,6 +117,8 @@ class DriftWatch:
         low = self._slow.add(x, rare, length, verdict)
         self._sudden.add(x, rare, length, verdict)
         if verdict.state == CHANGING or verdict.excess:
+            if verdict.excess == 1:
+                self._excess.begin()
             self._excess.add(x, verdict.anomalous, verdict.time)
         else:
             self._excess.begin()
@@ -130,7 +132,7 @@ class DriftWatch:
         if low:
             few = _SPIKE + self._window <= strange < self._lasting
             return Drift(SPIKE, time, self._now, rows, strange / rows) if few else None
-        self.found = self._lasts(verdict.state)
+        self.found = self._lasts(verdict.state, verdict.anomalous)
         return self.report
 
     def restart(self) -> None:
@@ -174,16 +176,17 @@ class DriftWatch:
     def _ready(self) -> bool:
         return len(self._gate.recent) >= _LEAST_SCORES
 
-    def _lasts(self, state: str) -> bool:
+    def _lasts(self, state: str, anomalous: bool) -> bool:
         """Whether rows since the minimum are no chance, many, and the last of them no better."""
+        last = sum(self._latest) / len(self._latest)
         if state == CHANGING:
-            return self._excess.rows >= self._lasting
+            # What is over by now was a spike.
+            return anomalous and self._excess.rows >= self._lasting and last >= _NORMAL / 2 + 0.5
         test, since = self._slow.test, self._slow.since
         if test.height < HEIGHT or test.rows < self._lasting:
             return False
         if since.strange < LEAST_STRANGE * since.rows:
             return False
-        last = sum(self._latest) / len(self._latest)
         return last - 1.0 >= (test.mean - 1.0) / 2.0
 
     # On disk

@@ -16,6 +16,8 @@ from elmgrove.errors import BadInput, require_whole
 
 # The threshold may be older than the scores it is computed from by this part of them.
 _SHARE = 128
+# The margin of a threshold that comes from rows known to be normal is at most so many times it.
+_MARGIN = 1.35
 # Rows that are anomalous one by one lift the threshold at most to so many times of what it was.
 _FOLLOW = 4.0
 # Where so many of them, the last, fill half of the rows or more, they do not come one by one.
@@ -92,7 +94,8 @@ class Gate:
             if not enough and self._few_will_do:
                 self._limit = self._limit_by_few()
             elif enough and recent.accepted < self._cautious_until:
-                self._limit = max(self._limit, self._cautious_limit(recent.scores))
+                cautious = self._cautious_limit(recent.scores)
+                self._limit = max(self._limit, min(cautious, _MARGIN * self._limit))
             if recent.accepted < self._raised_until:
                 self._limit = max(self._limit, self._raised)
             self._limit_until = recent.clock + 1 + len(recent) // _SHARE
@@ -112,7 +115,13 @@ class Gate:
 
     @property
     def _few_will_do(self) -> bool:
-        return min(self.progress.taught, len(self.recent.rows)) >= max(self.policy.fewest, 2)
+        return self.rows_to_learn == 0
+
+    @property
+    def rows_to_learn(self) -> int:
+        """Rows known to be normal that must still be learned for a threshold by them alone."""
+        known = min(self.progress.taught, len(self.recent.rows))
+        return max(max(self.policy.fewest, 2) - known, 0)
 
     @property
     def state(self) -> str:
@@ -137,6 +146,9 @@ class Gate:
                 # As JSON holds it, which knows no infinity.
                 self._above.append((score if score < _LARGEST else _LARGEST, excess))
             if progress.lasting:
+                if progress.scattered and self._together:
+                    # What came one by one before is no part of the change.
+                    excess = 1
                 raised = self._follow_or_change(limit)
         elif self._above:
             self._note_below(score)
@@ -252,6 +264,8 @@ class Gate:
         """Forgets all scores and what counting has shown: it is learning again."""
         self.recent.begin()
         self.progress.doubt()
+        # The last rows are no longer those that were taught.
+        self.progress.taught = 0
         self.lower()
 
     def lower(self) -> None:

@@ -20,7 +20,7 @@ CHANGING = "changing"
 # So many times the stated rate is not the stated rate.
 _TIMES = 5.0
 # So many strange rows more than the rate explains are no chance.
-_LASTING = 10.0
+_LASTING = 12.0
 # Where no more than this share of rows is anomalous, they come one by one.
 _SCATTERED = 0.2
 # What is saved of them.
@@ -92,7 +92,7 @@ class Progress:
     Wald's sequential test decides between the stated rate and five times it. While ``learning``
     it begins again whenever the five times is shown: the machine is still changing. It becomes
     ``watching`` when the stated rate is, to the ``confidence`` asked for, or at once by rows that
-    are known to be normal (``teach``). It never goes back from there because of anomalous rows: ten
+    are known to be normal (``teach``). It never goes back because of anomalous rows: twelve
     more of them than the rate explains are an excess that lasts, and mean ``changing`` until the
     stated rate is shown once more. Rows that are anomalous one by one, few among many, are an
     ``excess`` of their own kind: the threshold is to follow them (``Gate``). Anomalous rows that

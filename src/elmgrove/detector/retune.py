@@ -51,7 +51,7 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     >>> for line in tune(detector, rate=0.002):
     ...     print(line)
     rate: 0.002, before 0.01
-    scores above 5.164 are strange, 1 of the 1,008 kept; before: 3.284, 9
+    scores above 5.198 are strange, 0 of the 1,008 kept; before: 4.433, 4
     """
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     _require_tunable(given)

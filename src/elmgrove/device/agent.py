@@ -96,10 +96,10 @@ class Agent:
             if self._settings.mqtt:
                 self._sink = also.enter_context(Sink(self._settings, name, self._control.ask))
             exchange = self._exchange(name)
-            member = self._member(member, exchange)
-            source = self._source(member, name)
-            resumed = member is not None and SOURCE in member.notes
             try:
+                member = self._member(member, exchange)
+                source = self._source(member, name)
+                resumed = member is not None and SOURCE in member.notes
                 if member is not None:
                     self._work = self._working(member, source, exchange)
                 self._read(source, exchange)

@@ -53,11 +53,11 @@ class Outlook:
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
             if state == LEARNING:
-                log.warning("no alarms for now: learning again, since far too much was strange")
+                log.warning("no alarms for now: learning what changed (on_change = adapt)")
             self._state = state
             self._tell()
         elif restarts != self._restarts and state == LEARNING:
-            log.info("still changing: more were strange than stated; counting begins again")
+            log.info("still learning: more were strange than stated; counting begins again")
         self._restarts = restarts
         return self._drift(verdict)
 
@@ -82,7 +82,9 @@ class Outlook:
         missing = self._detector.rows_missing
         if missing and missing != self._missing:
             more = f"{missing} more {self._detector.basis.counted}"
-            log.info("learning: %s without a strange one until there are alarms", more)
+            # Where nothing need be shown, that is what was asked for.
+            sooner = " (sooner with --watch-now)" if self._detector.progress.confidence else ""
+            log.info("learning: %s without a strange one until there are alarms%s", more, sooner)
         self._missing = missing
 
     def _tell(self) -> None:

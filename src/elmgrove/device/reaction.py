@@ -2,7 +2,7 @@
 
 import logging
 
-from elmgrove.detector import SPIKE, Drift, DriftWatch, Span, accept, fade
+from elmgrove.detector import LEARNING, SPIKE, Drift, DriftWatch, Span, accept, fade
 from elmgrove.device.settings import ADAPT, PATTERN, RELEARN, TELL
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
@@ -17,6 +17,11 @@ _ENOUGH, _TIMES = 64, 2
 # there are inputs; it is forgotten where it counts less than such a share of them: a few rows that
 # are far away would still make room for faults.
 _STEP, _AFTER, _FORGOTTEN = 0.25, 64, 1e-4
+#: The member's note of how often it may still begin its scores again, once it has adapted.
+SETTLING = "settling"
+# A threshold so many times the median score comes from rows at another change, not from the normal
+# ones since; how often scores begin again because of that.
+_FAR, _AGAIN = 20.0, 10
 
 
 class Reaction:
@@ -54,6 +59,8 @@ class Reaction:
             return
         if ADAPTING in self._member.notes:
             self._adapt()
+        elif SETTLING in self._member.notes:
+            self._settle()
         if drift is not None and drift.kind != SPIKE:
             self._since = drift.since
         if self._since is not None:
@@ -75,6 +82,7 @@ class Reaction:
         told = accept(detector, Span(since), instead=self._on_change == RELEARN, by=by)
         if self._on_change == ADAPT:
             self._member.notes[ADAPTING] = {"left": known, "rows": 0}
+            self._member.notes[SETTLING] = _AGAIN
             self._forget()
             log.warning(
                 "on_change = adapt: %d rows were learned as a new normal, and all before are "
@@ -98,3 +106,19 @@ class Reaction:
         if noted["left"] < _FORGOTTEN * self._after:
             del self._member.notes[ADAPTING]
             log.info("what was learned before the change is forgotten")
+
+    def _settle(self) -> None:
+        """Begins the scores again where the threshold is far above most of them.
+
+        While it is learning all rows are learned, also those at a switch between two regimes: their
+        scores would be the threshold for long.
+        """
+        notes, gate = self._member.notes, self._member.detector.gate
+        recent, needed = gate.recent, gate.policy.minimum
+        # A threshold that was stated needs no scores.
+        ready = needed and not recent.missing(needed)
+        if ready and gate.limit() > _FAR * recent.median:
+            gate.begin()
+            notes[SETTLING] -= 1
+        if notes[SETTLING] == 0 or self._member.detector.state != LEARNING:
+            del notes[SETTLING]

@@ -155,7 +155,9 @@ def hardware(run: Run) -> Numbers:
 def cases(n: int, units: int) -> dict[str, Case]:
     """Makes a device of each way that has learned some rows, and what another one has to give."""
     layer = HiddenLayer(n, units, HAR.activation, "uniform", seed=SEED)
-    own, other = _rows(2 * n, n), _rows(2 * n, n, SEED + 1)
+    # So many that none still wait for the upload guard to look at their values.
+    many = max(2 * n, WAITING)
+    own, other = _rows(many, n), _rows(many, n, SEED + 1)
     return {
         PRINTED: _printed(layer, own, other),
         LOSS: _by_loss(layer, own, other),

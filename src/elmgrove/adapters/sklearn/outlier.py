@@ -34,9 +34,9 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
     >>> zeros, ones = X[digit == 0] / 16, X[digit == 1] / 16
     >>> model = ElmgroveOutlierDetector(contamination=0.05).fit(zeros[:150])
     >>> model.score_samples(np.vstack([zeros[-2:], ones[:2]])).round(1).tolist()
-    [-1.2, -2.4, -33.3, -38.1]
+    [-1.3, -2.4, -33.3, -38.6]
     >>> round(model.offset_, 1), round(-model.detector_.threshold, 1)
-    (-1.6, -3.8)
+    (-1.6, -5.1)
     """
 
     def __init__(

@@ -124,8 +124,7 @@ class Story:
     def late(self) -> Fields:
         """Lets the late one learn a morning and join; gives it an afternoon, and then a fault."""
         self._learned[LATE] = self._plant.morning()
-        # So few rows do not show the rate; they are known to be normal, so it may watch at once.
-        self._fleet.learn(LATE, self._learned[LATE], next(iter(DUTIES)), "--confidence", "0")
+        self._fleet.learn(LATE, self._learned[LATE], next(iter(DUTIES)))
         self._fleet.start(LATE)
         self._fleet.settle([LATE], (*DUTIES, LATE))
         rows = self._plant.afternoon()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elmgrove.adapters.rivals import HalfSpaceTrees, Mahalanobis, PyOD, Rival
-from elmgrove.algebra import Array, Basis
+from elmgrove.algebra import Array, Basis, RowStore, Spectrum
 from elmgrove.cli.evaluation.metrics import Found, Ranking, found_by, stretches_of
 from elmgrove.cli.options import tracked
 from elmgrove.detector import (
@@ -20,6 +20,7 @@ from elmgrove.detector import (
     Verdict,
     choose_window,
     course_of,
+    rows_to_decide,
     spells_of,
     spells_told,
 )
@@ -145,19 +146,19 @@ class Contest:
     def from_stream(self, before: Table, window: int | None) -> Measured:
         """Judges by a detector that ``elmgrove device run`` makes where nobody ran ``learn``.
 
-        Its first rows decide scaling and window, and all rows come as a stream: these first, with
-        whatever anomalies there are in them.
+        Its first rows decide scaling and window, and more of them decide again, if they ask for
+        another window. All rows come as a stream: these first, with whatever anomalies there are
+        in them.
         """
         spectrum = self._detector.basis.spectrum
         first = before.rows[: first_rows(Settings.start_rows, spectrum)]
-        basis = Basis.fitted(
-            first,
-            before.names,
-            categories=before.categories,
-            scaling="standard",
-            window=window or choose_window(first, spectrum).window,
-            spectrum=spectrum,
-        )
+        basis = _fitted(before, first, window or choose_window(first, spectrum).window, spectrum)
+        enough = rows_to_decide(basis.layer.inputs)
+        if window is None and enough:
+            more = before.rows[basis.span(0, enough)]
+            again = choose_window(more, spectrum).window
+            if again != basis.window:
+                basis = _fitted(before, more, again, spectrum)
         rule, policy = self._detector.events.rule, self._detector.gate.policy
         detector = Detector.for_basis(basis, threshold=policy, alarm=rule)
         _observe(detector, before)
@@ -216,6 +217,17 @@ class Contest:
             float(flagged[~self.labels].mean()),
             found_by(events, self.labels, rule.calm, self.tolerance, self._times),
         )
+
+
+def _fitted(table: Table, rows: RowStore, window: int, spectrum: Spectrum | None) -> Basis:
+    return Basis.fitted(
+        rows,
+        table.names,
+        categories=table.categories,
+        scaling="standard",
+        window=window,
+        spectrum=spectrum,
+    )
 
 
 def _observe(detector: Detector, table: Table) -> list[Verdict]:

@@ -1,0 +1,146 @@
+"""A machine's first day: the first fault is told and not learned, and normal rows are enough."""
+
+import numpy as np
+import pytest
+
+from elmgrove import Detector
+from elmgrove.detector import (
+    CHANGE,
+    SCATTERED,
+    SPIKE,
+    WATCHING,
+    Drift,
+    DriftWatch,
+    Verdict,
+    pack_detector,
+    unpack_detector,
+)
+from elmgrove.detector.news import ENDED, OPENED
+from support.laws import law_seeds
+
+AT_REST = np.array([31.0, 4.2, 7.5, 52.0, 1.8])
+PER_LOAD = np.array([3.0, -0.25, 0.6, 3.0, 0.15])
+NOISE = np.array([0.4, 0.03, 0.08, 0.5, 0.06])
+FAULT = np.array([0.0, 0.0, 0.0, 30.0, 0.0])
+
+
+def pump(rows: int, seed: int) -> np.ndarray:
+    """Rows of the pump of the tutorials, under a load that changes slowly."""
+    rng = np.random.default_rng(seed)
+    load, steps = np.zeros(rows), rng.normal(size=rows)
+    for i in range(1, rows):
+        load[i] = 0.95 * load[i - 1] + 0.3 * steps[i]
+    return AT_REST + np.outer(load, PER_LOAD) + rng.normal(size=(rows, 5)) * NOISE
+
+
+def gaussian(rows: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(rows, 5))
+
+
+class Stream:
+    """A detector that observes rows, with all that it tells."""
+
+    def __init__(self, detector: Detector) -> None:
+        self.detector, self.watch = detector, DriftWatch.of(detector)
+
+    def observe(self, rows: np.ndarray) -> tuple[list[Verdict], list[Drift], list[str]]:
+        """Verdicts, questions, and the kinds of news."""
+        verdicts, asked = [], []
+        for row in rows:
+            verdicts.append(self.detector.observe(row))
+            told = self.watch.follow(verdicts[-1])
+            if told is not None and told.kind != SPIKE:
+                asked.append(told)
+        return verdicts, asked, [news.kind for news in self.detector.events.take_news()]
+
+
+def share(verdicts: list[Verdict]) -> float:
+    return float(np.mean([verdict.anomalous for verdict in verdicts]))
+
+
+# Of the first twelve seeds all but 0, 4 and 8: there the load wanders into what is new, which is
+# asked about before the fault comes.
+@pytest.mark.parametrize("seed", [1, 2, 5, 6])
+def test_the_first_fault_is_told_asked_about_once_and_not_learned(seed: int) -> None:
+    X = pump(1200 + 600 + 200 + 20, seed)
+    stream = Stream(Detector.for_data(X[:300], window=1))
+    detector = stream.detector
+    stream.observe(X[:1200])
+    assert detector.state == WATCHING
+    verdicts, asked, news = stream.observe(X[1200:1800] + FAULT)
+    # 66 of 600 when a young device learned again.
+    assert share(verdicts) >= 0.9
+    assert [drift.kind for drift in asked] == [CHANGE]
+    assert OPENED in news
+    assert ENDED not in news
+    first = detector.events.open
+    assert first is not None
+    opened = next(place for place, verdict in enumerate(verdicts) if verdict.alarm)
+    assert opened < 10
+    assert not any(verdict.learned for verdict in verdicts[opened:])
+    # Normal again: it has ended, and the same fault is another event.
+    verdicts, asked, news = stream.observe(X[1800:2000])
+    assert share(verdicts) < 0.05
+    assert (asked, news, detector.events.open) == ([], [ENDED], None)
+    verdicts, _, news = stream.observe(X[2000:] + FAULT)
+    assert news == [OPENED]
+    assert detector.events.open is not None
+    assert detector.events.open.number > first.number
+
+
+@pytest.mark.parametrize("rows", [2000, 10_000, 50_000])
+def test_learned_rows_are_watched_for_however_many_they_are(rows: int) -> None:
+    for seed in range(10):
+        X = gaussian(rows, seed)
+        detector = Detector.for_data(X, window=1)
+        detector.learn_many(X)
+        assert detector.state == WATCHING, seed
+
+
+def test_sixty_learned_rows_are_enough_to_watch() -> None:
+    shares = []
+    for seed in range(5):
+        X = gaussian(2060, seed)
+        detector = Detector.for_data(X[:60], window=1)
+        detector.learn_many(X[:60])
+        assert detector.state == WATCHING
+        assert detector.score_one(np.full(5, 20.0)) > detector.threshold
+        again = unpack_detector(*pack_detector(detector))
+        verdicts = detector.observe_many(X[60:])
+        for one, other in zip(again.observe_many(X[60:]), verdicts, strict=True):
+            assert (one.anomalous, one.state) == (other.anomalous, other.state)
+            assert (one.score, one.threshold) == pytest.approx((other.score, other.threshold))
+        shares.append(share(verdicts))
+    assert max(shares) <= 0.03, shares
+
+
+@pytest.mark.parametrize("seed", law_seeds(3))
+def test_rows_that_are_anomalous_one_by_one_are_one_question(seed: int) -> None:
+    X, rng = gaussian(7000, seed), np.random.default_rng(seed + 100)
+    stream = Stream(Detector.for_data(X[:2000], window=1))
+    detector = stream.detector
+    detector.learn_many(X[:2000])
+    later, limit = X[2000:], detector.threshold
+    # As many as 6 % score up to 1.5 times the threshold.
+    for place in np.flatnonzero(rng.random(len(later)) < 0.06):
+        score = detector.score_one(later[place])
+        later[place] *= np.sqrt(rng.uniform(1.05, 1.5) * limit / score)
+    verdicts, asked, _ = stream.observe(later)
+    assert 1 <= len(asked) <= 2
+    assert {drift.kind for drift in asked} == {SCATTERED}
+    assert {verdict.state for verdict in verdicts} == {WATCHING}
+    assert share(verdicts[-2000:]) < 0.03
+
+
+@pytest.mark.parametrize("seed", law_seeds(3))
+def test_gross_spikes_stay_anomalous_however_often_they_come(seed: int) -> None:
+    X, rng = gaussian(7000, seed), np.random.default_rng(seed + 100)
+    stream = Stream(Detector.for_data(X[:2000], window=1))
+    detector = stream.detector
+    detector.learn_many(X[:2000])
+    later, limit = X[2000:], detector.threshold
+    spikes = rng.random(len(later)) < 0.03
+    later[spikes] *= 100.0
+    verdicts, _, _ = stream.observe(later)
+    assert share([verdicts[place] for place in np.flatnonzero(spikes)]) > 0.99
+    assert detector.threshold <= 4.0 * limit
