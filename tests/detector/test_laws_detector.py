@@ -202,8 +202,10 @@ def test_the_threshold_comes_from_models_that_never_saw_the_row_they_judge(
         W = (forgetting ** np.arange(row - 1, -1, -1.0))[:, np.newaxis] * H[:row]
         beta = np.linalg.solve(W.T @ H[:row] + ridge * np.eye(layer.units), W.T @ X[:row])
         scores.append(np.mean((X[row] - H[row] @ beta) ** 2))
-    # The younger half counts. 5 % of 48 + 1 rows are 2.45, and with a margin of √2.45 half of that.
-    assert detector.threshold == pytest.approx(max(scores[48:]), rel=1e-6)
+    # The younger half counts. 5 % of 48 + 1 rows are 2.45, and with a margin of √2.45 half of that;
+    # the margin is a factor of 1.35 at most.
+    *_, second, largest = sorted(scores[48:])
+    assert detector.threshold == pytest.approx(min(largest, 1.35 * second), rel=1e-6)
 
 
 @settings(max_examples=law_examples(25), deadline=None)

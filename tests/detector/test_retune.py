@@ -50,7 +50,7 @@ def test_a_lower_rate_gives_a_higher_threshold_and_goes_on_watching() -> None:
     assert detector.threshold > before
     assert said == [
         "rate: 0.002, before 0.01",
-        f"scores above {detector.threshold:.4g} are strange, 0 of the 2,000 kept; "
+        f"scores above {detector.threshold:.4g} are strange, 1 of the 2,000 kept; "
         f"before: {before:.4g}, 9",
     ]
     # As if it had been stated from the start.

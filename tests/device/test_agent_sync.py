@@ -289,7 +289,7 @@ def test_a_wrong_token_is_told(federation: Federation, caplog: pytest.LogCapture
 def test_a_state_of_another_layer_is_refused_with_what_to_run(federation: Federation) -> None:
     other = Charter("other", Basis(HiddenLayer(6, 3, "sigmoid", seed=99), 6))
     started_alone(other, "fan", rows(1, 40))
-    with pytest.raises(BadInput, match="can't be converted .* Begin with a new state: elmgrove"):
+    with pytest.raises(BadInput, match=r"can't be converted .* Begin with a new state: elmgrove"):
         Agent(Settings(**joined(federation, "fan"))).run()
     # The connection to the server is closed as well.
     gc.collect()

@@ -43,16 +43,12 @@ class DemoFleet:
         self._token = ""
         self.address = f"{server.url}/{FEDERATION}"
 
-    def learn(
-        self, name: str, rows: Sequence[PumpRow], like: str | None = None, *options: str
-    ) -> Member:
+    def learn(self, name: str, rows: Sequence[PumpRow], like: str | None = None) -> Member:
         """Lets a pump learn rows that are known to be normal, all by itself."""
         path = self._folder / f"{name}-learned.csv"
         self._write(path, [(self.time_of(row.minute), row.values) for row in rows])
         alike = () if like is None else ("--like", str(self._state(like)))
-        typed(
-            "learn", str(path), "--state", str(self._state(name)), "--name", name, *alike, *options
-        )
+        typed("learn", str(path), "--state", str(self._state(name)), "--name", name, *alike)
         return self.member(name)
 
     def found(self, like: str) -> None:
