@@ -48,7 +48,10 @@ def test_rows_as_they_come_score_as_their_inputs(
     tried[100:140, -1] += np.linspace(2.0, 6.0, 40) * distance.residual[-1] * unit
     tried[90:95] -= 1e3 * np.ptp(rows, axis=0)
     bulk = distance.of_rows
-    assert bulk is not None
+    if bulk is None:
+        # Rows that lie thousands of deviations from 0 would lose too many digits.
+        assert (size, offset, window) == (1e-3, 5.0, 1)
+        return
     scores, far = bulk(tried)
     expected = np.array(one_by_one(distance, tried))
     near = np.setdiff1d(np.arange(len(scores)), far)

@@ -69,6 +69,9 @@ def test_labels_as_times_are_labels(elmgrove: Elmgrove) -> None:
             ("pump", "--label-spans", "us.csv=%m/%d/%Y %H:%M"),
         )
     ]
+    for method in (method for one in found for method in one["methods"]):
+        # Columns of a folder are put together in another order of additions.
+        method["threshold"] = round(method["threshold"], 9)
     assert found[0] == found[1] == found[2]
     assert found[0]["labelled"] == LABELS[640:].sum()
 
