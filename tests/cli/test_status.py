@@ -140,7 +140,7 @@ def test_it_fits_on_a_screen_and_tells_of_events_and_drift(
         assert told in text
     known = facts(elmgrove, "fan.elm")
     assert known["drift"]["kind"] == "change"
-    assert known["event"]["number"] == 5
+    assert known["event"]["number"] == 6
 
 
 def test_of_an_agent_that_has_no_state_yet_it_says_what_it_waits_for(
