@@ -104,7 +104,8 @@ _PROMISED = f"""
 To measure this section alone: `python -m benchmarks.quality {_ALONE}`.
 
 - Even and odd are a device's place in its file. The constants of the first day's rules were chosen
-  on the even devices, and its targets are judged on the odd ones. After learn, a target for false
+  on the even devices, and its targets are judged on the odd ones, whose figures were in sight
+  meanwhile: what unseen devices show may lie between the two. After learn, a target for false
   alarms must hold on all devices and on the odd ones.
 - First day: an agent that nobody taught. Its detector is made from the first {first_day.MADE_FROM}
   rows, and observes one row at a time: {first_day.BEFORE} normal rows, the longest labelled stretch
