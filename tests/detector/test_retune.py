@@ -83,7 +83,10 @@ def test_the_rate_that_was_tuned_in_a_stream_is_the_rate_that_is_seen() -> None:
     share = np.mean([verdict.anomalous for verdict in verdicts])
     assert 0.0005 < share < 0.002
     # And the state that was saved in between goes on in the same way.
-    assert kept.observe_many(rows_of(50, 2)) == verdicts[:50]
+    later = kept.observe_many(rows_of(50, 2))
+    assert [one.score for one in later] == pytest.approx([v.score for v in verdicts[:50]])
+    assert [one.flagged for one in later] == [one.flagged for one in verdicts[:50]]
+    assert [one.threshold for one in later] == [one.threshold for one in verdicts[:50]]
 
 
 def test_a_higher_rate_after_a_lower_one_is_the_threshold_of_before() -> None:

@@ -208,3 +208,16 @@ def test_a_device_that_knows_little_itself_may_rest_on_what_it_received(rate: fl
     detector.merge(teacher.evidence)
     assert detector.state == "watching"
     require_rate(flags(detector, machine.rows(5000)), rate)
+
+
+def test_after_learning_a_threshold_does_not_fall_below_what_comes_in_bursts() -> None:
+    shares = []
+    for seed in range(4):
+        machine, detector = Machine(seed), made(0.01)
+        rows = machine.rows(15_000)
+        # Ten rows in 500 are up to four times as far from the mean.
+        for start in range(250, 15_000, 500):
+            rows[start : start + 10] *= machine.rng.uniform(1.0, 4.0, (10, 1))
+        detector.learn_many(rows[:3000])
+        shares.append(flags(detector, rows[3000:]).mean())
+    assert np.mean(shares) < 0.017

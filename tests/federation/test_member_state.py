@@ -71,6 +71,7 @@ SETTINGS: dict[str, Any] = {
     "by_few": None,
     "above": [[1.5, 1]],
     "below": [2, 1],
+    "judged": [3, 1],
     "events": {
         "row": 9,
         "count": 2,

@@ -48,7 +48,8 @@ class Gate:
     raised to where the stated share of the rows since then lies above it, but for those that are
     far above. It stays there until the scores that it is computed from are all younger; meanwhile
     it may be raised further, which is no new question. As long has a threshold that comes from rows
-    known to be normal a margin.
+    known to be normal a margin; and it falls only where counting shows that it is too high, each
+    time to half of it at most: what is rare, and was known to be normal, comes again.
     """
 
     def __init__(
@@ -82,6 +83,8 @@ class Gate:
         # The threshold by few rows, which were taught: others are not known to be normal.
         self._by_few: float | None = None
         self._warm = False
+        # Rows judged since the threshold last fell, and those of them a little above it.
+        self._judged = self._near = 0
 
     # Deciding
 
@@ -90,6 +93,7 @@ class Gate:
         recent = self.recent
         if self._limit is None or recent.clock >= self._limit_until:
             enough = not recent.missing(self.policy.minimum)
+            least = self._least_limit()
             self._limit = self.policy.limit(recent) if enough else math.inf
             if not enough and self._few_will_do:
                 self._limit = self._limit_by_few()
@@ -98,8 +102,20 @@ class Gate:
                 self._limit = max(self._limit, min(cautious, _MARGIN * self._limit))
             if recent.accepted < self._raised_until:
                 self._limit = max(self._limit, self._raised)
+            self._limit = max(self._limit, least)
             self._limit_until = recent.clock + 1 + len(recent) // _SHARE
         return self._limit
+
+    def _least_limit(self) -> float:
+        """How far a threshold may fall that comes from rows known to be normal."""
+        progress, rate = self.progress, self.policy.rate
+        if not (self._limit and progress.taught and self._judged and rate):
+            return 0.0
+        # Even with one more burst there would be no more than stated.
+        if self._near + progress.seen.length > rate * self._judged:
+            return self._limit if self._limit < math.inf else 0.0
+        self._judged = self._near = 0
+        return self._limit / 2.0
 
     def _limit_by_few(self) -> float:
         """The threshold by the last rows, each scored by a model without it."""
@@ -141,7 +157,10 @@ class Gate:
         if state == LEARNING:
             return Decision(LEARNING, math.inf, False)
         excess, raised = progress.excess_rows, None
+        self._judged += 1
         if above:
+            if score <= _FOLLOW * limit:
+                self._near += 1
             if excess:
                 # As JSON holds it, which knows no infinity.
                 self._above.append((score if score < _LARGEST else _LARGEST, excess))
@@ -294,6 +313,7 @@ class Gate:
             "by_few": self._by_few,
             "above": [list(one) for one in self._above],
             "below": [self._below, self._upper],
+            "judged": [self._judged, self._near],
         }
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -302,6 +322,7 @@ class Gate:
         self.progress.restore(fields)
         self._above = [_threshold_until("above", one) for one in fields["above"]]
         self._below, self._upper = (require_whole("below", one, 0) for one in fields["below"])
+        self._judged, self._near = (require_whole("judged", one, 0) for one in fields["judged"])
         self._cautious_until = require_whole("cautious_until", fields["cautious_until"], 0)
         if fields["by_few"] is not None:
             self._by_few, _ = _threshold_until("by_few", [fields["by_few"], 0])
