@@ -64,10 +64,11 @@ class Life:
             self.answered = [], back
 
     def undo(self, _: int) -> None:
-        if self.member.detector.answers.undoable is None:
+        out, learned = self.answered
+        # A row that was learned again meanwhile would come back a second time.
+        if self.member.detector.answers.undoable is None or self.rows.keys() & set(out):
             return
         undo(self.member.detector)
-        out, learned = self.answered
         for number in learned:
             del self.rows[number], self.hours[number]
         for number in out:

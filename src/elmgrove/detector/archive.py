@@ -9,7 +9,6 @@ from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.increments import HOUR
-from elmgrove.detector.learner import Learner
 from elmgrove.detector.mixture import Mixture, PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
 from elmgrove.errors import BadInput, require_whole
@@ -19,7 +18,7 @@ from elmgrove.storage import require_written_as, unpacking, unseal
 STATE_FORMAT = "elmgrove.state"
 
 
-def pack_detector(detector: Learner) -> Packed:
+def pack_detector(detector: "Detector") -> Packed:
     """Gathers all that a detector needs to go on, except what it received from others.
 
     This holds recent rows as they are: it is for the device's own disk, not to be given away.
@@ -56,7 +55,7 @@ def pack_detector(detector: Learner) -> Packed:
     return {**fields, **watch}, kept
 
 
-def _fresh(detector: Learner) -> dict[int, Fresh]:
+def _fresh(detector: "Detector") -> dict[int, Fresh]:
     """What each pattern learned since something of it was last given away."""
     model = detector.model
     if isinstance(model, Mixture):
@@ -111,7 +110,7 @@ def unpack_detector(
     return detector
 
 
-def pack_state(name: str, detector: Learner) -> Packed:
+def pack_state(name: str, detector: "Detector") -> Packed:
     """Gathers the state of a device that heard nothing from others; a member adds what it heard."""
     fields, arrays = pack_detector(detector)
     return {"name": name, "detector": fields, "heard": []}, arrays

@@ -2,31 +2,59 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from elmgrove.algebra import Array, Evidence, Moments
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Bulk,
+    Evidence,
+    HiddenLayer,
+    Moments,
+    Scaling,
+    Spectrum,
+    default_score,
+    one_thread,
+)
+from elmgrove.detector.alarm import AlarmRule
+from elmgrove.detector.answers import Answers
+from elmgrove.detector.drift_watch import DriftWatch
 from elmgrove.detector.elsewhere import Elsewhere, Other
-from elmgrove.detector.keeping import Keeping
+from elmgrove.detector.events import Events
+from elmgrove.detector.frames import rows_with_names
+from elmgrove.detector.gate import Gate
+from elmgrove.detector.increments import HOUR, Increments
 from elmgrove.detector.last_rows import stamps_of
 from elmgrove.detector.matching import Matching
-from elmgrove.detector.mixture import RAW, Mixture
-from elmgrove.detector.model import Answer, Part
+from elmgrove.detector.mixture import RAW, Mixture, PatternRule
+from elmgrove.detector.model import Answer, Model, Part
 from elmgrove.detector.parting import split_at
-from elmgrove.detector.picture import plotted
+from elmgrove.detector.preparation import Preparation
 from elmgrove.detector.progress import CHANGING, LEARNING, Progress
-from elmgrove.detector.quarantine import Waiting
-from elmgrove.detector.scorer import BLOCK
+from elmgrove.detector.quarantine import Quarantine, Waiting
+from elmgrove.detector.single import single_model
+from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Cause, Verdict, explained
-from elmgrove.detector.views import score_of, view_of
-from elmgrove.detector.windows import Period
+from elmgrove.detector.views import bulk_of, score_of, view_of
+from elmgrove.detector.windows import Period, choose_window, stacked
+from elmgrove.errors import BadInput, require_whole
+from elmgrove.storage import FilePath, as_path, load, locked, seal, unseal, write
 
+#: Rows that are prepared at once.
+BLOCK = 4096
 # The share of the last rows' scores that is compared when others change the model.
 _LEVEL = 0.95
+# The columns that are named, of many.
+_NAMED = 3
+# Products of fewer numbers are never spread over threads.
+_SMALL = 4096
 
 
-class Detector(Keeping):
+class Detector:
     """Learns what normal rows look like, and says how strange a row is.
 
     With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis'
@@ -67,6 +95,186 @@ class Detector(Keeping):
     >>> detector.observe(idle[0]).pattern != detector.observe(busy[0]).pattern
     True
     """
+
+    def __init__(
+        self,
+        layer: HiddenLayer,
+        *,
+        score: str | None = None,
+        window: int = 1,
+        spectrum: Spectrum | None = None,
+        patterns: PatternRule | None = None,
+        features: Sequence[str] | None = None,
+        categories: Any = (),
+        scaling: Scaling | None = None,
+        ridge: float = 1e-3,
+        forgetting: float = 1.0,
+        dtype: Any = np.float64,
+        threshold: Threshold | None = None,
+        alarm: AlarmRule | None = None,
+        warmup: int | None = None,
+        quarantine: int = 256,
+        promote_after: int | None = None,
+        increment: float = HOUR,
+    ) -> None:
+        names = None if features is None else tuple(features)
+        window = require_whole("window", window, 1)
+        self.basis = basis = Basis(
+            layer,
+            layer.inputs * window,
+            names,
+            scaling or Scaling(),
+            window,
+            score or default_score(layer.activation),
+            spectrum,
+            categories,
+        )
+        #: How patterns come and go; None where there is one model.
+        self.patterns = patterns
+        settings = {"ridge": ridge, "forgetting": forgetting, "dtype": dtype}
+        self.model: Model = (
+            single_model(basis, **settings)
+            if patterns is None
+            else Mixture(basis, patterns, **settings)
+        )
+        self.gate = Gate(
+            basis,
+            self.model.dtype,
+            threshold,
+            warmup,
+            self._rows_known,
+            self._left_out,
+        )
+        #: Strange rows that belong together: the open event, and the last ones that ended.
+        self.events = Events(alarm or AlarmRule())
+        #: What was learned, hour by hour, so that an hour can be taken out again.
+        self.increments = Increments(self.model, increment)
+        #: Rows that were learned and taken out again.
+        self.taken = 0
+        self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
+        self.preparation = Preparation(basis, self.model.dtype)
+        #: What is normal for others.
+        self.elsewhere = Elsewhere(basis, ())
+        #: What others lend: how readings move together.
+        self.loan: Moments | None = None
+        #: What finds out whether rows become others, for good; None where nobody asked for it.
+        self.drift: DriftWatch | None = None
+        #: What somebody said of anomalous rows, and what undoes the last of it.
+        self.answers = Answers()
+        # For a small matrix even asking for one thread takes longer than the product.
+        large = layer.units * basis.inputs > _SMALL
+        self._threads: AbstractContextManager[None] = one_thread if large else nullcontext()
+
+    @classmethod
+    def for_data(
+        cls,
+        rows: Any,
+        *,
+        window: int | str = "auto",
+        score: str | None = None,
+        spectrum: Spectrum | None = None,
+        categories: Sequence[str] = (),
+        rate: float | None = None,
+        scaling: str = "standard",
+        units: int | None = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> Self:
+        """Makes a detector for rows like these: columns, scaling, units and window fit them.
+
+        It has learned nothing yet. Rows may be a table with names (pandas, Polars), whose columns
+        are then found by name, in whatever order, and whose dates are times; ``categories`` are
+        those of its columns that hold words. ``rate`` is the share of normal rows that may be
+        flagged, short for ``threshold=FalseAlarmRate(rate)``. ``settings`` are the constructor's.
+        ``window="auto"`` takes ten rows for one input where the rows are a time series
+        (``choose_window`` says why).
+        """
+        X, names, words = rows_with_names(rows, categories)
+        size = choose_window(X, spectrum).window if window == "auto" else window
+        basis = Basis.fitted(
+            X,
+            names,
+            categories=words,
+            scaling=scaling,
+            units=units,
+            window=require_whole("window", size, 1),
+            score=score,
+            spectrum=spectrum,
+            seed=seed,
+        )
+        if rate is not None:
+            settings["threshold"] = FalseAlarmRate(rate)
+        return cls.for_basis(basis, **settings)
+
+    @classmethod
+    def for_basis(cls, basis: Basis, **settings: Any) -> Self:
+        """Makes a detector that prepares rows as this basis says; ``settings`` are the others."""
+        return cls(
+            basis.layer,
+            score=basis.score,
+            window=basis.window,
+            spectrum=basis.spectrum,
+            features=basis.features,
+            categories=basis.categories,
+            scaling=basis.scaling,
+            **settings,
+        )
+
+    @property
+    def window(self) -> int:
+        """The rows, side by side, that are one input."""
+        return self.basis.window
+
+    @property
+    def learned(self) -> int:
+        """Rows learned here since the start, forgotten or not."""
+        return self.model.learned
+
+    # Learning rows that are known to be normal
+
+    def learn_one(self, row: Any, time: float | None = None) -> None:
+        """Learns a normal row; on bad input raises ``BadInput`` and stays as it was.
+
+        ``time`` is when it was measured, in seconds since 1970 (UTC).
+        """
+        x = self.preparation.next_input(row, time)
+        if x is None:
+            return
+        period = self.preparation.period
+        with self._threads:
+            answer = self.model.answer(x)
+            self.increments.note(*period)
+            self.model.keep(answer, x)
+        stamp = (*period, self.model.learned)
+        self.gate.learned(x[np.newaxis], np.array([answer.score]), [stamp])
+
+    def learn_many(self, rows: Any, times: Any = None) -> None:
+        """Learns normal rows, as ``learn_one`` learns one but much faster. All or none."""
+        X, when = self.preparation.next_many(rows, times)
+        last_rows = self.preparation.last_rows
+        periods = last_rows.periods(X, when)
+        done, (end, *ends) = 0, self.increments.boundaries(periods)
+        for start in range(0, len(X), BLOCK):
+            inputs = last_rows.add_many(X[start : start + BLOCK], when[start : start + BLOCK])
+            while len(inputs):
+                if done == end:
+                    end, *ends = ends
+                    self.increments.note_many(periods[done:end])
+                block = inputs[: min(self.model.rows_alike(), end - done)]
+                scores = self.model.answers(block)
+                self.model.learn_all(block)
+                begun, done, inputs = done, done + len(block), inputs[len(block) :]
+                self.gate.learned(block, scores, stamps_of(periods[begun:done], self.learned))
+        self.gate.expire()
+
+    def interrupt(self) -> None:
+        """Takes note that the next row does not follow the last one: the window begins again."""
+        self.preparation.restart()
+
+    def forget_undo(self) -> None:
+        """Lets the last answer be one that can't be undone any more."""
+        self.answers.undoable = None
+        self.increments.pins.pop("answer", None)
 
     # Watching a stream
 
@@ -129,8 +337,18 @@ class Detector(Keeping):
             _, view = self.model.explainer(verdict.row)
         return explained(self.basis, view, verdict.row, k)
 
-    #: Draws scores, events and the sensors that caused them, and learns nothing.
-    plot = plotted
+    def plot(self, rows: Any, path: Any = None, *, times: Any = None, name: str = "") -> Any:
+        """Draws scores, events and the sensors that caused them, and learns nothing.
+
+        Gives matplotlib's figure, saved at ``path`` if there is one; without, it is pyplot's, which
+        windows and notebooks show. Rows may be a table with names (pandas, Polars); ``times`` are
+        seconds since 1970 (UTC), or those of the table's index or of its column of dates. Needs
+        ``elmgrove[plot]``.
+        """
+        # Here, since it replays this detector.
+        from elmgrove.detector.picture import plotted
+
+        return plotted(self, rows, path, times=times, name=name)
 
     def promote(self) -> int:
         """Learns all quarantined rows as a new normal; says how many there were."""
@@ -148,6 +366,185 @@ class Detector(Keeping):
         self.model.adopt(X)
         self.increments.cut()
         self.gate.adopted(X, self.model.left_out(X), stamps_of(periods, self.learned))
+
+    # Scoring
+
+    def score_one(self, row: Any) -> float:
+        """Says how strange a row is that follows the last one: about 1 where it is typical."""
+        x = self.preparation.one(row)
+        return score_of(self.model, self.preparation.last_rows.with_next(x))
+
+    def score_many(self, rows: Any) -> Array:
+        """Scores each row of a stretch by itself, as ``score_one`` scores one, up to rounding.
+
+        With a window, the first rows of the stretch are scored by as many rows as there are. With a
+        spectrum, rows are samples, and there is a score for each whole frame of the stretch.
+        """
+        bulk = bulk_of(self.model) if self.patterns is None else None
+        if bulk is not None:
+            return self._scored_as_they_come(self.preparation.unscaled(rows), bulk)
+        X = self.preparation.many(rows)
+        size, scores = self.basis.window, np.empty(len(X))
+        for start in range(0, len(X), BLOCK):
+            first = max(start - size + 1, 0)
+            inputs = stacked(X[first : start + BLOCK], size)
+            # As many as there are inputs, up to the end of the block.
+            end = min(start + BLOCK, len(X))
+            scores[end - len(inputs) : end] = self.model.scores(inputs)
+        self._score_first(X, scores)
+        return scores
+
+    def blame(self, row: Any, k: int = 3) -> list[Cause]:
+        """Finds the k features that, each alone with other values, explain most of the score.
+
+        Where there are patterns, to the one that explains the row best. With a window, the row is
+        taken to follow the last one.
+        """
+        return self._blamed(self.preparation.last_rows.with_next(self.preparation.one(row)), k)
+
+    def blame_at(self, rows: Any, index: int, k: int = 3) -> list[Cause]:
+        """Finds what ``blame`` finds, for one score that ``score_many`` gave of these rows."""
+        span = self.basis.span(max(index - self.basis.window + 1, 0), index + 1)
+        return self._blamed(self.preparation.many(rows[span]).reshape(-1), k)
+
+    def known_at(self, rows: Any, index: int) -> tuple[str, ...]:
+        """Names those elsewhere for whom an input would have been normal, as ``blame_at`` has it.
+
+        Nobody, where rows are missing in its window.
+        """
+        if index < self.basis.window - 1:
+            return ()
+        span = self.basis.span(index - self.basis.window + 1, index + 1)
+        return self.elsewhere.known(
+            self.preparation.many(rows[span]).reshape(-1), self.gate.limit()
+        )
+
+    # Cooperation
+
+    @property
+    def evidence(self) -> Evidence:
+        """What this device learned itself, and nothing it received: what it may give away."""
+        return self.model.evidence
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What this device learned itself, by pattern; one part where there is one model."""
+        return self.model.parts
+
+    @property
+    def rows_undecided(self) -> int:
+        """Rows to come until ``parts`` are settled, and from then on only grow; 0 if they are."""
+        return self.model.rows_undecided
+
+    @property
+    def received(self) -> Evidence | None:
+        """What others learned and this detector took in, as one sum."""
+        return self.model.received
+
+    def rest_on(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
+        """Lets these take the place of all that was received from others.
+
+        One model rests on their sum. With patterns, evidence of rows like those of a pattern here
+        makes that one better; the rest are patterns that others know, and explain a row here as
+        much as its own do. Where others answer ``instead`` (``PatternRule``) they are not used, and
+        ``matching`` may say which part belongs to which pattern.
+        """
+        level = self._level()
+        if isinstance(self.model, Mixture):
+            self.model.rest_on(parts, matching)
+        else:
+            self.model.rest_on(parts)
+        self._follow(level)
+
+    def merge(self, evidence: Evidence) -> None:
+        """Takes in what others learned: the cooperative update (Ito 2021, §4.2), in one shot.
+
+        From now on the model is the one that learning the other's rows as well would have
+        given. Merging adds: the same evidence twice counts twice. ``Member`` keeps contributions
+        apart by origin, so that a newer one replaces the older.
+        """
+        level = self._level()
+        self.model.add_received(evidence)
+        self._follow(level)
+
+    def consult(self, others: Sequence[Other], loan: Moments | None = None) -> None:
+        """Asks these others about anomalous rows from now on, and borrows from them.
+
+        What is anomalous here stays so: a verdict's ``known`` names those of them for whom the row
+        would have been normal. ``loan`` is what they lend (``lent``): how readings move together,
+        until this device has seen enough itself.
+        """
+        model, raw = self.model, self.patterns is not None and self.patterns.compare == RAW
+        elsewhere = Elsewhere(self.basis, others, raw=raw, ridge=model.ridge, dtype=model.dtype)
+        if loan != self.loan:
+            level = self._level()
+            model.borrow(loan)
+            self._follow(level)
+        self.loan, self.elsewhere = loan, elsewhere
+
+    def subtract(self, evidence: Evidence) -> None:
+        """Takes evidence that was merged out again."""
+        level = self._level()
+        self.model.remove_received(evidence)
+        self._follow(level)
+
+    def level(self, rows: Array) -> float | None:
+        """Measures how high these of the last rows score, had the model not learned them."""
+        if len(rows) < 2 * self.basis.window or not len(self.gate.recent):
+            return None
+        return float(np.quantile(self.model.left_out(rows), _LEVEL))
+
+    def _level(self) -> float | None:
+        return self.level(self.gate.recent.rows)
+
+    def _follow(self, before: float | None) -> None:
+        self.gate.follow(before, self._level())
+
+    # On disk
+
+    def save(self, path: FilePath, name: str | None = None) -> None:
+        """Saves all that it knows, atomically, as a state that the command and agents go on with.
+
+        ``name`` is the device's; else that of the state which is there already, or the file's. What
+        that state notes beside its detector stays. One that holds what others gave, or what was
+        given away, is not replaced: that is for ``elmgrove.federation.Member``. The file holds
+        recent rows, so only its owner may read it.
+        """
+        # Here, since it makes detectors itself.
+        from elmgrove.detector.archive import STATE_FORMAT, pack_state
+
+        path = as_path(path)
+        with locked(path):
+            beside = load(path, _beside) if path.exists() else {"name": path.stem}
+            fields, arrays = pack_state(name or beside["name"], self)
+            write(path, seal(STATE_FORMAT, beside | fields, arrays), private=True)
+
+    @staticmethod
+    def load(path: FilePath) -> "Detector":
+        """Loads a detector that ``save``, the command or an agent saved.
+
+        Of what others gave and lent nothing is loaded; where that is part of the model (the policy
+        ``merged``) it is refused.
+        """
+        from elmgrove.detector.archive import detector_from_bytes
+
+        return load(as_path(path), detector_from_bytes)
+
+    def __repr__(self) -> str:
+        basis, gate, rate = self.basis, self.gate, self.gate.policy.rate
+        names = basis.names[:_NAMED] if basis.features else ()
+        more = ", …" if names and len(basis.names) > _NAMED else ""
+        columns = f"{basis.columns} column{'s' * (basis.columns > 1)}"
+        named = f" ({', '.join(names)}{more})" if names else ""
+        window = f", window {basis.window}" if basis.window > 1 else ""
+        stated = "" if rate is None else f" at rate {rate:g}"
+        outlook = f"scores above {gate.limit():.4g} are strange"
+        if gate.state == LEARNING:
+            outlook = f"{gate.rows_missing:,} more {basis.counted} until there are alarms"
+        learned = f"{self.learned:,} {basis.counted} learned"
+        return f"<Detector of {columns}{named}{window}: {gate.state}{stated}, {outlook}; {learned}>"
+
+    # Steps
 
     def _observed_many(self, inputs: Array, periods: Sequence[Period]) -> list[Verdict]:
         verdicts = list[Verdict]()
@@ -241,83 +638,48 @@ class Detector(Keeping):
         self.adopt(promoted)
         return len(promoted)
 
-    # Cooperation
+    def _scored_as_they_come(self, raw: Array, bulk: Bulk) -> Array:
+        size, scores = self.basis.window, np.empty(len(raw))
+        X = None
+        for start in range(0, len(raw) - size + 1, BLOCK):
+            end = start + BLOCK + size - 1
+            found, far = bulk(raw[start:end])
+            if len(far):
+                # All of them: a row that can't be scaled is refused with its place.
+                X = self.preparation.many(raw) if X is None else X
+                windows = sliding_window_view(X[start:end], size, axis=0)[far].transpose(0, 2, 1)
+                found[far] = self.model.scores(windows.reshape(len(far), -1))
+            scores[start + size - 1 : end] = found
+        if size > 1:
+            self._score_first(self.preparation.many(raw[: size - 1]), scores)
+        return scores
 
-    @property
-    def evidence(self) -> Evidence:
-        """What this device learned itself, and nothing it received: what it may give away."""
-        return self.model.evidence
+    def _score_first(self, X: Array, scores: Array) -> None:
+        """Scores the rows that complete no window, by as many rows as there are."""
+        for index in range(min(self.basis.window - 1, len(X))):
+            scores[index] = score_of(self.model, X[: index + 1].reshape(-1))
 
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """What this device learned itself, by pattern; one part where there is one model."""
-        return self.model.parts
+    def _blamed(self, x: Array, k: int) -> list[Cause]:
+        x, view = view_of(self.model, x)
+        return explained(self.basis, view, x, k)
 
-    @property
-    def rows_undecided(self) -> int:
-        """Rows to come until ``parts`` are settled, and from then on only grow; 0 if they are."""
-        return self.model.rows_undecided
+    def _left_out(self, rows: Array) -> Array:
+        return self.model.left_out(rows)
 
-    @property
-    def received(self) -> Evidence | None:
-        """What others learned and this detector took in, as one sum."""
-        return self.model.received
+    def _rows_known(self) -> float:
+        received = self.model.received
+        return self.learned - self.taken + (0.0 if received is None else received.count)
 
-    def rest_on(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
-        """Lets these take the place of all that was received from others.
 
-        One model rests on their sum. With patterns, evidence of rows like those of a pattern here
-        makes that one better; the rest are patterns that others know, and explain a row here as
-        much as its own do. Where others answer ``instead`` (``PatternRule``) they are not used, and
-        ``matching`` may say which part belongs to which pattern.
-        """
-        level = self._level()
-        if isinstance(self.model, Mixture):
-            self.model.rest_on(parts, matching)
-        else:
-            self.model.rest_on(parts)
-        self._follow(level)
+def _beside(blob: bytes) -> dict[str, Any]:
+    """Reads what a state holds beside its detector; ``BadInput`` if that would not fit another."""
+    from elmgrove.detector.archive import STATE_FORMAT
 
-    def merge(self, evidence: Evidence) -> None:
-        """Takes in what others learned: the cooperative update (Ito 2021, §4.2), in one shot.
-
-        From now on the model is the one that learning the other's rows as well would have
-        given. Merging adds: the same evidence twice counts twice. ``Member`` keeps contributions
-        apart by origin, so that a newer one replaces the older.
-        """
-        level = self._level()
-        self.model.add_received(evidence)
-        self._follow(level)
-
-    def consult(self, others: Sequence[Other], loan: Moments | None = None) -> None:
-        """Asks these others about anomalous rows from now on, and borrows from them.
-
-        What is anomalous here stays so: a verdict's ``known`` names those of them for whom the row
-        would have been normal. ``loan`` is what they lend (``lent``): how readings move together,
-        until this device has seen enough itself.
-        """
-        model, raw = self.model, self.patterns is not None and self.patterns.compare == RAW
-        elsewhere = Elsewhere(self.basis, others, raw=raw, ridge=model.ridge, dtype=model.dtype)
-        if loan != self.loan:
-            level = self._level()
-            model.borrow(loan)
-            self._follow(level)
-        self.loan, self.elsewhere = loan, elsewhere
-
-    def subtract(self, evidence: Evidence) -> None:
-        """Takes evidence that was merged out again."""
-        level = self._level()
-        self.model.remove_received(evidence)
-        self._follow(level)
-
-    def level(self, rows: Array) -> float | None:
-        """Measures how high these of the last rows score, had the model not learned them."""
-        if len(rows) < 2 * self.basis.window or not len(self.gate.recent):
-            return None
-        return float(np.quantile(self.model.left_out(rows), _LEVEL))
-
-    def _level(self) -> float | None:
-        return self.level(self.gate.recent.rows)
-
-    def _follow(self, before: float | None) -> None:
-        self.gate.follow(before, self._level())
+    fields, _ = unseal(STATE_FORMAT, blob)
+    exchanged = [name for name in ("heard", "left", "merged", "published") if fields.get(name)]
+    if exchanged:
+        raise BadInput(
+            f"the state of {fields['name']!r} holds more than a detector ({', '.join(exchanged)}), "
+            "which would be lost; save to another file, or save its elmgrove.federation.Member"
+        )
+    return fields

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,11 @@ from elmgrove.detector.drift_watch import (
     lasting,
     neighbours_of,
 )
-from elmgrove.detector.learner import Learner
 from elmgrove.detector.page_hinkley import rarities
 from elmgrove.detector.since import Passage, Since
+
+if TYPE_CHECKING:
+    from elmgrove.detector.detector import Detector
 
 # The blocks in which rows are looked at, and rows before a change that are compared with it.
 _BLOCKS, _BEFORE = 48, 4096
@@ -29,7 +32,7 @@ _AT_ONCE = 4096
 
 
 def drift_in(
-    detector: Learner,
+    detector: "Detector",
     scores: Array,
     strange: NDArray[np.bool_],
     rows: Callable[[int, int], Array],
@@ -69,7 +72,7 @@ def _highest(steps: Array) -> tuple[int, int, float]:
 
 
 def _told(
-    detector: Learner,
+    detector: "Detector",
     strange: NDArray[np.bool_],
     rows: Callable[[int, int], Array],
     times: Array | None,

@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.detector.learner import Learner
 from elmgrove.detector.pieces import Increment, Piece, Times
 from elmgrove.detector.single import single_model
+
+if TYPE_CHECKING:
+    from elmgrove.detector.detector import Detector
 
 # What was forgotten to less than this share can't be brought back to its former weight.
 _FORGOTTEN = 1e-5
@@ -18,7 +21,7 @@ _FORGOTTEN = 1e-5
 Places = Callable[[Array], tuple[int, int]]
 
 
-def split_at(detector: Learner, number: int) -> bool:
+def split_at(detector: "Detector", number: int) -> bool:
     """Lets one increment end with the row of this number; False where rows are not known."""
     increments = detector.increments
     increments.cut()
@@ -41,7 +44,7 @@ def numbered(after: int, until: int) -> Places:
 
 
 def parted(
-    detector: Learner, one: Increment, places: Places
+    detector: "Detector", one: Increment, places: Places
 ) -> tuple[Increment | None, Increment | None, Increment | None] | None:
     """Parts an increment into what was before, what is meant, and what was after it.
 
@@ -71,7 +74,7 @@ def parted(
     return early, within, late
 
 
-def _alone(detector: Learner, one: Increment, rows: Array, stamps: Array) -> Increment | None:
+def _alone(detector: "Detector", one: Increment, rows: Array, stamps: Array) -> Increment | None:
     """An increment of these rows, which follow each other in another one; None of none."""
     if not len(rows):
         return None
@@ -82,7 +85,7 @@ def _alone(detector: Learner, one: Increment, rows: Array, stamps: Array) -> Inc
     return Increment(Times.of(stamps[:, :2]), after, until, (piece,), again)
 
 
-def _head(detector: Learner, one: Increment, rows: Array, later: int) -> Piece:
+def _head(detector: "Detector", one: Increment, rows: Array, later: int) -> Piece:
     """The rows of an increment before these, as they were so many of these later."""
     (whole,) = one.pieces
     known = _piece(detector, whole, rows, whole.after, whole.until)
@@ -94,7 +97,7 @@ def _head(detector: Learner, one: Increment, rows: Array, later: int) -> Piece:
     return head.faded(detector.model.forgetting ** (later - len(rows)))
 
 
-def _piece(detector: Learner, whole: Piece, rows: Array, after: int, until: int) -> Piece:
+def _piece(detector: "Detector", whole: Piece, rows: Array, after: int, until: int) -> Piece:
     """The piece that learning these rows and no others gives."""
     model = detector.model
     made = single_model(detector.basis, forgetting=model.forgetting, dtype=model.dtype)

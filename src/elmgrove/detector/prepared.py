@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.detector.learner import Learner
+
+if TYPE_CHECKING:
+    from elmgrove.detector.detector import Detector
 
 
 class Prepared:
@@ -18,7 +20,7 @@ class Prepared:
     others are scored by as many rows as there are, and not judged.
     """
 
-    def __init__(self, detector: Learner, rows: Any, gaps: Iterable[int] = ()) -> None:
+    def __init__(self, detector: "Detector", rows: Any, gaps: Iterable[int] = ()) -> None:
         self.basis = basis = detector.basis
         first, step = (
             basis.span(0, 1).stop - 1,

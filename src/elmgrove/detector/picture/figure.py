@@ -19,13 +19,7 @@ _COLOURS = 128
 def plotted(
     detector: "Detector", rows: Any, path: Any = None, *, times: Any = None, name: str = ""
 ) -> Any:
-    """Draws scores, events and the sensors that caused them, and learns nothing.
-
-    Gives matplotlib's figure, saved at ``path`` if there is one; without, it is pyplot's, which
-    windows and notebooks show. Rows may be a table with names (pandas, Polars); ``times`` are
-    seconds since 1970 (UTC), or those of the table's index or
-    of its column of dates. Needs ``elmgrove[plot]``.
-    """
+    """Draws what ``Detector.plot`` does."""
     if times is None:
         times = times_of(rows, detector.basis.features)
     figure = draw(course_of(detector, rows, times, name=name), window=path is None)
