@@ -42,7 +42,7 @@ def test_learn_says_what_it_did_and_goes_on_from_there(elmgrove: Elmgrove) -> No
 def test_too_few_rows_say_how_many_more_are_needed(elmgrove: Elmgrove) -> None:
     ran = elmgrove("learn", write("a.csv", rows(1, 30)), "--state", "fan.elm")
     assert "before it was learned" not in ran.err, "there is no threshold yet"
-    found = re.search(r"Still learning: too few rows .* Learn (\d+) more normal rows; ", ran.err)
+    found = re.search(r"Still learning: .* Learn (\d+) more rows that were normal; ", ran.err)
     assert found is not None
     more = int(found[1])
     assert f"from a stream it takes about {saved('fan.elm').rows_missing}. Saved" in ran.err
@@ -109,15 +109,15 @@ def test_a_last_part_that_is_another_but_steady_is_not_still_changing(elmgrove: 
     data[800:] *= 1.6
     write("a.csv", data)
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm")
-    assert "not 1 %: expect about as many false alarms; learn more rows, or --window.\n" in ran.err
+    assert "differ as much: learn rows of a longer time, or --window.\n" in ran.err
     ran = elmgrove("learn", "a.csv", "--state", "other.elm", "--window", 2)
-    assert "false alarms; learn more rows.\n" in ran.err, "it has a window already"
+    assert "differ as much: learn rows of a longer time.\n" in ran.err, "it has a window already"
 
 
 def test_without_a_rate_the_last_part_is_counted_all_the_same(elmgrove: Elmgrove) -> None:
     write("a.csv", rows(1, 200))
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--threshold", 0)
-    assert "before it was learned, 100 % of rows were above the threshold.\n" in ran.err
+    assert "100 % of rows were above the threshold: expect as many alarms" in ran.err
     assert "Watching: scores above 0 are strange." in ran.err
 
 

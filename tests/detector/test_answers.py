@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, PatternRule
 from elmgrove.detector import (
+    WATCHING,
     AlarmRule,
     DriftWatch,
     Span,
@@ -304,3 +305,11 @@ def test_what_was_put_together_since_cant_be_undone_and_says_so() -> None:
     tune(machine.detector, forgetting=0.999)
     with pytest.raises(BadInput, match="can't be undone any more"):
         undo(machine.detector)
+
+
+def test_rows_that_somebody_gave_as_normal_end_learning() -> None:
+    rng = np.random.default_rng(0)
+    detector = Detector.for_data(rng.normal(size=(100, 4)), window=1)
+    detector.observe_many(rng.normal(size=(20, 4)))
+    accept(detector, rows=rng.normal(size=(60, 4)))
+    assert detector.state == WATCHING

@@ -144,3 +144,16 @@ def test_gross_spikes_stay_anomalous_however_often_they_come(seed: int) -> None:
     verdicts, _, _ = stream.observe(later)
     assert share([verdicts[place] for place in np.flatnonzero(spikes)]) > 0.99
     assert detector.threshold <= 4.0 * limit
+
+
+def test_a_threshold_that_follows_after_it_stayed_is_told_once_more_and_then_no_more() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(6000, 4))
+    odd = (rng.random(6000) < 0.07) & (np.arange(6000) >= 1500)
+    X[odd, 0] += rng.uniform(4.0, 16.0, odd.sum()) * np.sign(rng.normal(size=odd.sum()))
+    agent = Detector.for_data(X[:300], window=1)
+    watch = DriftWatch.of(agent)
+    told = [drift for drift in (watch.follow(agent.observe(x)) for x in X) if drift is not None]
+    stayed, followed = (str(one) for one in told if one.kind == SCATTERED)
+    assert "the threshold, which stays" in stayed
+    assert "the threshold follows, 3.88 → " in followed

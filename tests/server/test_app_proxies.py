@@ -55,7 +55,8 @@ def test_a_stated_proxy_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert "X-Forwarded" not in log.read_text()
 
 
-def test_not_everybody_can_be_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+@pytest.mark.parametrize("stated", ["*", "0.0.0.0/0", "127.0.0.1, 128.0.0.0/1", "::/0"])
+def test_not_everybody_can_be_a_proxy(monkeypatch: pytest.MonkeyPatch, stated: str) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", stated)
     with pytest.raises(BadInput, match="addresses or networks of your proxies"):
         trusted_proxies()

@@ -91,7 +91,8 @@ class Scaling:
     def of(cls, kind: str, levels: Levels) -> "Scaling":
         """Makes the scaling of columns at these levels, which may be those of several files.
 
-        A constant column keeps its unit, or has its own size where that is less than a unit.
+        A constant column keeps its unit, or has its own size where that is less than a unit. What
+        leaves the device, a mean and a deviation, is rounded.
         """
         if kind == "none":
             return cls()
@@ -101,6 +102,10 @@ class Scaling:
                 raise BadInput("minmax needs the extremes of columns, which sums do not tell")
             shift, high = levels.extremes
             scale = np.where(high > shift, high - shift, scale)
+        elif kind == "standard":
+            rounded = _rounded(shift, scale)
+            # What is the same in every row tells nothing about one.
+            shift, scale = np.where(levels.deviation > 0.0, rounded, (shift, scale))
         tails = () if levels.tails is None else _floats(levels.tails)
         return cls(kind, _floats(shift), _floats(scale), tails)
 
@@ -154,6 +159,19 @@ class Scaling:
             _floats(fields["scale"]),
             _floats(fields.get("tails", ())),
         )
+
+
+def _rounded(mean: Array, deviation: Array) -> tuple[Array, Array]:
+    """Rounds a mean to tenths of its deviation, and that to two digits.
+
+    A scaling is told to others. With the exact mean of all rows they could work out a row that an
+    upload holds back: it is what the mean has and the sums lack.
+    """
+    digit = 10.0 ** (np.floor(np.log10(deviation)) - 1.0)
+    scale = np.round(deviation / digit) * digit
+    step = scale / 10.0
+    # Next to a large mean a step may be nothing.
+    return np.where(np.abs(mean) < step * 2.0**50, np.round(mean / step) * step, mean), scale
 
 
 def _floats(values: Any) -> tuple[float, ...]:

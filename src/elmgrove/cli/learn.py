@@ -207,7 +207,7 @@ def _finding(lesson: Lesson, detector: Detector) -> str:
     share = f"{percent(seen.share)} of {detector.basis.counted}"
     found = f"Of the last {100 // PART} % of this file, before it was learned, {share} "
     if rate is None:
-        return f"{found}were above the threshold."
+        return f"{found}were above the threshold: expect as many alarms of rows like these."
     stated = f"{100.0 * rate:g} %"
     # By chance, and by what a threshold from so few scores can be: 1.1 % is 1 %.
     if seen.band[0] <= _TOLERANCE * rate:
@@ -217,10 +217,12 @@ def _finding(lesson: Lesson, detector: Detector) -> str:
             f"{found}were above the threshold, not {stated}: it was still changing. Expect more "
             "false alarms until you learn rows of a longer time."
         )
-    way_out = "learn more rows, or --window" if detector.basis.window == 1 else "learn more rows"
+    way_out = "learn rows of a longer time"
+    if detector.basis.window == 1:
+        way_out += ", or --window"
     return (
-        f"{found}were above the threshold, not {stated}: expect about as many false alarms; "
-        f"{way_out}."
+        f"{found}were above the threshold, not {stated}: they were not like those before. They are "
+        f"learned now; expect as many false alarms where later rows differ as much: {way_out}."
     )
 
 
@@ -234,6 +236,6 @@ def _outlook(detector: Detector) -> str:
     counted = detector.basis.counted
     return (
         f"Still learning: too few {counted} for a threshold. Learn "
-        f"{detector.gate.rows_to_learn} more normal {counted}; from a stream it takes about "
-        f"{detector.rows_missing}."
+        f"{detector.gate.rows_to_learn} more {counted} that were normal; from a stream it takes "
+        f"about {detector.rows_missing}."
     )

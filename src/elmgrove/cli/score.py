@@ -235,7 +235,7 @@ def _size(basis: Basis) -> tuple[int, int]:
 
 def _write_table(rows: list[Scored], out: TextIO) -> None:
     timed = any(row.time is not None for row in rows)
-    grid = Grid(title=f"The {len(rows)} strangest rows")
+    grid = Grid(title="The strangest row" if len(rows) == 1 else f"The {len(rows)} strangest rows")
     for heading in ("line", *(["time"] * timed), "score", "× threshold", "anomalous", "because of"):
         grid.add_column(heading, justify="left" if heading == "because of" else "right")
     for row in rows:

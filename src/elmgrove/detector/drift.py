@@ -123,7 +123,7 @@ strange: a new normal or a fault? accept or reject
         if self.raised is not None:
             before, after = self.raised
             share = f"{100.0 * self.strange:.1f} % of rows are strange, one by one"
-            what = _FOLLOWS.format(before, after) if after > before else _STAYS
+            what = _FOLLOWS.format(before, after) if after > 1.1 * before else _STAYS
             return f"{self._since} {share}: {what}"
         what = "; ".join([self._moved, *map(str, self.relations)])
         known = f" ({normal_at(self.known)})" if self.known else ""

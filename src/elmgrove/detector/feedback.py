@@ -80,7 +80,8 @@ class Feedback:
         elif self.action == REJECT:
             said.append("nothing learned was taken out" + self._why_nothing)
         if self.already:
-            said.append(f"event {self.event} was answered before: {self.already}")
+            before = f"event {self.event} was answered before: {self.already}"
+            said.append(f"{before} (undo takes that back)")
         limit = "" if self.threshold is None else f", strange above {self.threshold:.3g}"
         limit += "" if self.raised is None else f" ({self.raised:.3g} before: smaller faults pass)"
         return f"{'; '.join(said)}. Now {self.state}{limit}.{self._warning}"

@@ -20,6 +20,8 @@ _SHARE = 128
 _MARGIN = 1.35
 # Rows that are anomalous one by one lift the threshold at most to so many times of what it was.
 _FOLLOW = 4.0
+# A threshold that rises by less stays where it is, in words.
+_HIGHER = 1.1
 # Where so many of them, the last, fill half of the rows or more, they do not come one by one.
 _TOGETHER = 5.0
 _LARGEST = sys.float_info.max
@@ -80,6 +82,8 @@ class Gate:
         # What anomalous rows raised the threshold to, and up to how many rows accepted that holds;
         # and up to how many what was taught has a margin.
         self._raised, self._raised_until, self._cautious_until = 0.0, 0, 0
+        # Whether it was raised since then, or stayed as it was.
+        self._rose = False
         # The threshold by few rows, which were taught: others are not known to be normal.
         self._by_few: float | None = None
         self._warm = False
@@ -136,8 +140,12 @@ class Gate:
     @property
     def rows_to_learn(self) -> int:
         """Rows known to be normal that must still be learned for a threshold by them alone."""
-        known = min(self.progress.taught, len(self.recent.rows))
-        return max(max(self.policy.fewest, 2) - known, 0)
+        taught, short = self.progress.taught, 0.0
+        if self.policy.rate is not None and not self.policy.confidence:
+            # Nothing need be shown: rows of the stream are taken for normal as well.
+            taught, short = len(self.recent.rows), self.warmup - self._rows_known()
+        known = min(taught, len(self.recent.rows))
+        return max(max(self.policy.fewest, 2) - known, math.ceil(short), 0)
 
     @property
     def state(self) -> str:
@@ -205,15 +213,18 @@ class Gate:
         if not scattered:
             progress.change()
             return None
-        asked = self.recent.accepted < self._raised_until
         stated = (self.policy.rate or 0.0) * progress.excess_rows
-        self._raised = limit
+        follows = limit
         if len(near) > stated + 2.0 * math.sqrt(stated):
-            self._raised = near[max(math.floor(stated), 1) - 1]
+            follows = near[max(math.floor(stated), 1) - 1]
+        rises = follows > _HIGHER * limit
+        # Told once that it stays, and once that it follows.
+        told = self.recent.accepted < self._raised_until and (self._rose or not rises)
+        self._raised, self._rose = follows, (told and self._rose) or rises
         self._raised_until = 2 * self.recent.accepted
         progress.settle()
         self.expire()
-        return None if asked else limit
+        return None if told else limit
 
     def learned(self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None) -> None:
         """Takes in rows that are known to be normal, each scored before it was learned.
@@ -236,6 +247,8 @@ class Gate:
         if self.state != LEARNING:
             return 0
         short = max(self.warmup - self._rows_known(), self.recent.missing(self.policy.minimum), 0)
+        if self.policy.rate is not None and not self.policy.confidence:
+            return min(math.ceil(short), self.rows_to_learn)
         return math.ceil(short) + self.progress.missing
 
     @property
@@ -267,6 +280,7 @@ class Gate:
 
     def adopted(self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None) -> None:
         """Takes in rows that were strange and are a new normal."""
+        self.progress.teach(len(rows))
         self.recent.accept_many(rows, scores, stamps)
         if self.progress.state == CHANGING:
             self.progress.accept()
@@ -309,6 +323,7 @@ class Gate:
             # So that it goes on with the threshold it had.
             "limit": limit,
             "raised": [self._raised, float(self._raised_until)],
+            "rose": self._rose,
             "cautious_until": self._cautious_until,
             "by_few": self._by_few,
             "above": [list(one) for one in self._above],
@@ -327,6 +342,7 @@ class Gate:
         if fields["by_few"] is not None:
             self._by_few, _ = _threshold_until("by_few", [fields["by_few"], 0])
         self._raised, self._raised_until = _threshold_until("raised", fields["raised"])
+        self._rose = bool(fields["rose"])
         if fields["limit"] is not None:
             self._limit, self._limit_until = _threshold_until("limit", fields["limit"])
 

@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import ExitStack
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from threadpoolctl import threadpool_limits
@@ -17,6 +18,7 @@ from elmgrove.device.settings import Settings
 from elmgrove.device.sink import Sink
 from elmgrove.device.sources import (
     Bad,
+    Bookmark,
     Item,
     Reading,
     Source,
@@ -155,7 +157,7 @@ class Agent:
         basis = None if member is None else member.detector.basis
         notes = {} if member is None else member.notes
         layout = layout_for(settings, member)
-        if member is not None and SOURCE not in notes:
+        if member is not None and not self._reads_on(notes.get(SOURCE)):
             self._learned = LearnedAlready(member.detector.increments.spans)
         between = settings.verdicts == "-" and layout.is_influx()
         return open_source(
@@ -172,6 +174,13 @@ class Agent:
             subscription=self._subscription(name),
             seconds=settings.mqtt_seconds,
         )
+
+    def _reads_on(self, bookmark: Bookmark | None) -> bool:
+        """Whether the source is the one that the bookmark is a place in, and no other file."""
+        path = Path(self._settings.source)
+        if bookmark is None or "inode" not in bookmark or not path.is_file():
+            return bookmark is not None
+        return bool(bookmark["inode"] == path.stat().st_ino)
 
     def _subscription(self, name: str) -> Subscription | None:
         """Subscribes to the rows, where these are a broker's; what the device says is no row."""

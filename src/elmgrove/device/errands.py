@@ -147,7 +147,8 @@ class Errands:
         except Exception as error:  # it failed on a copy: the agent goes on
             self._refuse(errand, f"a fault in Elmgrove: {error!r}", error)
         else:
-            level = logging.WARNING if said["feedback"]["taken"] else logging.INFO
+            changed = said["feedback"]["taken"] or said["feedback"]["put_back"]
+            level = logging.WARNING if changed else logging.INFO
             log.log(level, "%s: %s", _named(errand), " ".join(self._noted[-1]["said"]))
         return True
 
@@ -160,8 +161,8 @@ class Errands:
             _forget_taken(member, now, feedback["put_back"])
         elif self._allowed == BOUNDED:
             _require_bounded(member, feedback, now)
-        if feedback["taken"] and not own:
-            _taken(member, now).append([now, feedback["taken"]])
+        if (rows := _changed(feedback)) and not own:
+            _taken(member, now).append([now, rows])
         _note(member, Outcome(errand.id, now, False, _line(said["said"])))
 
     def _is_own(self, errand: Errand) -> bool:
@@ -196,9 +197,14 @@ def _forget_taken(member: Member, now: float, rows: int) -> None:
             return
 
 
+def _changed(feedback: Mapping[str, Any]) -> int:
+    """The learned rows that an answer took out or put back."""
+    return int(feedback["taken"] + feedback["put_back"])
+
+
 def _require_bounded(member: Member, feedback: Mapping[str, Any], now: float) -> None:
     """Raises ``BadInput`` where an errand took out more than a server may ask for."""
-    rows, first, last = feedback["taken"], feedback["first"], feedback["last"]
+    rows, first, last = _changed(feedback), feedback["first"], feedback["last"]
     if not rows:
         return
     before = int(sum(one[1] for one in _taken(member, now)))
@@ -206,8 +212,8 @@ def _require_bounded(member: Member, feedback: Mapping[str, Any], now: float) ->
     if rows + before > most:
         already = f", after {before:,} in the last day" if before else ""
         raise BadInput(
-            f"it would take out {rows:,} learned rows{already}; a server may ask for {most:,} a "
-            f"day, a tenth of what was learned: {_INSTEAD}"
+            f"it would take out or put back {rows:,} learned rows{already}; a server may ask for "
+            f"{most:,} a day, a tenth of what was learned: {_INSTEAD}"
         )
     if first is not None and last - first > DAY:
         raise BadInput(f"it would take out more than a day of learned rows: {_INSTEAD}")

@@ -190,8 +190,9 @@ class Begun:
 class LearnedAlready:
     """Skips rows of times that had been learned before the source was opened, and says so.
 
-    That is where the file that was learned is followed. A source that is read on from where it was
-    read up to gives none of them again, and its clock may go back: there nothing is skipped.
+    That is where a file that was learned is followed, or a copy of it. A source that is read on
+    from where it was read up to gives none of them again, and its clock may go back: there nothing
+    is skipped.
     """
 
     def __init__(self, spans: Sequence[tuple[float, float]]) -> None:

@@ -134,8 +134,8 @@ def _hint(error: httpx.TransportError) -> str:
         return f" (it does not speak TLS: its URL is http://{place})"
     if any(mark in said for mark in _NOT_TRUSTED):
         return (
-            " (nobody whom this machine trusts signed its certificate: give the certificate of who "
-            "did, or its own if it signed that itself, as ca)"
+            " (this machine does not trust its certificate: name that of its authority as ca, or "
+            "the certificate itself if it is self-signed)"
         )
     if silent and url.scheme == "https":
         return " (does it ask for a client certificate? then state certificate and private_key)"

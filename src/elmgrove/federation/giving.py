@@ -142,8 +142,8 @@ class Giver:
             )
         if missing and not detector.rows_undecided and any(map(self._doubtful, detector.parts)):
             return (
-                "rows that came may have been learned before: they were given by hand, or others "
-                "of the same time were; rows of other times count"
+                "these rows may have been learned before: they were given by hand, or have times "
+                "at which rows were learned; rows of other times count"
             )
         if missing and not detector.rows_undecided and any(map(self._held_up, detector.parts)):
             return (

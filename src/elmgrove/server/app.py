@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,10 @@ def listen(
         server.run()
 
 
+# The prefix of the widest network of proxies.
+_WIDEST = 8
+
+
 def trusted_proxies() -> str:
     """Gives the addresses whose ``X-Forwarded`` headers are believed: none unless stated.
 
@@ -220,12 +225,21 @@ def trusted_proxies() -> str:
     ``BadInput`` where everybody would be believed.
     """
     stated = os.environ.get("FORWARDED_ALLOW_IPS", "").strip()
-    if "*" in stated:
+    if "*" in stated or any(_is_wide(one) for one in stated.split(",")):
         raise BadInput(
-            "FORWARDED_ALLOW_IPS: with * anybody could claim any address; state the addresses or "
-            "networks of your proxies, such as 127.0.0.1 or 10.0.0.0/8"
+            "FORWARDED_ALLOW_IPS: with * or so wide a network anybody could claim any address; "
+            "state the addresses or networks of your proxies, such as 127.0.0.1 or 10.0.0.0/8"
         )
     return stated
+
+
+def _is_wide(stated: str) -> bool:
+    """Whether this is a network of a great part of all addresses."""
+    try:
+        network = ip_network(stated.strip(), strict=False)
+    except ValueError:  # a name, or nothing
+        return False
+    return network.prefixlen < _WIDEST
 
 
 def release(app: Starlette) -> None:
