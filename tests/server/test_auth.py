@@ -3,29 +3,23 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, cast
+from typing import cast
 
 import httpx
 import pytest
 
-from elmgrove.rounds import Agenda, AverageRule, Opening, SumRule
 from elmgrove.server import FederationRow, Store, auth
 from elmgrove.server.auth import Caller, Role
-from elmgrove.server.limits import Limits
 from elmgrove.server.problems import Problem
 from elmgrove.server.routes import ADMIN as BY_ADMIN
 from elmgrove.server.routes import JOIN as BY_TOKEN
 from elmgrove.server.routes import KEY as BY_KEY
 from elmgrove.server.routes import OFFERS, Offer
 from elmgrove.server.service import Service
-from support.held_rounds import BASIS, found_rounds, rows_of
-from support.serving import ADMIN, Federation, Server, charter, contents, said, wait_until
+from support.serving import ADMIN, Federation, Server, charter, contents, said
 from support.summaries import summary
 
 _numbers = count(1)
-#: What is asked of a federation in rounds, and what only after its last one.
-ROUNDS = [offer.name for offer in OFFERS if "{federation}/rounds" in offer.path]
-AFTER_ALL = ("rounds_gift", "rounds_model")
 
 
 @dataclass
@@ -69,23 +63,14 @@ def administrators_fixture(server: Server) -> dict[str, str]:
     return tokens
 
 
-def make_world(server: Server, administrators: dict[str, str], offer: Offer | None = None) -> World:
-    in_rounds = offer is not None and offer.name in ROUNDS
-    mine = in_round_one(server) if in_rounds else server.found(charter())
-    other = server.found(charter())
+def make_world(server: Server, administrators: dict[str, str]) -> World:
+    mine, other = server.found(charter()), server.found(charter())
     mine.enrol("me", "you", "gone")
     other.enrol("me")
-    if offer is not None and in_rounds:
-        wait_until(lambda: shown(mine)["number"] == 1)
-        for name in ("me", "you", "gone") if offer.name in AFTER_ALL else ():
-            reply = mine.ask("PUT", f"/rounds/1/replies/{name}", mine.keys[name], content=b"")
-            assert reply.status_code == 200, reply.text
-        wait_until(lambda: shown(mine)["number"] == 1 + (offer.name in AFTER_ALL))
-    else:
-        assert mine.put(said("me", 1)).status_code == 200
-        told = summary("me").fields
-        answer = mine.ask("PUT", "/summaries/me", mine.keys["me"], json=told)
-        assert answer.status_code == 200, answer.text
+    assert mine.put(said("me", 1)).status_code == 200
+    told = summary("me").fields
+    answer = mine.ask("PUT", "/summaries/me", mine.keys["me"], json=told)
+    assert answer.status_code == 200, answer.text
     assert other.put(said("me", 7)).status_code == 200
     assert mine.ask("DELETE", "/devices/gone", ADMIN).status_code == 204
     to_go = f"to-go-{next(_numbers)}"
@@ -93,31 +78,10 @@ def make_world(server: Server, administrators: dict[str, str], offer: Offer | No
     return World(mine, other, administrators, to_go)
 
 
-WorldFor = Callable[[Offer | None], World]
-
-
-@pytest.fixture(name="world_for", scope="module")
-def world_for_fixture(server: Server, administrators: dict[str, str]) -> WorldFor:
-    """A world for what changes nothing: one for all, but for rounds, which go on by themselves."""
-    shared = make_world(server, administrators)
-
-    def world_for(offer: Offer | None) -> World:
-        in_rounds = offer is not None and offer.name in ROUNDS
-        return make_world(server, administrators, offer) if in_rounds else shared
-
-    return world_for
-
-
-def in_round_one(server: Server) -> Federation:
-    """A federation in rounds, which begins when three have joined."""
-    made, rule = charter(), AverageRule("any", BASIS, rows_of(1), rows_of(1))
-    found = found_rounds(server, Agenda(made.name, "fedavg", 3), rule)
-    return Federation(server, made, found.token)
-
-
-def shown(federation: Federation) -> dict[str, Any]:
-    found: dict[str, Any] = federation.ask("GET", "/rounds", ADMIN).json()
-    return found
+@pytest.fixture(name="world", scope="module")
+def world_fixture(server: Server, administrators: dict[str, str]) -> World:
+    """A world for what changes nothing."""
+    return make_world(server, administrators)
 
 
 def allowed(offer: Offer) -> set[str]:
@@ -134,7 +98,6 @@ def allowed(offer: Offer) -> set[str]:
     alone = {
         "contributions_get": {"another's key"},
         "contributions_some": {"key", "another's key"},
-        "rounds_gift": {"another's key"},
     }
     return found - alone.get(offer.name, set())
 
@@ -147,7 +110,6 @@ BODIES = {
     "POST /v1/administrators": lambda: {"json": {"name": f"n-{next(_numbers)}", "role": "look"}},
     "DELETE /v1/audit": lambda: {"params": {"days": "9"}},
     "POST /v1/federations": lambda: {"json": charter().fields},
-    "POST /v1/rounds": lambda: {"content": opening()},
     "POST /v1/federations/{federation}/devices": lambda: {"json": {"name": "new"}},
     "PUT /v1/federations/{federation}/contributions/{device:path}": lambda: {
         "content": said("me", 1, 30).to_bytes()
@@ -164,15 +126,9 @@ BODIES = {
 }
 
 
-def opening() -> bytes:
-    """What makes a federation in rounds, of a new name."""
-    agenda = Agenda(charter().name, "e2lm", 3)
-    return Opening.of(agenda, SumRule(agenda.name, BASIS)).to_bytes()
-
-
 def asked(world: World, offer: Offer, secret: str | None) -> httpx.Response:
     """A request about the device "me", that would succeed with a right secret."""
-    path = offer.path.replace("{federation}", world.mine.charter.name).replace("{number}", "1")
+    path = offer.path.replace("{federation}", world.mine.charter.name)
     path = path.replace("{device:path}", "me").replace("{administrator}", world.to_go)
     assert "{" not in path, "a place that this test can't fill"
     body = BODIES.get(named(offer), dict)()
@@ -192,9 +148,8 @@ def test_only_two_things_are_open_to_all(server: Server) -> None:
 
 @pytest.mark.parametrize("offer", GUARDED, ids=named)
 def test_a_wrong_secret_gets_nothing_and_changes_nothing(
-    server: Server, world_for: WorldFor, offer: Offer
+    server: Server, world: World, offer: Offer
 ) -> None:
-    world = world_for(offer)
     before = contents(server.store)
     for name, secret in world.secrets.items():
         if name in allowed(offer):
@@ -208,22 +163,21 @@ def test_a_wrong_secret_gets_nothing_and_changes_nothing(
 
 @pytest.mark.parametrize("offer", GUARDED, ids=named)
 def test_a_right_secret_does(
-    server: Server, administrators: dict[str, str], world_for: WorldFor, offer: Offer
+    server: Server, administrators: dict[str, str], world: World, offer: Offer
 ) -> None:
     for name in sorted(allowed(offer)):
         # What was done can't be done again.
         reads = offer.method == "GET"
-        world = world_for(offer) if reads else make_world(server, administrators, offer)
-        answer = asked(world, offer, world.secrets[name])
+        one = world if reads else make_world(server, administrators)
+        answer = asked(one, offer, one.secrets[name])
         assert answer.status_code == offer.success, (name, answer.text)
         assert answer.headers.get("content-type") == offer.content
 
 
 @pytest.mark.parametrize("offer", INSIDE, ids=named)
 def test_to_strangers_a_federation_that_is_not_there_looks_like_any_other(
-    server: Server, world_for: WorldFor, offer: Offer
+    server: Server, world: World, offer: Offer
 ) -> None:
-    world = world_for(None)
     nowhere = replace(world, mine=Federation(server, charter("nowhere"), ""))
     for name in ("none", "garbage", "key elsewhere", "token elsewhere"):
         secret = world.secrets[name]
@@ -233,8 +187,7 @@ def test_to_strangers_a_federation_that_is_not_there_looks_like_any_other(
     assert asked(nowhere, offer, ADMIN).status_code == 404
 
 
-def test_nobody_else_gets_the_sum_without_a_device(world_for: WorldFor) -> None:
-    world = world_for(None)
+def test_nobody_else_gets_the_sum_without_a_device(world: World) -> None:
     for name, status in (("key", 200), ("admin", 200), ("another's key", 403), ("token", 401)):
         answer = world.mine.ask("GET", "/merged?without=me", world.secrets[name])
         assert answer.status_code == status
@@ -271,7 +224,7 @@ def test_federations_do_not_see_each_other(server: Server, administrators: dict[
 def caller(role: Role, device: str | None = None) -> Caller:
     made = charter()
     row = FederationRow(made.name, made.basis.fields, made.ridge, None, "", 0.0)
-    return Caller(Service(cast(Store, None), "", 0, Limits()), row, role, device)
+    return Caller(Service(cast(Store, None), "", 0), row, role, device)
 
 
 CALLERS = {

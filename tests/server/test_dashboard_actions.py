@@ -14,7 +14,6 @@ from elmgrove.server.dashboard.rendering import iso
 from elmgrove.server.dashboard.time_range import RANGES
 from support.browser import Windows
 from support.guests import PASSWORD, tell
-from support.held_rounds import agenda_of, found_rounds, plan_of
 from support.places import ROOT
 from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
 from support.summaries import cooperation, event, minute, status, summary
@@ -204,15 +203,13 @@ def test_a_screen_reader_has_a_name_for_all_that_is_there(
     server: Server, fans: Federation, windows: Windows
 ) -> None:
     tell(fans, told("fan-001"))
-    plan = plan_of("e2lm", rounds=2)
-    found_rounds(server, agenda_of(plan, "in-rounds"), plan.round_rule())
     page = windows.open(server.base)
     page.goto("/ui/login")
     read = {"/ui/login": page.locator("body").aria_snapshot()}
     page = windows.logged_in(server)
     where = ("", "?search=nobody", "devices/fan-001", "devices/fan-001?do=revoke")
     where += ("devices/fan-002", "federation", "audit")
-    for path in ["/ui/", "/ui/in-rounds/", *(f"/ui/fans/{one}" for one in where)]:
+    for path in ["/ui/", *(f"/ui/fans/{one}" for one in where)]:
         page.goto(path)
         for closed in page.locator("summary").all():
             closed.click()

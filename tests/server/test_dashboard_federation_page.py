@@ -15,7 +15,6 @@ from elmgrove.server.dashboard.explaining import MOST_COMPARED, explained
 from elmgrove.server.dashboard.federation_page import MOST_CIRCLES, WIDTH, GroupPicture
 from elmgrove.server.dashboard.rendering import iso
 from support.guests import Guest, guest
-from support.held_rounds import agenda_of, found_rounds, plan_of
 from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
 
 
@@ -245,22 +244,6 @@ def test_the_audit_keeps_to_its_range_of_time(fans: Federation, ada: Guest) -> N
     long = shown(ada, fans, "audit?from=now-60d&to=now")
     assert "Contributions are counted in at most 31 days" in long
     assert "published" in long
-
-
-def test_a_federation_in_rounds_has_a_page_and_no_dead_end(server: Server, ada: Guest) -> None:
-    plan = plan_of("e2lm", rounds=2)
-    made = found_rounds(server, agenda_of(plan, "in-rounds"), plan.round_rule())
-    made.ask("POST", "/devices", made.token, json={"name": "<b>press"})
-    assert "In rounds: there is no fleet to see" in ada.get("/ui/").text
-    page = ada.get("/ui/in-rounds/").text
-    assert f"elmgrove rounds show {server.base}/in-rounds" in page
-    assert "waits for the first of 2" in page
-    assert "&lt;b&gt;press" in page
-    for where in re.findall(r'href="(/ui/in-rounds/[^"]*)"', page):
-        assert ada.get(unescape(where)).status_code == 200, where
-    assert "federation" not in "".join(re.findall(r'href="(/ui/in-rounds/[^"]*)"', page))
-    assert ada.get("/ui/in-rounds/audit").status_code == 200
-    assert "elmgrove rounds show" in ada.get("/ui/in-rounds/federation").text
 
 
 @pytest.mark.parametrize("query", ["before=x", "before=-1", "before=" + "9" * 30, "from=yesterday"])

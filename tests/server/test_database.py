@@ -87,6 +87,12 @@ async def be_of_version_4(url: str) -> None:
     older += ["ALTER TABLE administrator DROP COLUMN password"]
     older += ["ALTER TABLE federation ADD COLUMN alarm TEXT NOT NULL DEFAULT 'unknown'"]
     older += ["ALTER TABLE federation DROP COLUMN merged"]
+    older += ["ALTER TABLE federation ADD COLUMN agenda TEXT"]
+    older += ["CREATE TABLE rounds (federation TEXT PRIMARY KEY)"]
+    older += [
+        f"CREATE TABLE {name} (federation TEXT REFERENCES rounds)"
+        for name in ("rounds_held", "reply", "report")
+    ]
     older += ["UPDATE elmgrove_schema SET version = 4"]
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:

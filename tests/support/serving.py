@@ -48,7 +48,6 @@ LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 #: All that hold what was asked for; the audit tells of refusals as well.
 TABLES = (
     *("elmgrove_schema", "federation", "device", "entry", "content", "administrator"),
-    *("rounds", "rounds_held", "reply", "report"),
     *("told", "summary", "hour", "occurrence", "errand", "changed", "visit", "clock"),
 )
 #: More than any test uses up, so that tests may ask as fast as they can.

@@ -42,7 +42,6 @@ COMMANDS = {
     "backup": "elmgrove.cli.backup:backup",
     "restore": "elmgrove.cli.backup:restore",
     "federation": "elmgrove.cli.federation:federation",
-    "rounds": "elmgrove.cli.rounds:rounds",
     "fleet": "elmgrove.cli.fleet:fleet",
     "device": "elmgrove.cli.device:device",
 }
@@ -74,7 +73,6 @@ SUMMARIES = {
     "backup": "Write all that a store holds to one file, while servers go on.",
     "restore": "Put a back-up into a store that no server uses.",
     "federation": "Make federations and decide which devices take part.",
-    "rounds": "Federations in rounds on a server: make one, take part in it, see what happened.",
     "fleet": "Look at all devices of an exchange together.",
     "device": "Run the agent on a machine: rows in, verdicts and alarms out, and syncs with "
     "others.",

@@ -1,4 +1,4 @@
-"""``elmgrove federate``: a federation in rounds, in this process, on a server or on Flower."""
+"""``elmgrove federate``: a federation in rounds, in this process or on Flower."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -27,7 +27,6 @@ from elmgrove.cli.round_options import (
     Weights,
 )
 from elmgrove.cli.rounds_report import Marks, draw_rounds, show_rounds
-from elmgrove.cli.served import serve_plan
 from elmgrove.cli.target_choice import (
     Predict,
     choose_target,
@@ -49,17 +48,13 @@ class EngineName(StrEnum):
 
     local = "local"
     flower = "flower"
-    server = "server"
 
 
 @with_layout
 def federate(
     engine: Annotated[
         EngineName,
-        typer.Option(
-            help="In this process, on Flower's simulation (elmgrove\\[flower]), or on a server of "
-            "our own, started for it (elmgrove\\[server])."
-        ),
+        typer.Option(help="In this process, or on Flower's simulation (elmgrove\\[flower])."),
     ] = EngineName.local,
     rule: RuleOption = RuleName.e2lm,
     data: Annotated[
@@ -183,7 +178,7 @@ Run = Callable[[Plan, Callable[[RoundReport], None]], tuple[Merged, Delivery]]
 def _engine(name: EngineName) -> Run:
     if name is EngineName.flower:
         return _simulate()
-    return serve_plan if name is EngineName.server else run_plan
+    return run_plan
 
 
 def _simulate() -> Run:

@@ -1,4 +1,4 @@
-"""What can be said of a federation in rounds, on this machine (``federate``) or on a server."""
+"""What can be said of a federation in rounds (``federate``)."""
 
 from pathlib import Path
 from typing import Annotated

@@ -22,14 +22,16 @@ _MODEL, _BASELINE = "#0072B2", "#D55E00"
 
 
 @dataclass(frozen=True)
-class Measure:
-    """How the results of tests are told: by what, and in whose units.
+class Marks:
+    """How the results of an exam are told: by what, in whose units, and beside which baseline.
 
     Classes are told by the share that is right, numbers by the root of the mean squared error in
     their own units, and a detector's rows by the mean squared error of scaled columns.
     """
 
     target: Target | None
+    exam: Exam
+    basis: Basis
 
     @property
     def by_class(self) -> bool:
@@ -59,14 +61,6 @@ class Measure:
     def told(self, value: float) -> str:
         """Writes a result for people."""
         return f"{self.number(value):.1f} %" if self.by_class else f"{self.number(value):.4g}"
-
-
-@dataclass(frozen=True)
-class Marks(Measure):
-    """How the results of an exam are told, beside which baseline."""
-
-    exam: Exam
-    basis: Basis
 
     @property
     def baseline(self) -> float:
@@ -99,7 +93,10 @@ def show_rounds(
     marks: Marks | None,
 ) -> None:
     """Prints what happened in each round, who was left out and why, and what came of it."""
-    show_reports(reports, marks, delivery.left_out)
+    Console().print(_grid(reports, marks))
+    for reason, names in _left_out(reports, delivery.left_out).items():
+        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        notes.print(f"Left out {', '.join(names[:_NAMED])}{rest}: {reason}")
     of = "clients" if plan.targets else "patterns"
     found = f" {len(merged.parts)} groups of {of} were found." if merged.apart else ""
     out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
@@ -117,17 +114,7 @@ def show_rounds(
         out.print(f"Test of the {mean}: {marks.sentence(last.value)}")
 
 
-def show_reports(
-    reports: Sequence[RoundReport], marks: Measure | None, at_the_end: Mapping[str, str]
-) -> None:
-    """Prints what happened in each round, and who was left out and why."""
-    Console().print(_grid(reports, marks))
-    for reason, names in _left_out(reports, at_the_end).items():
-        rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        notes.print(f"Left out {', '.join(names[:_NAMED])}{rest}: {reason}")
-
-
-def _grid(reports: Sequence[RoundReport], marks: Measure | None) -> Grid:
+def _grid(reports: Sequence[RoundReport], marks: Marks | None) -> Grid:
     """Makes a table with one line for each round."""
     headings = ("round", "asked", "answered", "left out", "bytes down", "bytes up", "seconds")
     # Without frames between them, all columns have room on a narrow screen.

@@ -98,23 +98,19 @@ def coded(fleet: FleetRows, target: Target, files: FleetFiles) -> FleetRows:
 
 def read_test(path: Path, basis: Basis, target: Target | None, files: FleetFiles) -> Pairs:
     """Reads the rows of a test file in the columns of a basis, and their targets."""
-    found = read_pairs(path, basis, target, files)
-    if not len(found.X):
-        raise BadInput(f"{path}: no rows to test with")
-    return found
-
-
-def read_pairs(path: Path, basis: Basis, target: Target | None, files: FleetFiles) -> Pairs:
-    """Reads rows in the columns of a basis, and their targets, numbers as they are written."""
     table = read(path, basis, files.inputs, files.skip_bad)
     X, column = files.paired(path, table)
-    if target is None or column is None:
-        return Pairs(X, np.empty((0, 0)))
-    fits = target.fits(column.cells, files.layout.decimal)
-    if files.skip_bad and not fits.all():
-        notes.print(f"{path}: left out {int((~fits).sum())} rows whose {target.column} is unknown.")
-        X, column = X[fits], column.at(fits)
-    return Pairs(X, target.coded(column, files.layout.decimal))
+    T = np.empty((0, 0))
+    if target is not None and column is not None:
+        fits = target.fits(column.cells, files.layout.decimal)
+        if files.skip_bad and not fits.all():
+            unknown = f"{int((~fits).sum())} rows whose {target.column} is unknown"
+            notes.print(f"{path}: left out {unknown}.")
+            X, column = X[fits], column.at(fits)
+        T = target.coded(column, files.layout.decimal)
+    if not len(X):
+        raise BadInput(f"{path}: no rows to test with")
+    return Pairs(X, T)
 
 
 def hold_out(fleet: FleetRows, share: float, seed: int) -> tuple[FleetRows, Pairs]:

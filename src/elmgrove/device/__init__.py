@@ -1,8 +1,5 @@
 """The agent that watches a device's rows, and the parts around its detector."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from elmgrove.device.actions import ACTIONS, DRY_RUN, Action, perform
 from elmgrove.device.agent import Agent
 from elmgrove.device.control import CONTROL_ROOT
@@ -12,9 +9,6 @@ from elmgrove.device.settings import PREFIX, Settings, first_rows
 from elmgrove.device.settings_file import group_of, help_of, read_settings, type_of
 from elmgrove.device.status import mark_state, status_of
 
-if TYPE_CHECKING:
-    from elmgrove.device.participant import Ending, Participant, SavedAnswer
-
 __all__ = [
     "ACTIONS",
     "CONTROL_ROOT",
@@ -23,10 +17,7 @@ __all__ = [
     "PREFIX",
     "Action",
     "Agent",
-    "Ending",
     "NobodyReads",
-    "Participant",
-    "SavedAnswer",
     "Settings",
     "first_rows",
     "group_of",
@@ -39,12 +30,3 @@ __all__ = [
     "status_of",
     "type_of",
 ]
-
-#: What takes part in rounds: loaded when asked for, since an agent needs neither them nor httpx.
-_IN_ROUNDS = ("Ending", "Participant", "SavedAnswer")
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _IN_ROUNDS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.participant"), name)

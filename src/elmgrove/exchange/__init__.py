@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from elmgrove.exchange.http import HttpExchange
     from elmgrove.exchange.mqtt import MqttExchange
     from elmgrove.exchange.peers import PeerSession, pull
-    from elmgrove.exchange.rounds import HttpRounds, Turn
 
 __all__ = [
     "PATH",
@@ -38,7 +37,6 @@ __all__ = [
     "Fields",
     "FolderExchange",
     "HttpExchange",
-    "HttpRounds",
     "Incoming",
     "Listing",
     "MemoryExchange",
@@ -49,7 +47,6 @@ __all__ = [
     "Session",
     "SyncReport",
     "Tls",
-    "Turn",
     "Unauthorized",
     "Unreachable",
     "client",
@@ -75,8 +72,6 @@ _OVER_A_LINE = {
     "request": "asking",
     "PeerSession": "peers",
     "pull": "peers",
-    "HttpRounds": "rounds",
-    "Turn": "rounds",
 }
 
 

@@ -1,6 +1,5 @@
-"""Federations in rounds: rules, clients and messages; in this process, on a server, on Flower."""
+"""Federations in rounds: rules, clients and messages; in this process or on Flower."""
 
-from elmgrove.rounds.agenda import Agenda, BetweenRounds, Opening
 from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.balanced import (
     CLASSES_FORMAT,
@@ -10,12 +9,11 @@ from elmgrove.rounds.balanced import (
 )
 from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, SumClient
-from elmgrove.rounds.closing import Closing, Replies, close_round
 from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel, Quantized
 from elmgrove.rounds.evaluation import ACCURACY, ERROR, EXAM_FORMAT, Evaluation, Exam, GlobalModel
 from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.local import run_here, run_plan
-from elmgrove.rounds.loop import NOTHING_NEW, Ask, Round, drawn, reason, run_rounds
+from elmgrove.rounds.loop import Ask, Round, run_rounds
 from elmgrove.rounds.messages import Reply, Task, contribution_from_bytes
 from elmgrove.rounds.node import NodeClient
 from elmgrove.rounds.plan import Plan, RuleName
@@ -32,18 +30,14 @@ __all__ = [
     "ERROR",
     "EXAM_FORMAT",
     "LARGEST",
-    "NOTHING_NEW",
     "PREDICTOR_FORMAT",
-    "Agenda",
     "Ask",
     "AverageClient",
     "AverageRule",
     "BalancedSumClient",
     "BalancedSumRule",
-    "BetweenRounds",
     "ClassReply",
     "Client",
-    "Closing",
     "CompactClassifier",
     "CompactModel",
     "Delivery",
@@ -54,11 +48,9 @@ __all__ = [
     "GroupRule",
     "Loss",
     "NodeClient",
-    "Opening",
     "Plan",
     "Predictor",
     "Quantized",
-    "Replies",
     "Reply",
     "Round",
     "RoundReport",
@@ -68,10 +60,7 @@ __all__ = [
     "SumRule",
     "Target",
     "Task",
-    "close_round",
     "contribution_from_bytes",
-    "drawn",
-    "reason",
     "run_here",
     "run_plan",
     "run_rounds",

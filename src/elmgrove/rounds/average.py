@@ -1,6 +1,6 @@
 """The rule of averages, on the server's side: what Fed-ELMS makes of its clients' β and P."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +18,10 @@ from elmgrove.algebra import (
 )
 from elmgrove.errors import NotAdmissible, SingularSystem
 from elmgrove.federation import Merged
-from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
+from elmgrove.rounds.compact import CompactModel
 from elmgrove.rounds.evaluation import GlobalModel
-from elmgrove.rounds.messages import COMPACT, PLAIN, Reply, model_of, require_bits
+from elmgrove.rounds.messages import COMPACT, PLAIN, Reply, require_bits
 from elmgrove.rounds.rules import RoundRule, require_sender
-from elmgrove.storage import format_of
 
 
 class AverageRule(RoundRule[Reply]):
@@ -35,30 +34,13 @@ class AverageRule(RoundRule[Reply]):
     """
 
     def __init__(self, name: str, basis: Basis, X0: Any, T0: Any, *, bits: int = PLAIN) -> None:
-        self._begin(name, basis, bits)
-        self._rows = len(X0)
-        self._set_model(first_model(basis.layer, X0, T0))
-
-    def _begin(self, name: str, basis: Basis, bits: int) -> None:
         # Fed-ELMS' P is that of no ridge.
         super().__init__(name, basis, ridge=0.0)
         require_bits(bits)
         self._bits = bits
-        self._rows = 0
+        self._rows = len(X0)
         self._origins = set[str]()
-
-    @classmethod
-    def asking(cls, name: str, request: bytes) -> "AverageRule":
-        """Makes the rule whose next request is this one, to be resumed: it has the model."""
-        rule = cls.__new__(cls)
-        basis, model = model_of(request)
-        if format_of(request) == COMPACT_FORMAT:
-            rule._begin(name, basis, COMPACT)
-            rule._compact = request
-        else:
-            rule._begin(name, basis, PLAIN)
-        rule.task = replace(rule.task, model=model)
-        return rule
+        self._set_model(first_model(basis.layer, X0, T0))
 
     def _set_model(self, model: RoundModel) -> None:
         if self._bits == COMPACT:
@@ -101,20 +83,6 @@ class AverageRule(RoundRule[Reply]):
         self._set_model(fedavg(reply.update for reply in replies))
         self._rows += int(sum(reply.update.rows for reply in replies))
         self._origins |= {reply.origin for reply in replies}
-
-    @property
-    def progress(self) -> dict[str, Any]:
-        """The number of rounds and of rows so far, and whose they were."""
-        return {**super().progress, "rows": self._rows, "origins": sorted(self._origins)}
-
-    def kept(self, reply: Reply) -> bool:
-        """Says no: the average is in the request."""
-        return False
-
-    def resume(self, progress: Mapping[str, Any], kept: Sequence[Reply]) -> None:
-        """Goes on where a rule with this progress was."""
-        super().resume(progress, kept)
-        self._rows, self._origins = progress["rows"], set(progress["origins"])
 
     def models(self) -> tuple[GlobalModel, ...]:
         """Gives the current β, which is there from the first batch on."""

@@ -135,10 +135,6 @@ class BalancedSumRule(RoundRule[ClassReply]):
             if held is None or reply.rows > held.rows:
                 self._newest[reply.origin] = reply
 
-    def kept(self, reply: ClassReply) -> bool:
-        """Says whether this is the client's newest reply: the sums are made of those."""
-        return self._newest.get(reply.origin) is reply
-
     @property
     def evidence(self) -> ClassEvidence:
         """The sums over all clients, by class, added up in the order of the names."""

@@ -118,11 +118,8 @@ class Plan:
         if self.groups is not None and self.groups > most:
             raise BadInput(f"{self.groups} groups, where clients have {most} patterns at most")
 
-    def client(self, name: str, memory: bytes = b"", *, state: Path | None = None) -> Client:
-        """Makes a client, with what it remembers of earlier rounds.
-
-        One with a ``state`` file is that of a device of its own, and has the upload guard.
-        """
+    def client(self, name: str, memory: bytes = b"") -> Client:
+        """Makes a client, with what it remembers of earlier rounds."""
         rows, targets = self.rows[name], self.targets[name] if self.targets else None
 
         def until(number: int) -> Array:
@@ -141,9 +138,8 @@ class Plan:
         # The rows of the first round decide how many patterns there are.
         first = max(2, min(PatternRule.start_rows, len(until(1))))
         patterns = PatternRule(start_rows=first) if self.rule == RuleName.groups else None
-        # Where all rows are on this machine there is nothing to guard.
-        kept: dict[str, Any] = {"guarded": state is not None, "memory": memory, "state": state}
-        return DeviceClient(name, until, patterns=patterns, **kept)
+        # All rows are on this machine, so there is nothing to guard.
+        return DeviceClient(name, until, patterns=patterns, guarded=False, memory=memory)
 
     @property
     def solving_ridge(self) -> float:

@@ -4,8 +4,8 @@ A rule says what clients are asked, which answers can be used, and what they are
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from elmgrove.algebra import Basis, Evidence
 from elmgrove.errors import BadInput
@@ -58,24 +58,6 @@ class RoundRule(ABC, Generic[R]):
     def merged(self) -> Merged:
         """Gives what all clients know together."""
 
-    @property
-    def progress(self) -> dict[str, Any]:
-        """What the rule must know to go on, as JSON holds it; the request and ``kept`` replies too.
-
-        It is for an engine that does not keep the rule from round to round.
-        """
-        return {"rounds": self.rounds}
-
-    @abstractmethod
-    def kept(self, reply: R) -> bool:
-        """Says whether the rule needs this reply, which it took, in order to go on."""
-
-    def resume(self, progress: Mapping[str, Any], kept: Sequence[R]) -> None:
-        """Goes on where a rule with this progress was, which kept these replies."""
-        self.rounds = progress["rounds"]
-        if kept:
-            self.combine(kept)
-
     def models(self) -> tuple[GlobalModel, ...]:
         """Gives the global model, or one for each group; none before the first answer."""
         if not self.rounds:
@@ -127,10 +109,6 @@ class SumRule(RoundRule[Contribution]):
             before = self.ledger.get(contribution.origin)
             if self.ledger.join(contribution):
                 self._sum.change(_evidence(before), contribution.evidence)
-
-    def kept(self, reply: Contribution) -> bool:
-        """Says whether this is the client's newest contribution: the sum is made of those."""
-        return self.ledger.get(reply.origin) is reply
 
     def gift(self, origin: str) -> bytes:
         """Gives the sum over the other clients."""

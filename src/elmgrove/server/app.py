@@ -84,7 +84,7 @@ def make_app(
         # these from being let in for the first time.
         for known in (*await store.secret_hashes(RECENT - 1), hashed(admin_token)):
             keys.of(known)
-        service = app.state.service = Service(store, hashed(admin_token), max_body, limits)
+        service = app.state.service = Service(store, hashed(admin_token), max_body)
         app.state.streams = Streams(limits.requests // 4)
         app.state.comparisons, app.state.act_counts = Comparisons(), ActCounts()
         live = asyncio.gather(
@@ -243,8 +243,7 @@ def _is_wide(stated: str) -> bool:
 
 
 def release(app: Starlette) -> None:
-    """Answers all that waits, and ends what would go on: the server is about to end."""
-    app.state.service.live_rounds.release()
+    """Ends what would go on: the server is about to end."""
     app.state.streams.release()
 
 

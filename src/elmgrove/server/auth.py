@@ -7,7 +7,6 @@ from enum import Enum
 from starlette.requests import Request
 
 from elmgrove.federation import SUMS, Charter
-from elmgrove.rounds import Agenda
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.secrets import hashed, matches, prefix, secret_of
 from elmgrove.server.service import Service, service_of
@@ -71,25 +70,8 @@ class Caller:
 
     @property
     def charter(self) -> Charter:
-        """The charter of a federation without rounds; refuses where there are rounds."""
-        self.require_no_rounds()
+        """The charter of the caller's federation."""
         return self.service.charter(self.federation)
-
-    def require_no_rounds(self) -> None:
-        """Refuses in a federation in rounds what has no place there."""
-        if self.federation.agenda is not None:
-            raise Problem(
-                "refused",
-                f"{self.federation.name!r} is a federation in rounds: devices take part in it with "
-                "'elmgrove rounds take-part', and 'elmgrove rounds show' tells of it",
-            )
-
-    @property
-    def agenda(self) -> Agenda:
-        """The agenda of a federation in rounds; refuses where there are none."""
-        if self.federation.agenda is None:
-            raise Problem("not-found", f"{self.federation.name!r} is no federation in rounds")
-        return Agenda.from_fields(self.federation.agenda)
 
     @property
     def store(self) -> Store:

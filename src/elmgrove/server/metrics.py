@@ -36,7 +36,6 @@ T = TypeVar("T")
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 #: Where a request is counted that no route takes.
 NO_ROUTE = "none"
-# From a request that reads one row to a round's turn that is waited for.
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _BY_DEVICE = by_device("")
 

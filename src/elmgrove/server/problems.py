@@ -21,7 +21,6 @@ KINDS = {
     "slow": (408, "The request took too long to arrive"),
     "taken": (409, "The name is taken"),
     "outdated": (409, "The server holds a newer version"),
-    "in-vain": (409, "This round does not take it"),
     "too-large": (413, "The request is too large"),
     "mismatch": (422, "Learned in another way than this federation's"),
     "not-admissible": (422, "No rows can have produced this evidence"),

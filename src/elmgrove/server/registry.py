@@ -122,8 +122,6 @@ async def enrol_device(request: Request) -> Response:
             "taken", f"{name!r} has joined already; only an administrator can renew its key"
         )
     hand_over(request, key)
-    # It may be the last that the first round of a federation waits for.
-    caller.service.live_rounds.wake()
     caller.service.live_fleet.wake()
     return JSONResponse({"name": name, "key": key, "expires": device.expires}, 201)
 

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove import __version__
-from elmgrove.server import audit, contributions, metrics, registry, rounds, told
+from elmgrove.server import audit, contributions, metrics, registry, told
 from elmgrove.server.service import service_of
 
 
@@ -33,7 +33,6 @@ SUMMARY = f"{FEDERATION}/summaries/{{device:path}}"
 ERRAND = f"{FEDERATION}/errands/{{device:path}}"
 PASSWORD = f"{ADMINISTRATORS}/{{administrator}}/password"
 
-ROUNDS = f"{FEDERATION}/rounds"
 
 ADMIN, JOIN, KEY = "admin token", "join token", "device key"
 
@@ -197,39 +196,6 @@ OFFERS = (
     ),
     Offer("summaries_show", "GET", SUMMARY, told.show, (ADMIN,), 200, JSON, query=("from", "to")),
     Offer("errands_ask", "POST", ERRAND, told.ask_errand, (ADMIN,), 201, JSON, body=JSON),
-    Offer("rounds_create", "POST", "/v1/rounds", rounds.create, (ADMIN,), 201, JSON, body=BLOB),
-    Offer("rounds_show", "GET", ROUNDS, rounds.show, (ADMIN, KEY), 200, JSON),
-    Offer("rounds_turn", "GET", f"{ROUNDS}/turn", rounds.turn, (KEY,), 200, JSON, query=("wait",)),
-    Offer(
-        "rounds_request",
-        "GET",
-        f"{ROUNDS}/{{number}}/request",
-        rounds.give_request,
-        (ADMIN, KEY),
-        200,
-        BLOB,
-    ),
-    Offer(
-        "rounds_reply",
-        "PUT",
-        f"{ROUNDS}/{{number}}/replies/{{device:path}}",
-        rounds.take_reply,
-        (KEY,),
-        200,
-        JSON,
-        query=("failed",),
-        body=BLOB,
-    ),
-    Offer(
-        "rounds_gift",
-        "GET",
-        f"{ROUNDS}/gifts/{{device:path}}",
-        rounds.gift,
-        (ADMIN, KEY),
-        200,
-        BLOB,
-    ),
-    Offer("rounds_model", "GET", f"{ROUNDS}/model", rounds.model, (ADMIN, KEY), 200, BLOB),
     Offer(
         "administrators_index",
         "GET",

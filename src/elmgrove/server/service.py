@@ -9,11 +9,9 @@ from starlette.requests import ClientDisconnect, Request
 
 from elmgrove.federation import Charter
 from elmgrove.server.damage import Damage
-from elmgrove.server.limits import Limits
 from elmgrove.server.live_fleet import LiveFleet
 from elmgrove.server.live_groups import LiveGroups
 from elmgrove.server.live_others import LiveOthers
-from elmgrove.server.live_rounds import LiveRounds
 from elmgrove.server.live_sums import LiveSums
 from elmgrove.server.passwords import Passwords
 from elmgrove.server.problems import Problem
@@ -29,18 +27,16 @@ PATIENCE = 120.0
 
 @dataclass
 class Service:
-    """The store, what is live of it, the administrator's hash, and how much is taken at once."""
+    """The store, what is live of it, the administrator's hash, and the longest body to take."""
 
     store: Store
     admin_hash: str
     max_body: int
-    limits: Limits
     damage: Damage = field(default_factory=Damage, init=False)
     passwords: Passwords = field(default_factory=Passwords, init=False)
     live_sums: LiveSums = field(init=False)
     live_groups: LiveGroups = field(init=False)
     live_others: LiveOthers = field(init=False)
-    live_rounds: LiveRounds = field(init=False)
     live_fleet: LiveFleet = field(init=False)
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
@@ -48,19 +44,12 @@ class Service:
         self.live_sums = LiveSums(self.store, self.damage)
         self.live_groups = LiveGroups(self.store, self.damage)
         self.live_others = LiveOthers(self.store, self.damage)
-        self.live_rounds = LiveRounds(self.store, self.limits.requests // 2)
         self.live_fleet = LiveFleet(self.store)
 
     @property
-    def live(self) -> tuple[LiveSums, LiveGroups, LiveOthers, LiveRounds, LiveFleet]:
+    def live(self) -> tuple[LiveSums, LiveGroups, LiveOthers, LiveFleet]:
         """All that is kept up with the store while the server runs."""
-        return (
-            self.live_sums,
-            self.live_groups,
-            self.live_others,
-            self.live_rounds,
-            self.live_fleet,
-        )
+        return self.live_sums, self.live_groups, self.live_others, self.live_fleet
 
     def wake(self) -> None:
         """Tells that something was stored, so that all that is live takes it in at once."""

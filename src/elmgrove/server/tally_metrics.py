@@ -97,17 +97,6 @@ def _of_federations(tallies: dict[str, Tally]) -> Iterator[Metric]:
         each("received"),
     )
     yield _counter("entries", "Entries that were ever stored.", each("stored"))
-    rounds = {name: tally.rounds for name, tally in tallies.items() if tally.rounds}
-    yield _gauge(
-        "round",
-        "The round that is under way; 0 before the first, one more than the last at the end.",
-        {(name,): float(number) for name, (number, _) in rounds.items()},
-    )
-    yield _gauge(
-        "last_round",
-        "The last round that there will be.",
-        {(name,): float(last) for name, (_, last) in rounds.items()},
-    )
 
 
 def _of_devices(tallies: dict[str, Tally], seen: dict[tuple[str, str], float]) -> Iterator[Metric]:

@@ -74,7 +74,6 @@ async def show(request: Request, visitor: Visitor) -> Response:
         visitor,
         "audit.html",
         federation=name,
-        in_rounds=caller.federation.agenda is not None,
         seen=seen if span.is_moving and before is None else None,
         bars=await _bars(request.app.state.act_counts, store, name, span),
         refusals=await store.acts(name, "refused", span.begin, span.until, REFUSALS),

@@ -41,7 +41,6 @@ REVOKE, LEAVE = CONFIRMED = "revoke", "leave"
 async def show(request: Request, visitor: Visitor) -> Response:
     """Shows a device; with ``do``, asks whether it is to be revoked or to leave."""
     caller = await visitor.caller(request)
-    caller.require_no_rounds()
     seen = await visitor.service.store.latest(caller.federation.name)
     device, span = await _device(request, caller), TimeRange.of(request)
     around: dict[str, Any] = {"federation": caller.federation.name, "device": device, "span": span}
@@ -107,7 +106,6 @@ def _chart(course: ScoreCourse, events: list[ShownEvent], span: TimeRange) -> di
 async def take(request: Request, visitor: Visitor, form: Form) -> Response:
     """Does what was said of a device, or lets it wait until the device comes for it."""
     caller = await visitor.caller(request)
-    caller.require_no_rounds()
     device = await _device(request, caller)
     done = form.get("do", "")
     if done == REVOKE:

@@ -91,7 +91,6 @@ def _placed(number: int, x: float, y: float) -> tuple[float, float]:
 async def show(request: Request, visitor: Visitor) -> Response:
     """Shows what a federation is like: its devices beside each other, and what they agreed on."""
     caller = await visitor.caller(request)
-    caller.require_no_rounds()
     groups, no_groups = await _tried(_groups(caller))
     compared, no_comparison = await _tried(request.app.state.comparisons.of(caller))
     return page(
@@ -112,7 +111,6 @@ async def show(request: Request, visitor: Visitor) -> Response:
 async def take(request: Request, visitor: Visitor, form: Form) -> Response:
     """Makes a new token with which devices join, and shows it this once; the old one ends."""
     caller = await visitor.caller(request)
-    caller.require_no_rounds()
     if form.get("do") != "token":
         raise Problem("malformed", "do: this page makes a token, and nothing else")
     name, invitation = caller.federation.name, Invitation.of(request, caller.federation)

@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from elmgrove.server.dashboard.invitation import Invitation
 from elmgrove.server.dashboard.rendering import clock, counted, number, part_of_url, query
-from elmgrove.server.dashboard.rounds_page import show_rounds
 from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.dashboard.visitors import Visitor
@@ -146,8 +145,6 @@ async def show(request: Request, visitor: Visitor) -> Response:
     """Shows the devices of a federation: how each is doing, and its events of a time."""
     caller = await visitor.caller(request)
     store, federation = visitor.service.store, caller.federation
-    if federation.agenda is not None:
-        return await show_rounds(request, visitor, caller)
     question, seen = FleetQuestion.of(request), await store.latest(federation.name)
     found = await store.fleet(
         federation.name,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elmgrove.server.dashboard.rounds_page import round_told
 from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.store import Tally
@@ -17,11 +16,6 @@ class Listed:
 
     name: str
     tally: Tally
-
-    @property
-    def round(self) -> str:
-        """Where a federation in rounds stands, in words."""
-        return round_told(*(self.tally.rounds or (0, 0)))
 
 
 async def show(request: Request, visitor: Visitor) -> Response:

@@ -12,8 +12,6 @@ from elmgrove.server.dashboard.visitors import Visitor
 
 #: The pages of a federation, by title: what follows its name in the path.
 TABS = {"Fleet": "", "Federation": "federation", "Audit": "audit"}
-#: Those of a federation in rounds.
-TABS_IN_ROUNDS = {"Rounds": "", "Audit": "audit"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,6 @@ def page(
     template: str,
     *,
     federation: str = "",
-    in_rounds: bool = False,
     seen: str | None = None,
     **values: Any,
 ) -> Response:
@@ -58,7 +55,7 @@ def page(
     carried = query(**stated_range(request))
     tabs = (
         Tab(title, root + path + carried, request.url.path == root + path)
-        for title, path in (TABS_IN_ROUNDS if in_rounds else TABS).items()
+        for title, path in TABS.items()
     )
     live = "" if seen is None else f"{root}live{query(seen=seen)}"
     place = PagePlace(federation, tuple(tabs), live, carried)

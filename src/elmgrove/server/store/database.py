@@ -48,7 +48,7 @@ class Database(Protocol):
         """MUST let every operation end that has begun."""
 
 
-VERSION = 6
+VERSION = 7
 # Who may administer a server, by name, beside the token that it was started with.
 _ADMINISTRATOR = """CREATE TABLE administrator (
     name {text} PRIMARY KEY, role {text} NOT NULL, token_hash {text} NOT NULL,
@@ -61,25 +61,6 @@ _AUDIT = """CREATE TABLE audit (
     PRIMARY KEY (federation, number))"""
 _NEXT_KEY = """CREATE INDEX device_of_next_key ON device (federation, next_hash)
     WHERE next_hash IS NOT NULL"""
-# Where a federation in rounds stands: before the first round its number is 0, and after the last it
-# is one more than the last. What the next round needs is in a row of its own, with the test rows.
-# No reference to the table of federations: a back-up of an older release could not replace that.
-_ROUNDS = (
-    """CREATE TABLE rounds (
-        federation {text} PRIMARY KEY, number BIGINT NOT NULL, last BIGINT NOT NULL,
-        asked {text} NOT NULL, began DOUBLE PRECISION NOT NULL, until DOUBLE PRECISION NOT NULL)""",
-    """CREATE TABLE rounds_held (
-        federation {text} PRIMARY KEY REFERENCES rounds ON DELETE CASCADE,
-        progress {text} NOT NULL, request {bytes} NOT NULL, exam {bytes})""",
-    """CREATE TABLE reply (
-        federation {text} NOT NULL REFERENCES rounds ON DELETE CASCADE,
-        number BIGINT NOT NULL, origin {text} NOT NULL, digest {text} NOT NULL,
-        unusable {text} NOT NULL, blob {bytes} NOT NULL,
-        PRIMARY KEY (federation, number, origin))""",
-    """CREATE TABLE report (
-        federation {text} NOT NULL REFERENCES rounds ON DELETE CASCADE,
-        number BIGINT NOT NULL, report {text} NOT NULL, PRIMARY KEY (federation, number))""",
-)
 # What devices tell of themselves: the newest of each, then what is written of it as JSON, which a
 # list of all devices does not read; minutes by the hour; events; and what waits for a device.
 # ``due`` is when it ought to be heard of again. ``mark`` is the begin of an event as the device
@@ -139,7 +120,7 @@ _UPGRADES = {
         _ADMINISTRATOR,
         _AUDIT,
     ),
-    3: ("ALTER TABLE federation ADD COLUMN agenda {text}", *_ROUNDS),
+    3: ("ALTER TABLE federation ADD COLUMN agenda {text}",),
     4: (*_SUMMARIES, *_VISITS, _ACTS),
     5: (
         _CLOCK,
@@ -147,6 +128,10 @@ _UPGRADES = {
         "ALTER TABLE federation ADD COLUMN merged BOOLEAN NOT NULL DEFAULT FALSE",
         "UPDATE federation SET merged = (alarm = 'merged')",
         "ALTER TABLE federation DROP COLUMN alarm",
+    ),
+    6: (
+        *(f"DROP TABLE IF EXISTS {name}" for name in ("report", "reply", "rounds_held", "rounds")),
+        "ALTER TABLE federation DROP COLUMN agenda",
     ),
 }
 
@@ -156,7 +141,7 @@ TABLES = (
     """CREATE TABLE federation (
         name {text} PRIMARY KEY, basis {text} NOT NULL, ridge DOUBLE PRECISION NOT NULL,
         members {text}, token_hash {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
-        terms {text} NOT NULL, agenda {text}, merged BOOLEAN NOT NULL DEFAULT FALSE)""",
+        terms {text} NOT NULL, merged BOOLEAN NOT NULL DEFAULT FALSE)""",
     """CREATE TABLE device (
         federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
         name {text} NOT NULL, key_hash {text} NOT NULL, revoked BOOLEAN NOT NULL,
@@ -178,7 +163,6 @@ TABLES = (
         FOREIGN KEY (federation, revision) REFERENCES entry ON DELETE CASCADE)""",
     _ADMINISTRATOR,
     _AUDIT,
-    *_ROUNDS,
     *_SUMMARIES,
     *_VISITS,
     _ACTS,

@@ -21,13 +21,13 @@ from elmgrove.server.store.database import Operation
 from elmgrove.server.store.records import DeviceRow, FederationRow
 from elmgrove.server.store.visits import Visits
 
-FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, merged, terms, agenda
+FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, merged, terms
     FROM federation"""
 #: Bytes that are written to find out whether anything can be.
 PROBE_BYTES = 2**16
 #: What belongs to a federation by its name alone: a back-up of an older release, which has no such
 #: tables, could not replace a table that they refer to.
-BY_NAME = ("rounds", "told", "summary", "hour", "occurrence", "errand", "changed")
+BY_NAME = ("told", "summary", "hour", "occurrence", "errand", "changed")
 DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
     WHERE federation = $1"""
 
@@ -216,12 +216,6 @@ def device_with(federation: str, key_hash: str) -> Operation[DeviceRow | None]:
     return None
 
 
-def valid_devices(federation: str, now: float) -> Operation[list[str]]:
-    """Lists the names of the devices whose keys are valid at this time."""
-    found = yield from _devices(federation, f"{DEVICE} ORDER BY name")
-    return [device.name for device in found if device.invalid(now) is None]
-
-
 def federation_of(name: str) -> Operation[FederationRow | None]:
     """Finds a federation by its name."""
     rows = yield (f"{FEDERATION} WHERE name = $1", name)
@@ -244,8 +238,8 @@ def inserted(made: FederationRow, actor: str) -> Operation[bool]:
         return False
     members = None if made.members is None else json.dumps(made.members)
     yield (
-        """INSERT INTO federation (name, basis, ridge, members, token_hash, created, merged, terms,
-        agenda) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
+        """INSERT INTO federation (name, basis, ridge, members, token_hash, created, merged, terms)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
         made.name,
         json.dumps(made.basis),
         made.ridge,
@@ -254,11 +248,8 @@ def inserted(made: FederationRow, actor: str) -> Operation[bool]:
         made.created,
         made.merged,
         json.dumps(made.terms),
-        None if made.agenda is None else json.dumps(made.agenda),
     )
     stated = {"members": made.members, "merged": made.merged, "terms": made.terms}
-    if made.agenda is not None:
-        stated["agenda"] = made.agenda
     yield from record(made.name, actor, "made", **stated)
     return True
 
@@ -266,10 +257,9 @@ def inserted(made: FederationRow, actor: str) -> Operation[bool]:
 def _federation(
     name: str, basis: str, ridge: float, members: str | None, *others: Any
 ) -> FederationRow:
-    token_hash, created, merged, terms, agenda = others
+    token_hash, created, merged, terms = others
     patterns = None if members is None else tuple(json.loads(members))
-    stated = None if agenda is None else json.loads(agenda)
-    rest = (token_hash, created, bool(merged), json.loads(terms), stated)
+    rest = (token_hash, created, bool(merged), json.loads(terms))
     return FederationRow(name, json.loads(basis), ridge, patterns, *rest)
 
 

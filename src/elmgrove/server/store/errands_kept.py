@@ -7,8 +7,8 @@ from elmgrove.federation import Errand, Outcome
 from elmgrove.server.store.chain import by_device, reads, record, writes
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.enrolment import DEVICE, changed, require_federation
+from elmgrove.server.store.entries import Entries
 from elmgrove.server.store.records import ErrandRow
-from elmgrove.server.store.rounds_kept import RoundsKept
 
 #: Errands that wait for one device.
 MOST_OPEN = 200
@@ -17,7 +17,7 @@ _ERRAND = """SELECT id, action, words, asked_by, asked_at, device, done, refused
     WHERE federation = $1"""
 
 
-class ErrandsKept(RoundsKept):
+class ErrandsKept(Entries):
     """The store's operations on errands.
 
     See ``Store``, which adds the others, for what holds for all methods.

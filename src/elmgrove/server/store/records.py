@@ -15,7 +15,7 @@ class FederationRow:
 
     ``basis`` is JSON. ``members`` are patterns of the names that may join; None lets any device
     join that has the token. ``merged`` says that one model of everybody decides.
-    ``terms`` are JSON, and so is the ``agenda`` of a federation in rounds.
+    ``terms`` are JSON.
     """
 
     name: str
@@ -26,7 +26,6 @@ class FederationRow:
     created: float
     merged: bool = False
     terms: dict[str, Any] = field(default_factory=dict)
-    agenda: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,64 +100,6 @@ class Snapshot:
 
     revision: int
     blobs: AsyncIterator[tuple[StoredEntry, bytes]]
-
-
-@dataclass(frozen=True)
-class RoundsRow:
-    """Where a federation in rounds stands: which round it is, who is ``asked``, and until when.
-
-    Before the first round ``number`` is 0; after the ``last`` one it is one more. ``replied`` are
-    those whose reply to this round is there, usable or not.
-    """
-
-    federation: str
-    number: int
-    last: int
-    asked: tuple[str, ...]
-    began: float
-    until: float
-    replied: frozenset[str] = frozenset()
-
-    @property
-    def ended(self) -> bool:
-        """Says whether the last round is over."""
-        return self.number > self.last
-
-
-@dataclass(frozen=True)
-class StoredReply:
-    """A reply to a round; ``unusable`` says why it can't be used, and is empty if it can."""
-
-    number: int
-    origin: str
-    blob: bytes
-    digest: str
-    unusable: str = ""
-
-    @classmethod
-    def of(cls, number: int, origin: str, blob: bytes, unusable: str = "") -> "StoredReply":
-        """Makes the reply that a client sends; of one that can't be used no bytes are stored."""
-        kept = b"" if unusable else blob
-        return cls(number, origin, kept, sha256(blob).hexdigest(), unusable)
-
-    @property
-    def is_intact(self) -> bool:
-        """Says whether these are the bytes that were put, and not damaged since."""
-        return bool(self.unusable) or sha256(self.blob).hexdigest() == self.digest
-
-
-@dataclass(frozen=True)
-class HeldRounds:
-    """All that a round is closed with: its request, and the replies to it and to earlier ones.
-
-    ``progress`` is JSON, and ``exam`` are the test rows, if there are any.
-    """
-
-    state: RoundsRow
-    progress: dict[str, Any]
-    request: bytes
-    exam: bytes | None
-    replies: tuple[StoredReply, ...]
 
 
 @dataclass(frozen=True)

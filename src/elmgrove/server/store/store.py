@@ -88,7 +88,6 @@ class Store(Fleets):
         if not (yield from revoked(federation, name, actor)):
             return False
         yield from _depart(federation, name, actor)
-        yield ("DELETE FROM reply WHERE federation = $1 AND origin = $2", federation, name)
         return True
 
     @writes

@@ -29,9 +29,9 @@ _OWN_CHAIN = "SELECT max(number) FROM audit WHERE federation = ''"
 class Tally:
     """How much is held of one federation; the server's own chain of the audit is that of ''.
 
-    ``stored`` and ``recorded`` count all entries and records there ever were. ``rounds`` are the
-    number of the round and of the last one, where there are rounds. ``states`` counts devices by
-    ``FLEET_STATES``, ``drifts`` those of which something changed, ``errands`` those that wait.
+    ``stored`` and ``recorded`` count all entries and records there ever were. ``states`` counts
+    devices by ``FLEET_STATES``, ``drifts`` those of which something changed, ``errands`` those that
+    wait.
     ``by_device`` has rows and time of what each device contributed, if that was asked for.
     """
 
@@ -43,7 +43,6 @@ class Tally:
     received: float | None = None
     stored: int = 0
     recorded: int = 0
-    rounds: tuple[int, int] | None = None
     states: dict[str, int] = field(default_factory=dict)
     drifts: int = 0
     errands: int = 0
@@ -62,8 +61,6 @@ def tallied(by_device: bool, now: float) -> Operation[dict[str, Tally]]:
         tally = found[name]
         tally.contributions, tally.rows, tally.size = number, rows, size
         tally.received = received
-    for name, number, last in (yield ("SELECT federation, number, last FROM rounds",)):
-        found[name].rounds = (number, last)
     for name, state, number, drifts in (yield (_STATES, now)):
         found[name].states[state] = number
         found[name].drifts += drifts
