@@ -40,7 +40,6 @@ COMMANDS = {
     "predict": "elmgrove.cli.predict:predict",
     "serve": "elmgrove.cli.serve:serve",
     "backup": "elmgrove.cli.backup:backup",
-    "restore": "elmgrove.cli.backup:restore",
     "federation": "elmgrove.cli.federation:federation",
     "rounds": "elmgrove.cli.rounds:rounds",
     "fleet": "elmgrove.cli.fleet:fleet",
@@ -71,8 +70,7 @@ SUMMARIES = {
     "predict": "Predict the class or the number of each row, and say how right that is where it "
     "is known.",
     "serve": "Run the exchange: devices put what they learned and get what the others learned.",
-    "backup": "Write all that a store holds to one file, while servers go on.",
-    "restore": "Put a back-up into a store that no server uses.",
+    "backup": "Write all that a SQLite store holds to one new file, while a server goes on.",
     "federation": "Make federations and decide which devices take part.",
     "rounds": "Federations in rounds on a server: make one, take part in it, see what happened.",
     "fleet": "Look at all devices of an exchange together.",

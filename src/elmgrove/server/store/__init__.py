@@ -1,7 +1,7 @@
 """What the server remembers, in SQLite or in PostgreSQL."""
 
 from elmgrove.server.store.administrators import AdministratorRow, administrator_with
-from elmgrove.server.store.backup import back_up, restore
+from elmgrove.server.store.backup import back_up
 from elmgrove.server.store.chain import (
     AT_ONCE,
     OWN_CHAIN,
@@ -23,7 +23,6 @@ from elmgrove.server.store.glance import (
     FleetRow,
     require_known,
 )
-from elmgrove.server.store.holdings import Holdings
 from elmgrove.server.store.records import (
     Change,
     DeviceRow,
@@ -62,7 +61,6 @@ __all__ = [
     "FleetPage",
     "FleetRow",
     "HeldRounds",
-    "Holdings",
     "NoSuchFederation",
     "Occurrence",
     "Operation",
@@ -84,5 +82,4 @@ __all__ = [
     "federation_of",
     "open_store",
     "require_known",
-    "restore",
 ]

@@ -1,6 +1,5 @@
 """What every data base must do for the store, and the tables that it holds."""
 
-import re
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
@@ -63,7 +62,6 @@ _NEXT_KEY = """CREATE INDEX device_of_next_key ON device (federation, next_hash)
     WHERE next_hash IS NOT NULL"""
 # Where a federation in rounds stands: before the first round its number is 0, and after the last it
 # is one more than the last. What the next round needs is in a row of its own, with the test rows.
-# No reference to the table of federations: a back-up of an older release could not replace that.
 _ROUNDS = (
     """CREATE TABLE rounds (
         federation {text} PRIMARY KEY, number BIGINT NOT NULL, last BIGINT NOT NULL,
@@ -185,8 +183,6 @@ TABLES = (
     _CLOCK,
     _PROBE,
 )
-#: The names of all tables.
-TABLE_NAMES = frozenset(["elmgrove_schema", *re.findall(r"CREATE TABLE (\w+)", "".join(TABLES))])
 
 
 def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -> Operation[None]:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 from elmgrove.errors import require_extra
 from elmgrove.server.store.database import Operation, Statement, StoreUnavailable, T, prepare
@@ -145,7 +144,6 @@ async def open_postgres(url: str) -> Postgres:
             max_size=CONNECTIONS,
             timeout=CONNECT,
             command_timeout=ANSWER,
-            server_settings={"application_name": application(url)},
         )
     database = Postgres(pool)
     try:
@@ -154,12 +152,6 @@ async def open_postgres(url: str) -> Postgres:
         await database.close()
         raise
     return database
-
-
-def application(url: str) -> str:
-    """Names a server to PostgreSQL by its store, so that others can see that it is in use."""
-    schema = dict(parse_qsl(urlsplit(url).query)).get("search_path", "")
-    return f"elmgrove {schema}".strip()[:63]
 
 
 def _lock(federation: str) -> int:
