@@ -3,7 +3,6 @@
 from elmgrove.server.store.administrators import AdministratorRow, administrator_with
 from elmgrove.server.store.backup import back_up
 from elmgrove.server.store.chain import (
-    AT_ONCE,
     OWN_CHAIN,
     SERVER,
     NoSuchFederation,
@@ -42,7 +41,6 @@ from elmgrove.server.store.tally import Tally
 from elmgrove.server.store.visits import VisitRow
 
 __all__ = [
-    "AT_ONCE",
     "FLEET_STATES",
     "FORGOTTEN_AT_ONCE",
     "OWN_CHAIN",

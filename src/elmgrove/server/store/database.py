@@ -145,6 +145,12 @@ _UPGRADES = {
         "ALTER TABLE federation ADD COLUMN merged BOOLEAN NOT NULL DEFAULT FALSE",
         "UPDATE federation SET merged = (alarm = 'merged')",
         "ALTER TABLE federation DROP COLUMN alarm",
+        # The audit had triggers: they go with the table.
+        "ALTER TABLE audit RENAME TO former_audit",
+        _AUDIT,
+        "INSERT INTO audit SELECT * FROM former_audit",
+        "DROP TABLE former_audit",
+        _ACTS,
     ),
 }
 
@@ -185,11 +191,10 @@ TABLES = (
 )
 
 
-def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -> Operation[None]:
+def prepare(text: str, binary: str, *further: str) -> Operation[None]:
     """Makes the tables in an empty data base, or makes older ones those of this release.
 
-    ``further`` statements are for one data base alone, and so are those that let nobody change a
-    record of the audit (``append_only``).
+    ``further`` statements are for one data base alone.
     ``text`` must be a type that compares by bytes: the order of names is part of the contract.
     """
     yield ("CREATE TABLE IF NOT EXISTS elmgrove_schema (version BIGINT NOT NULL)",)
@@ -197,7 +202,7 @@ def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -
     if not versions:
         for table in TABLES:
             yield (table.format(text=text, bytes=binary),)
-        for statement in (*append_only, *further):
+        for statement in further:
             yield (statement,)
         yield ("INSERT INTO elmgrove_schema VALUES ($1)", VERSION)
         return
@@ -206,9 +211,6 @@ def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -
     for step in range(version, VERSION):
         for statement in _UPGRADES[step]:
             yield (statement.format(text=text, bytes=binary),)
-        if _AUDIT in _UPGRADES[step]:
-            for statement in append_only:
-                yield (statement,)
         yield ("UPDATE elmgrove_schema SET version = $1", step + 1)
 
 
