@@ -1,17 +1,14 @@
 """Tables of a released version become those of this one, with all that is in them."""
 
-import asyncio
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from elmgrove.federation import require_unbroken
-from elmgrove.server import back_up, restore
-from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow, Store, VisitRow
+from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow, Store
 from support.places import GOLDEN
 from support.services import execute
 from support.serving import TABLES
@@ -76,10 +73,6 @@ async def test_tables_that_grew_are_those_that_are_made(golden: Path, tmp_path: 
     assert grown == made
 
 
-def quiet(share: float | None) -> None:
-    """Hears how far it is, and says nothing."""
-
-
 async def be_of_version_4(url: str) -> None:
     """Makes the tables those that version 4 had."""
     new = ("told", "summary", "hour", "occurrence", "errand", "changed", "visit", "clock", "probe")
@@ -103,24 +96,14 @@ async def be_of_version_4(url: str) -> None:
         await execute(url, statement)
 
 
-async def test_a_back_up_of_an_older_release_takes_the_place_of_a_store(
-    database: str, tmp_path: Path
-) -> None:
+async def test_tables_of_version_4_are_upgraded_on_each_data_base(database: str) -> None:
     async with opened(database) as store:
         assert await store.create_federation(FANS)
         assert await store.add_administrator(ANNA)
     await be_of_version_4(database)
-    await asyncio.to_thread(back_up, database, tmp_path / "backup", tell=quiet)
-    async with opened(database) as store:
-        assert await store.create_federation(replace(FANS, name="later"))
-        await store.take_summary("fans", summary(minutes=(minute(),)), 1.0)
-        await store.set_password("anna", "$argon2id$")
-        await store.open_visit(VisitRow("id", "anna", "c", 1.0, 9e9))
-    await asyncio.to_thread(restore, tmp_path / "backup", database, tell=quiet, force=True)
     async with opened(database) as store:
         assert [one.name for one in await store.federations()] == ["fans"]
         assert await store.administrators() == [ANNA]
-        assert await store.visit("id") is None
         assert await store.told("fans", "fan-1") is None
         assert await store.minutes("fans", "fan-1", 0.0, 1e12) == []
         await store.take_summary("fans", summary(minutes=(minute(),)), 1.0)

@@ -40,7 +40,6 @@ COMMANDS = {
     "predict": "elmgrove.cli.predict:predict",
     "serve": "elmgrove.cli.serve:serve",
     "backup": "elmgrove.cli.backup:backup",
-    "restore": "elmgrove.cli.backup:restore",
     "federation": "elmgrove.cli.federation:federation",
     "fleet": "elmgrove.cli.fleet:fleet",
     "device": "elmgrove.cli.device:device",
@@ -70,8 +69,7 @@ SUMMARIES = {
     "predict": "Predict the class or the number of each row, and say how right that is where it "
     "is known.",
     "serve": "Run the exchange: devices put what they learned and get what the others learned.",
-    "backup": "Write all that a store holds to one file, while servers go on.",
-    "restore": "Put a back-up into a store that no server uses.",
+    "backup": "Write all that a SQLite store holds to one new file, while a server goes on.",
     "federation": "Make federations and decide which devices take part.",
     "fleet": "Look at all devices of an exchange together.",
     "device": "Run the agent on a machine: rows in, verdicts and alarms out, and syncs with "

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.options import notes, require_not_given
-from elmgrove.errors import BadFile, BadInput
+from elmgrove.errors import BadInput
 from elmgrove.exchange import plain, request
 from elmgrove.federation import AuditRecord, require_unbroken
 from elmgrove.reading import time_told
@@ -41,10 +40,6 @@ def audit(
     check: Annotated[
         bool, typer.Option("--check", help="Say whether all records are as they were written.")
     ] = False,
-    file: Annotated[
-        Path | None,
-        typer.Option(help="Check what --json printed into this file.", exists=True, dir_okay=False),
-    ] = None,
     prune: Annotated[
         float | None, typer.Option(help="Delete records older than so many days.", min=0.0)
     ] = None,
@@ -56,12 +51,10 @@ def audit(
 
     Example: [bold]elmgrove federation audit fans --device fan-1[/]
     """
-    if file is not None and not check:
-        raise BadInput("--file: give --check as well, or read the file as it is")
     wanted = {"federation": name} | _filters(since, device)
     if check:
         require_not_given(context, ("since", "device", "limit"), "--check needs all records")
-        _check(name, _in_file(file, name) if file else _on_server(context, wanted))
+        _check(name, _on_server(context, wanted))
     elif prune is not None:
         if as_json:
             raise BadInput("--prune shows nothing: export with --json first, in a call of its own")
@@ -95,21 +88,6 @@ def _on_server(context: typer.Context, wanted: dict[str, str]) -> Iterator[Audit
         while page := _page(opened, wanted | {"after": str(after), "limit": str(_PAGE)}):
             yield from page
             after = page[-1].number
-
-
-def _in_file(path: Path, name: str) -> Iterator[AuditRecord]:
-    """The records in a file; ``BadFile`` where they are not of the federation that is named."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                record = AuditRecord.from_fields(json.loads(line))
-            except (ValueError, RecursionError) as error:
-                raise BadFile(
-                    f"{path}, line {number}: not a record of an audit: {error}"
-                ) from error
-            if name not in ("", record.federation):
-                raise BadFile(f"{path}, line {number}: a record of {record.federation!r}")
-            yield record
 
 
 def _prune(context: typer.Context, name: str, days: float) -> None:

@@ -1,12 +1,12 @@
-"""The audit: what was done on a server, by whom, as chains of records of which each seals the last.
+"""The audit: what was done on a server, by whom, as chains of records.
 
-Nobody can alter, take out, move or insert a record without computing all later hashes again, and
-those differ from what was exported before. What was cut off at the end, the chain can't tell.
+Each holds the hash of the one before, so nobody alters, takes out, moves or inserts a record
+without computing all later hashes again. What was cut off at the end, the chain can't tell.
 """
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -16,6 +16,10 @@ from elmgrove.errors import BadFile, ElmgroveError
 PRUNED = "pruned"
 # What stands for the hash before the first record of a chain.
 _NOTHING_BEFORE = "0" * 64
+_TYPES = {"federation": str, "number": int, "at": float, "actor": str, "act": str} | {
+    "detail": dict,
+    "hash": str,
+}
 
 
 class BrokenChain(ElmgroveError, ValueError):
@@ -61,13 +65,9 @@ class AuditRecord:
     @classmethod
     def from_fields(cls, stated: Any) -> "AuditRecord":
         """Makes a record of what ``fields`` gave; ``BadFile`` for anything else."""
-        types = {"number": int, "at": float, "detail": dict}
-        names = [field.name for field in fields(cls)]
-        if not isinstance(stated, dict) or sorted(stated) != sorted(names):
-            raise BadFile(f"a record has {', '.join(names)}, and nothing else: {stated!r:.80}")
-        for name in names:
-            if type(stated[name]) is not types.get(name, str):
-                raise BadFile(f"{name} of a record can't be {stated[name]!r:.80}")
+        found = {k: type(v) for k, v in stated.items()} if isinstance(stated, dict) else None
+        if found != _TYPES:
+            raise BadFile(f"this is no record of an audit: {stated!r:.80}")
         return cls(**stated)
 
     def hashed_after(self, before: str) -> str:
@@ -86,64 +86,29 @@ def require_unbroken(records: Iterable[AuditRecord]) -> AuditRecord | None:
     """
     first: AuditRecord | None = None
     last: AuditRecord | None = None
-    anchored = False
+    begins = False
     for record in records:
         if first is None or last is None:
-            first, anchored = record, _begins(record)
+            first, begins = record, record.number == 1
+            if begins:
+                _require_hash(record, _NOTHING_BEFORE)
+        elif (record.federation, record.number) != (last.federation, last.number + 1):
+            raise BrokenChain(f"after {_name(last)} follows {_name(record)}")
         else:
-            _require_next(record, last)
+            _require_hash(record, last.hash)
+        if record.act == PRUNED and record.detail.get("up_to") == first.number - 1:
+            _require_hash(first, str(record.detail.get("hash")))
+            begins = True
         last = record
-        # The record that says what is gone before the first is one of the later ones, or itself.
-        anchored = anchored or _is_anchor(record, first)
-    if first is not None and not anchored:
-        raise BrokenChain(_unanchored(first))
+    if first is not None and not begins:
+        raise BrokenChain(f"the records before {_name(first)} are missing, and were not pruned")
     return last
 
 
-def _begins(record: AuditRecord) -> bool:
-    """Whether nothing was ever before this record; raises if it is not what was written then."""
-    if record.number != 1:
-        return False
-    if record.hash != record.hashed_after(_NOTHING_BEFORE):
-        raise BrokenChain(f"record 1 of {_name(record)} is not as it was written")
-    return True
-
-
-def _require_next(record: AuditRecord, last: AuditRecord) -> None:
-    if record.federation != last.federation:
-        raise BrokenChain(
-            f"after record {last.number} of {_name(last)} follows one of {_name(record)}: check "
-            "each chain by itself"
-        )
-    if record.number != last.number + 1:
-        raise BrokenChain(
-            f"after record {last.number} of {_name(last)} follows record {record.number}"
-        )
-    if record.hash != record.hashed_after(last.hash):
-        raise BrokenChain(
-            f"record {record.number} of {_name(record)} is not as it was written, or the one "
-            "before it is not"
-        )
-
-
-def _is_anchor(record: AuditRecord, first: AuditRecord) -> bool:
-    """Whether a record says that all before the first were pruned, and the first follows those."""
-    stated = record.detail if record.act == PRUNED else {}
-    if stated.get("up_to") != first.number - 1:
-        return False
-    if first.hash != first.hashed_after(str(stated.get("hash"))):
-        raise BrokenChain(
-            f"record {first.number} of {_name(first)} does not follow what was pruned before it"
-        )
-    return True
-
-
-def _unanchored(first: AuditRecord) -> str:
-    return (
-        f"the records of {_name(first)} before {first.number} are missing, and none says that "
-        "they were pruned; of an export all is needed, without --since and --device"
-    )
+def _require_hash(record: AuditRecord, before: str) -> None:
+    if record.hash != record.hashed_after(before):
+        raise BrokenChain(f"{_name(record)}, or the one before it, is not as it was written")
 
 
 def _name(record: AuditRecord) -> str:
-    return repr(record.federation) if record.federation else "the server's own chain"
+    return f"record {record.number} of {record.federation or 'the server'!r}"

@@ -12,21 +12,18 @@ from elmgrove.server.secrets import hashed, load_admin_token
 from elmgrove.server.store import (
     DeviceRow,
     FederationRow,
-    Holdings,
     NoSuchFederation,
     Store,
     StoredEntry,
     StoreUnavailable,
     back_up,
     open_store,
-    restore,
 )
 
 __all__ = [
     "MAX_BODY",
     "DeviceRow",
     "FederationRow",
-    "Holdings",
     "Limits",
     "NoSuchFederation",
     "Store",
@@ -40,5 +37,4 @@ __all__ = [
     "open_store",
     "require_certificate_with_key",
     "require_store",
-    "restore",
 ]

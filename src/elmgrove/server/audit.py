@@ -6,7 +6,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove.federation import DAY
-from elmgrove.server import retention
 from elmgrove.server.auth import require_admin
 from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in
@@ -37,7 +36,7 @@ async def prune(request: Request) -> Response:
     days = number_in(request, "days")
     if days is None:
         raise Problem("malformed", "days: say how many days of the audit to keep")
-    pruned = await retention.prune(store, _chain(request), time.time() - days * DAY, actor)
+    pruned = await store.prune(_chain(request), time.time() - days * DAY, actor=actor)
     return JSONResponse({"pruned": pruned})
 
 

@@ -5,7 +5,7 @@ import logging
 import time
 
 from elmgrove.federation import DAY
-from elmgrove.server.store import AT_ONCE, FORGOTTEN_AT_ONCE, SERVER, Store
+from elmgrove.server.store import FORGOTTEN_AT_ONCE, Store
 
 log = logging.getLogger("elmgrove.server")
 
@@ -37,19 +37,9 @@ async def keep_deleting(
             await _forget(store, now, summary_days, event_days)
             if audit_days:
                 for chain in await store.chains():
-                    await prune(store, chain, now - audit_days * DAY, SERVER)
+                    await store.prune(chain, now - audit_days * DAY)
         except Exception:  # there is a next time; what else runs must not stop
             log.exception("what is too old could not be deleted")
-
-
-async def prune(store: Store, chain: str, until: float, actor: str) -> int:
-    """Delete all records of a chain up to a time, some at once; says how many."""
-    total, pruned = 0, AT_ONCE
-    # Fewer are the last: to go on until there are none, clocks would have to be in step.
-    while pruned == AT_ONCE:
-        pruned = await store.prune(chain, until, actor=actor)
-        total += pruned
-    return total
 
 
 async def _forget(store: Store, now: float, summary_days: float, event_days: float) -> None:

@@ -1,9 +1,8 @@
 """What the server remembers, in SQLite or in PostgreSQL."""
 
 from elmgrove.server.store.administrators import AdministratorRow, administrator_with
-from elmgrove.server.store.backup import back_up, restore
+from elmgrove.server.store.backup import back_up
 from elmgrove.server.store.chain import (
-    AT_ONCE,
     OWN_CHAIN,
     SERVER,
     NoSuchFederation,
@@ -23,7 +22,6 @@ from elmgrove.server.store.glance import (
     FleetRow,
     require_known,
 )
-from elmgrove.server.store.holdings import Holdings
 from elmgrove.server.store.records import (
     Change,
     DeviceRow,
@@ -40,7 +38,6 @@ from elmgrove.server.store.tally import Tally
 from elmgrove.server.store.visits import VisitRow
 
 __all__ = [
-    "AT_ONCE",
     "FLEET_STATES",
     "FORGOTTEN_AT_ONCE",
     "OWN_CHAIN",
@@ -58,7 +55,6 @@ __all__ = [
     "FederationRow",
     "FleetPage",
     "FleetRow",
-    "Holdings",
     "NoSuchFederation",
     "Occurrence",
     "Operation",
@@ -78,5 +74,4 @@ __all__ = [
     "federation_of",
     "open_store",
     "require_known",
-    "restore",
 ]

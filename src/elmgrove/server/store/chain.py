@@ -25,8 +25,6 @@ T = TypeVar("T")
 OWN_CHAIN = ""
 #: Who did what nobody asked for, or nobody with a name.
 SERVER = "server"
-#: Records that are pruned in one transaction, so that others need not wait long for it.
-AT_ONCE = 10_000
 
 _RECORD = "SELECT federation, number, at, actor, act, detail, hash FROM audit WHERE federation = $1"
 _ACT = "act = $2 AND at >= $3 AND at < $4"
@@ -208,25 +206,22 @@ class Chains:
 
     @writes
     def prune(self, federation: str, until: float, *, actor: str = SERVER) -> Operation[int]:
-        """Deletes the oldest records up to a time, some at once; says how many.
+        """Deletes the oldest records up to a time; says how many.
 
-        A record with the number and the hash of the last that went takes their place, so that
-        the rest can be checked. What follows a record that stays, stays.
+        A record keeps the hash of the last that went, so that the rest can be checked. What follows
+        a record that stays, stays.
         """
-        first = yield from _first(federation)
-        last = yield from _last(federation)
-        if first is None or last is None:
-            return 0
         kept = yield from _first(federation, " AND at >= $2", until)
-        end = last.number + 1 if kept is None else kept.number
-        up_to = min(end, first.number + AT_ONCE) - 1
-        gone = yield from _first(federation, " AND number = $2", up_to)
-        if gone is None:  # the oldest is young enough
+        before = () if kept is None else (" AND number < $2", kept.number)
+        gone = yield from _last(federation, *before)
+        if gone is None:
             return 0
-        count = up_to - first.number + 1
-        yield from record(federation, actor, PRUNED, up_to=up_to, hash=gone.hash, records=count)
-        yield ("DELETE FROM audit WHERE federation = $1 AND number <= $2", federation, up_to)
-        return count
+        older = "FROM audit WHERE federation = $1 AND number <= $2"
+        ((count,),) = yield (f"SELECT count(*) {older}", federation, gone.number)
+        stated = {"up_to": gone.number, "hash": gone.hash, "records": count}
+        yield from record(federation, actor, PRUNED, **stated)
+        yield (f"DELETE {older}", federation, gone.number)
+        return int(count)
 
 
 def _advanced(now: float, most: float) -> Operation[float]:
@@ -300,8 +295,8 @@ def _numbers(federation: str, begin: float, end: float) -> Operation[tuple[int, 
     return first, last
 
 
-def _last(federation: str) -> Operation[AuditRecord | None]:
-    rows = yield (f"{_RECORD} ORDER BY number DESC LIMIT 1", federation)
+def _last(federation: str, condition: str = "", *values: Any) -> Operation[AuditRecord | None]:
+    rows = yield (f"{_RECORD}{condition} ORDER BY number DESC LIMIT 1", federation, *values)
     return _record(*rows[0]) if rows else None
 
 

@@ -1,6 +1,5 @@
 """What every data base must do for the store, and the tables that it holds."""
 
-import re
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
@@ -128,6 +127,12 @@ _UPGRADES = {
         "ALTER TABLE federation ADD COLUMN merged BOOLEAN NOT NULL DEFAULT FALSE",
         "UPDATE federation SET merged = (alarm = 'merged')",
         "ALTER TABLE federation DROP COLUMN alarm",
+        # The audit had triggers: they go with the table.
+        "ALTER TABLE audit RENAME TO former_audit",
+        _AUDIT,
+        "INSERT INTO audit SELECT * FROM former_audit",
+        "DROP TABLE former_audit",
+        _ACTS,
     ),
     6: (
         *(f"DROP TABLE IF EXISTS {name}" for name in ("report", "reply", "rounds_held", "rounds")),
@@ -169,15 +174,12 @@ TABLES = (
     _CLOCK,
     _PROBE,
 )
-#: The names of all tables.
-TABLE_NAMES = frozenset(["elmgrove_schema", *re.findall(r"CREATE TABLE (\w+)", "".join(TABLES))])
 
 
-def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -> Operation[None]:
+def prepare(text: str, binary: str, *further: str) -> Operation[None]:
     """Makes the tables in an empty data base, or makes older ones those of this release.
 
-    ``further`` statements are for one data base alone, and so are those that let nobody change a
-    record of the audit (``append_only``).
+    ``further`` statements are for one data base alone.
     ``text`` must be a type that compares by bytes: the order of names is part of the contract.
     """
     yield ("CREATE TABLE IF NOT EXISTS elmgrove_schema (version BIGINT NOT NULL)",)
@@ -185,7 +187,7 @@ def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -
     if not versions:
         for table in TABLES:
             yield (table.format(text=text, bytes=binary),)
-        for statement in (*append_only, *further):
+        for statement in further:
             yield (statement,)
         yield ("INSERT INTO elmgrove_schema VALUES ($1)", VERSION)
         return
@@ -194,9 +196,6 @@ def prepare(text: str, binary: str, append_only: Sequence[str], *further: str) -
     for step in range(version, VERSION):
         for statement in _UPGRADES[step]:
             yield (statement.format(text=text, bytes=binary),)
-        if _AUDIT in _UPGRADES[step]:
-            for statement in append_only:
-                yield (statement,)
         yield ("UPDATE elmgrove_schema SET version = $1", step + 1)
 
 

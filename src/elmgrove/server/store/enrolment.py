@@ -25,8 +25,7 @@ FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, merged,
     FROM federation"""
 #: Bytes that are written to find out whether anything can be.
 PROBE_BYTES = 2**16
-#: What belongs to a federation by its name alone: a back-up of an older release, which has no such
-#: tables, could not replace a table that they refer to.
+#: What belongs to a federation by its name alone.
 BY_NAME = ("told", "summary", "hour", "occurrence", "errand", "changed")
 DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
     WHERE federation = $1"""

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 from elmgrove.errors import require_extra
 from elmgrove.server.store.database import Operation, Statement, StoreUnavailable, T, prepare
@@ -19,26 +18,6 @@ CONNECT, ANSWER = 10.0, 60.0
 AHEAD = 4
 # Contributions are random bits to a compressor.
 UNCOMPRESSED = "ALTER TABLE content ALTER COLUMN blob SET STORAGE EXTERNAL"
-#: What triggers run: no part of a table, and so of no dump of one.
-AUDIT_IS_KEPT = """CREATE OR REPLACE FUNCTION audit_is_kept() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF TG_OP <> 'DELETE' THEN
-        RAISE EXCEPTION 'a record of the audit never changes';
-    END IF;
-    -- What is pruned was told just before, in the newest record.
-    IF (SELECT act = 'pruned' AND (detail::json ->> 'up_to')::bigint >= OLD.number FROM audit
-        WHERE federation = OLD.federation ORDER BY number DESC LIMIT 1) THEN
-        RETURN OLD;
-    END IF;
-    RAISE EXCEPTION 'a record of the audit goes by pruning alone';
-END $$"""
-APPEND_ONLY = (
-    AUDIT_IS_KEPT,
-    """CREATE TRIGGER audit_is_kept BEFORE UPDATE OR DELETE ON audit
-    FOR EACH ROW EXECUTE FUNCTION audit_is_kept()""",
-    """CREATE TRIGGER audit_is_not_emptied BEFORE TRUNCATE ON audit
-    FOR EACH STATEMENT EXECUTE FUNCTION audit_is_kept()""",
-)
 # All that asyncpg raises. Its internal errors are those of a connection that broke within a step of
 # the protocol: the next try has another one.
 FAILURES = (
@@ -145,21 +124,14 @@ async def open_postgres(url: str) -> Postgres:
             max_size=CONNECTIONS,
             timeout=CONNECT,
             command_timeout=ANSWER,
-            server_settings={"application_name": application(url)},
         )
     database = Postgres(pool)
     try:
-        await database.write("", prepare(NAME, "BYTEA", APPEND_ONLY, UNCOMPRESSED))
+        await database.write("", prepare(NAME, "BYTEA", UNCOMPRESSED))
     except BaseException:  # cancelled as well: nobody else can close it
         await database.close()
         raise
     return database
-
-
-def application(url: str) -> str:
-    """Names a server to PostgreSQL by its store, so that others can see that it is in use."""
-    schema = dict(parse_qsl(urlsplit(url).query)).get("search_path", "")
-    return f"elmgrove {schema}".strip()[:63]
 
 
 def _lock(federation: str) -> int:

@@ -22,19 +22,6 @@ BATCH = 64
 AHEAD = 4
 # Seconds to wait for another process that writes to the same file.
 PATIENCE = 30.0
-APPEND_ONLY = (
-    """CREATE TRIGGER audit_is_kept BEFORE UPDATE ON audit
-    BEGIN SELECT RAISE(ABORT, 'a record of the audit never changes'); END""",
-    # INSERT OR REPLACE would be a change as well.
-    """CREATE TRIGGER audit_is_added_to BEFORE INSERT ON audit
-    WHEN NEW.number <= (SELECT max(number) FROM audit WHERE federation = NEW.federation)
-    BEGIN SELECT RAISE(ABORT, 'a record of the audit never changes'); END""",
-    # What is pruned was told just before, in the newest record.
-    """CREATE TRIGGER audit_is_pruned BEFORE DELETE ON audit
-    WHEN NOT (SELECT act = 'pruned' AND json_extract(detail, '$.up_to') >= OLD.number FROM audit
-        WHERE federation = OLD.federation ORDER BY number DESC LIMIT 1)
-    BEGIN SELECT RAISE(ABORT, 'a record of the audit goes by pruning alone'); END""",
-)
 # What anybody may know of a failure, by the begin of SQLite's name for it.
 REASONS = (
     ("SQLITE_FULL", "disk full"),
@@ -177,7 +164,7 @@ async def open_sqlite(path: Path) -> Sqlite:
     with _translated(f"{path}: "):
         database = await asyncio.to_thread(Sqlite, path)
     try:
-        await database.write("", prepare("TEXT", "BLOB", APPEND_ONLY))
+        await database.write("", prepare("TEXT", "BLOB"))
     except BaseException:  # cancelled as well: nobody else can close it
         await database.close()
         raise
