@@ -1,6 +1,6 @@
 """The settings of a device: one table for the file, the flags and the environment."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from elmgrove.algebra import SCALINGS, SCORES, Spectrum
@@ -8,7 +8,6 @@ from elmgrove.detector import COMPARISONS, OTHERS, AlarmRule, PatternRule, requi
 from elmgrove.device.row_settings import DEVICE, RowSettings
 from elmgrove.device.settings_checks import (
     require_choice,
-    require_exchange_or_peers,
     require_guarded,
     require_limits,
     require_metrics_address,
@@ -64,15 +63,11 @@ class Settings(RowSettings):
     rotate_key_days: Annotated[
         float, "Change the key after so many days; 0 = in time, where keys expire.", FLEET
     ] = 0.0
-    peers: Annotated[list[str], "URL of another agent to pull from (repeatable).", FLEET] = field(
-        default_factory=list
-    )
     listen: Annotated[
-        str, "host:port on which others may pull, and those with control_token ask and tell.", FLEET
+        str, "host:port on which those with control_token may ask and tell; '' = none.", FLEET
     ] = ""
-    peer_token: Annotated[str, "The secret of agents that pull from each other.", FLEET] = ""
     control_token: Annotated[
-        str, "The secret of those who may ask and tell this agent there; '' = nobody.", FLEET
+        str, "The secret of those who may ask and tell this agent there.", FLEET
     ] = ""
     merge: Annotated[
         str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", FLEET
@@ -206,11 +201,8 @@ class Settings(RowSettings):
         require_choice("score", self.score, SCORES)
         require_choice("on_change", self.on_change, ON_CHANGE)
         require_choice("errands", self.errands, ERRANDS_ALLOWED)
-        require_exchange_or_peers(self.exchange, self.peers, self.listen, self.control_token)
         if self.listen:
-            require_guarded(
-                self.listen, self.peer_token, self.control_token, pulled=not self.exchange
-            )
+            require_guarded(self.listen, self.control_token)
         require_metrics_address(self.metrics)
         require_source(self.source, self.pattern)
         if self.mqtt:

@@ -27,8 +27,6 @@ from elmgrove.federation import (
     local_models,
 )
 
-#: Where an agent that listens gives away what it published and what it received.
-PATH = "/ledger"
 #: A line that is slower than so many bytes a second is as good as none.
 SLOWEST = 10_000
 
