@@ -18,7 +18,7 @@ from elmgrove.detector.mixture.pattern_rule import PatternRule
 from elmgrove.device.settings import Settings
 from elmgrove.device.settings_file import help_of, read_settings, type_of
 from elmgrove.errors import BadInput
-from elmgrove.federation import Benefit, Cost, Everyone, Quality, SameGroup
+from elmgrove.federation import Everyone, Quality, SameGroup
 from support.agents import flags
 
 NAMES = [one.name for one in fields(Settings)]
@@ -206,16 +206,9 @@ def test_whole_numbers_will_do_for_seconds(tmp_path: Path) -> None:
 
 def test_the_rule_follows_from_its_name() -> None:
     assert Settings().rule == Everyone()
-    assert Settings(merge="benefit").rule == Benefit()
     assert Settings(merge="quality").rule == Quality()
     assert Settings(merge="group").rule == SameGroup("evidence")
     assert Settings(merge="group", distance="parameters").rule == SameGroup("parameters")
-
-
-def test_a_budget_of_zero_is_none() -> None:
-    assert Settings().budget is None
-    assert Settings(budget_seconds=2.0).budget == Cost(2.0, Cost().bytes)
-    assert Settings(budget_bytes=9).budget == Cost(Cost().seconds, 9)
 
 
 def test_patterns_make_the_rule() -> None:

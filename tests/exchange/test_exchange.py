@@ -212,8 +212,7 @@ def test_listings_tell_all_but_the_content_in_the_order_of_the_names(exchange: W
         ("fan.3", 9, True),
         ("fanß", 5, False),
     ]
-    assert listings[1].cost.bytes == len(entries[0].to_bytes())
-    assert all(0 <= one.cost.seconds < np.inf for one in listings)
+    assert listings[1].size == len(entries[0].to_bytes())
 
 
 def test_fetch_gives_what_is_there_of_what_was_asked_for(exchange: Way) -> None:

@@ -21,7 +21,6 @@ from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
 from elmgrove.federation import (
     Charter,
     Contribution,
-    Cost,
     Everyone,
     Member,
     Rule,
@@ -214,15 +213,6 @@ def test_before_a_device_has_published_it_rests_on_nobody() -> None:
     assert new.sync().devices == 0
     new.detector.learn_many(rows_of(1, 77, ROWS))
     assert new.sync().devices == 2
-
-
-def test_within_a_budget_the_group_is_made_of_what_was_fetched() -> None:
-    exchange = MemoryExchange(CHARTER)
-    settle(fleet("multi-global", ["a", "b", "c"], exchange), ["a", "b", "c"])
-    for budget, devices in ((Cost(9.0, 1e9), 2), (Cost(9.0, 1.0), 0)):
-        new = Session(CHARTER.start("new"), exchange, rule=SameGroup(), budget=budget)
-        new.detector.learn_many(rows_of(1, 77, ROWS))
-        assert new.sync().devices == devices
 
 
 # The rule, for a device without an exchange

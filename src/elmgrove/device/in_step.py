@@ -130,7 +130,6 @@ def syncing_of(
         settings.rotate_key_days,
         summaries,
         rule=settings.rule,
-        budget=settings.budget,
         guarded=settings.guard,
         save=save,
     )

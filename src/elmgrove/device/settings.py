@@ -17,7 +17,6 @@ from elmgrove.device.settings_checks import (
 )
 from elmgrove.federation import (
     RULES,
-    Cost,
     Rule,
     require_distance,
     rule_of,
@@ -73,8 +72,6 @@ class Settings(RowSettings):
         str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", FLEET
     ] = "everyone"
     distance: Annotated[str, "What makes a group: evidence or parameters.", FLEET] = "evidence"
-    budget_seconds: Annotated[float, "Seconds that fetching may take; 0 = no limit.", FLEET] = 0.0
-    budget_bytes: Annotated[int, "Bytes that may be fetched; 0 = no limit.", FLEET] = 0
     guard: Annotated[
         bool, "Upload only after enough new rows; this is no proof of privacy.", FLEET
     ] = True
@@ -240,14 +237,6 @@ class Settings(RowSettings):
     def rule(self) -> Rule:
         """The rule by which the device chooses the devices to learn from."""
         return rule_of(self.merge, self.distance)
-
-    @property
-    def budget(self) -> Cost | None:
-        """The most that fetching from others may cost; None for no limit."""
-        if not (self.budget_seconds or self.budget_bytes):
-            return None
-        unlimited = Cost()
-        return Cost(self.budget_seconds or unlimited.seconds, self.budget_bytes or unlimited.bytes)
 
 
 def first_rows(start_rows: int, spectrum: Spectrum | None) -> int:

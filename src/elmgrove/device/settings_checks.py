@@ -8,7 +8,7 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange import BrokerAddress, is_at_broker
 
 _NOT_NEGATIVE = (
-    *("sync_seconds", "sync_rows", "rotate_key_days", "budget_seconds", "budget_bytes"),
+    *("sync_seconds", "sync_rows", "rotate_key_days"),
     *("units", "increment", "mqtt_seconds"),
 )
 _ABOVE_0 = ("save_rows", "start_rows", "save_seconds")
