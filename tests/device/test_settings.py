@@ -34,7 +34,6 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "on_change": ("adapt", "relearn", "tell"),
     "errands": ("none", "any", "bounded"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
-    "distance": ("parameters", "evidence", "parameters"),
     # There is but one.
     "format": ("influx", "influx", "influx"),
     "measurement": ("pump", "cpu,cpu=cpu-total", "my\\ pump"),
@@ -165,7 +164,6 @@ def test_all_settings_are_listed_with_their_variables(
         ("save_seconds = nan", "save_seconds must be above 0"),
         ("sync_seconds = -1", "sync_seconds can't be negative"),
         ("sync_seconds = nan", "sync_seconds can't be negative"),
-        ("distance = 'looks'", "distance must be one of evidence, parameters, not 'looks'"),
         ("listen = '127.0.0.1:8471'", "set control_token as well"),
         ("listen = '8471'", "listen: host:port"),
         ("listen = '127.0.0.1:http'", "listen: host:port"),
@@ -208,7 +206,6 @@ def test_the_rule_follows_from_its_name() -> None:
     assert Settings().rule == Everyone()
     assert Settings(merge="quality").rule == Quality()
     assert Settings(merge="group").rule == SameGroup("evidence")
-    assert Settings(merge="group", distance="parameters").rule == SameGroup("parameters")
 
 
 def test_patterns_make_the_rule() -> None:

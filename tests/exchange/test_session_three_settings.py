@@ -337,7 +337,7 @@ def test_agents_with_two_patterns_each(device: Start, tmp_path: Path) -> None:
 def test_agents_as_printed_in_a_folder() -> None:
     """A device that was started again answers as it did, by the groups that came back alone."""
     FolderExchange.create(Path("shared"), CHARTER)
-    told = {"exchange": "shared", "merge": "group", "distance": "parameters", "patterns": "2"}
+    told = {"exchange": "shared", "merge": "group", "patterns": "2"}
     for name in ("a", "b", "e", "c"):
         write_rows(Path(f"{name}.csv"), rows_at(name, TWO))
         member = run_here(name, **told, compare="raw", others="instead")
@@ -354,13 +354,13 @@ def test_agents_as_printed_in_a_folder() -> None:
     assert foreign > 10 * known
 
 
-def test_agents_in_a_folder_by_parameters() -> None:
+def test_agents_of_two_kinds_in_a_folder() -> None:
     FolderExchange.create(Path("shared"), CHARTER)
     for name, rows in MACHINES.items():
         write_rows(Path(f"{name}.csv"), rows)
-        member = run_here(name, exchange="shared", merge="group", distance="parameters")
+        member = run_here(name, exchange="shared", merge="group")
     assert member.merged is not None
-    assert (member.merged.devices, member.merged.grouped) == (1, "parameters")
+    assert (member.merged.devices, member.merged.grouped) == (1, "evidence")
     shared = load(Path("c.elm"), Member.from_bytes).shared
     assert shared is not None
     assert member.merged.evidence.close_to(shared.evidence, 1e-12)

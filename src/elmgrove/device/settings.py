@@ -18,7 +18,6 @@ from elmgrove.device.settings_checks import (
 from elmgrove.federation import (
     RULES,
     Rule,
-    require_distance,
     rule_of,
 )
 
@@ -71,7 +70,6 @@ class Settings(RowSettings):
     merge: Annotated[
         str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", FLEET
     ] = "everyone"
-    distance: Annotated[str, "What makes a group: evidence or parameters.", FLEET] = "evidence"
     guard: Annotated[
         bool, "Upload only after enough new rows; this is no proof of privacy.", FLEET
     ] = True
@@ -210,7 +208,6 @@ class Settings(RowSettings):
         require_window(self.window)
         # Both raise if they can't be read.
         _ = self.chosen_spectrum, self.layout
-        require_distance(self.distance)
         require_limits(vars(self))
 
     @property
@@ -236,7 +233,7 @@ class Settings(RowSettings):
     @property
     def rule(self) -> Rule:
         """The rule by which the device chooses the devices to learn from."""
-        return rule_of(self.merge, self.distance)
+        return rule_of(self.merge)
 
 
 def first_rows(start_rows: int, spectrum: Spectrum | None) -> int:

@@ -131,8 +131,8 @@ class Exchange(Protocol):
         """
         ...
 
-    def groups(self, distance: str) -> dict[str, Any] | None:
-        """Gives the groups that the exchange keeps by this distance; None if it keeps none.
+    def groups(self) -> dict[str, Any] | None:
+        """Gives the groups that the exchange keeps; None if it keeps none.
 
         The fields are those of ``Grouping.fields``, with ``since``: the revision that made them.
         """

@@ -164,9 +164,9 @@ class HttpExchange:
         with answer.reading():
             return Merged.from_bytes(answer.content)
 
-    def groups(self, distance: str) -> dict[str, Any]:
-        """Asks for the groups that the server keeps by this distance."""
-        return self._request("GET", "/groups", params={"distance": distance}).json()
+    def groups(self) -> dict[str, Any]:
+        """Asks for the groups that the server keeps."""
+        return self._request("GET", "/groups").json()
 
     def report(self, summary: Summary) -> tuple[Errand, ...]:
         """Tells the server how a device is doing; gives what its administrators ask of it.

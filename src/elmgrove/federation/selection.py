@@ -1,7 +1,7 @@
 """Which devices to merge: small rules over what others contributed, none of which needs a row."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -166,14 +166,10 @@ class SameGroup(Rule):
         return [other for other in others if other.origin in partners]
 
 
-#: The rules that a setting can name, each made for a distance between groups.
-RULES: dict[str, Callable[[str], Rule]] = {
-    "everyone": lambda distance: Everyone(),
-    "group": SameGroup,
-    "quality": lambda distance: Quality(),
-}
+#: The rules that a setting can name.
+RULES: dict[str, Rule] = {"everyone": Everyone(), "group": SameGroup(), "quality": Quality()}
 
 
-def rule_of(text: str, distance: str = EVIDENCE) -> Rule:
+def rule_of(text: str) -> Rule:
     """Makes the rule that a setting names: one of ``RULES``, or devices by name, with commas."""
-    return RULES[text](distance) if text in RULES else Named(text.split(","))
+    return RULES[text] if text in RULES else Named(text.split(","))
