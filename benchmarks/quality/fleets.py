@@ -1,8 +1,8 @@
 """Fleets: what a device with few rows of its own gains and loses by the others of its kind.
 
 Each device of a set in turn has learned some of its rows, and all others all of theirs. It knows
-them in one of four ways: not at all, by a loan, as one model of everybody, or as one model of those
-that benefit it. Scaling and window are those of a federation that was made with the others' rows.
+them in one of three ways: not at all, by a loan, or as one model of everybody. Scaling and window
+are those of a federation that was made with the others' rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from benchmarks.quality.sets import devices_of
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector
 from elmgrove.detector import choose_window
-from elmgrove.federation import Benefit, Contribution, Ledger, Member
+from elmgrove.federation import Contribution, Ledger, Member
 
-ALONE, LOAN, EVERYONE, BENEFIT = "alone", "loan", "everyone", "benefit"
+ALONE, LOAN, EVERYONE = "alone", "loan", "everyone"
 #: The sets whose devices are a fleet.
 FLEETS = ("SMD", "fans")
 #: Own rows; None is all.
@@ -80,16 +80,10 @@ def _merge(detector: Detector, others: Sequence[Contribution]) -> None:
     detector.rest_on([part for other in others for part in other.parts])
 
 
-def _merge_helpful(detector: Detector, others: Sequence[Contribution]) -> None:
-    own = Member("own", detector).contribution()
-    _merge(detector, Benefit().choose(own, detector.model.ridge, others))
-
-
 WAYS: dict[str, Callable[[Detector, Sequence[Contribution]], None]] = {
     ALONE: lambda detector, others: None,
     LOAN: lambda detector, others: detector.consult((), Ledger(others).loan),
     EVERYONE: _merge,
-    BENEFIT: _merge_helpful,
 }
 
 

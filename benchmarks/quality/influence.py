@@ -23,7 +23,6 @@ from elmgrove import Basis, Detector, Evidence
 from elmgrove.exchange import MemoryExchange
 from elmgrove.federation import (
     UNBOUNDED,
-    Benefit,
     Charter,
     Contribution,
     Everyone,
@@ -65,7 +64,6 @@ ATTACKS = (HONEST, POISONED, COUNTED, COPIED, FAR, ONLY)
 #: Rules by which one model is made of several devices.
 RULES: dict[str, Rule] = {
     "quality": Quality(),
-    "benefit": Benefit(),
     "group": SameGroup(),
 }
 

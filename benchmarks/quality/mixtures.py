@@ -29,7 +29,6 @@ from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector, Evidence
 from elmgrove.detector import choose_window
 from elmgrove.federation import (
-    Benefit,
     Contribution,
     Everyone,
     Named,
@@ -43,13 +42,12 @@ ROWS: tuple[int | None, ...] = (100, 1000, None)
 #: Where a device's own rows begin, as a share of those there are.
 START = 0.6
 #: The rules; ``named`` is told who is of its kind.
-RULES = ("alone", "named", "everyone", "quality", "benefit", "group")
-ALONE, NAMED, EVERYONE, QUALITY, BENEFIT, GROUP = RULES
+RULES = ("alone", "named", "everyone", "quality", "group")
+ALONE, NAMED, EVERYONE, QUALITY, GROUP = RULES
 #: Those that are told nothing.
 CHOOSING: dict[str, Rule] = {
     EVERYONE: Everyone(),
     QUALITY: Quality(),
-    BENEFIT: Benefit(),
     GROUP: SameGroup(),
 }
 #: Of the contributions' federation; a distance has no use for it.

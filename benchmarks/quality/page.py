@@ -57,7 +57,7 @@ learn and score one device with one thread, n devices.
 - Fleets: each device in turn has learned so many of its rows (from two places of them; all, once)
   and all others all of theirs. Scaling and window are those of a federation made with the others'
   rows. Alone it uses none of them, by the loan how their readings move together (the default), by
-  everyone and benefit one model of its rows and those of all, or of those chosen.
+  everyone one model of its rows and those of all.
 - Mixtures: each device in turn has learned so many of its rows, and all others all of theirs; each
   rule chooses among those, and one model is made of their rows and its own (the policy `merged`);
   `named` is told who is of its kind. Precision and recall are of choosing the own kind. Pumps are

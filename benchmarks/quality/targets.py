@@ -216,7 +216,7 @@ def _by_loan(title: str, name: str, rows: int | None, changes: list[float]) -> R
 
 def _mixtures(choices: Sequence[mixtures.Choice]) -> Iterator[Reached]:
     for title, mixture in MIXTURES.items():
-        for rule in (mixtures.QUALITY, mixtures.BENEFIT, mixtures.GROUP):
+        for rule in (mixtures.QUALITY, mixtures.GROUP):
             known = mixtures.chosen(choices, title, None, rule)
             if known is not None:
                 yield _hurting_nobody(title, rule, known)

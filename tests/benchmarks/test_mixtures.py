@@ -7,7 +7,7 @@ import pytest
 from benchmarks.quality import mixtures
 from benchmarks.quality.kinds import MIXTURES, POISONED, SHARE
 from benchmarks.quality.machines import machine, sibling
-from benchmarks.quality.mixtures import BENEFIT, GROUP, Choice, chosen
+from benchmarks.quality.mixtures import GROUP, QUALITY, Choice, chosen
 from benchmarks.quality.report import tables
 from benchmarks.quality.runs import Results
 from benchmarks.quality.targets import judged
@@ -28,7 +28,7 @@ def test_choices_are_summed_up() -> None:
     assert (found.taken, found.precision, found.recall) == (4.0, 0.75, 0.75)
     assert (found.left_out, found.devices) == (0.5, 2)
     assert found.changes == pytest.approx([-0.05, 0.01])
-    assert chosen(held, PUMPS, None, BENEFIT) is None
+    assert chosen(held, PUMPS, None, QUALITY) is None
     assert chosen(held, PUMPS, 100, GROUP) is None
 
 

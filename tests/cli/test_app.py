@@ -28,7 +28,7 @@ COMMANDS = [
     "federate",
     "serve",
 ]
-COMMANDS += ["federation create", "fleet judge", "device run", "device pull", "device leave"]
+COMMANDS += ["federation create", "fleet judge", "device run", "device leave"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

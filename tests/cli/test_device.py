@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from elmgrove.device.agent import Agent
-from elmgrove.device.listening import Listener
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Departure, Member
@@ -14,13 +13,12 @@ from support.agents import address, write_rows
 from support.commands import Elmgrove, one_clear_line
 from support.exchanges import Reply, saying
 from support.ports import reserved_port
-from support.serving import Federation, charter, evidence, refused, rows, said
+from support.serving import Federation, charter, refused, rows, said
 
 
 @pytest.fixture(autouse=True)
 def in_its_folder(elmgrove: Elmgrove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A federation's device with some rows, and a file of them."""
-    monkeypatch.delenv("ELMGROVE_DEVICE_PEER_TOKEN", raising=False)
     write_rows(Path("fan.csv"), rows(1, 20))
     save(Path("like.evidence"), said("x", 99))
 
@@ -95,50 +93,10 @@ def test_leaving_needs_the_exchange_and_a_key(elmgrove: Elmgrove, federation: Fe
     assert load(Path("fan.elm"), Member.from_bytes).detector.learned == 20
 
 
-def test_pull_takes_in_what_another_tells(elmgrove: Elmgrove) -> None:
-    run(elmgrove, "fan", "--like", "like.evidence", "--merged")
-    other = charter("fans").start("pump")
-    other.detector.learn_many(rows(2, 20))
-    other.offer()
-    listener = Listener("127.0.0.1:0", "sesame")
-    try:
-        listener.tell(other)
-        pull = ("device", "pull", listener.url, "--state", "fan.elm")
-        assert "A valid token is needed" in one_clear_line(elmgrove(*pull))
-        ran = elmgrove(*pull, "--token", "sesame")
-        assert (ran.code, ran.out) == (0, "")
-        assert "fan now uses its own rows and those of pump." in ran.err
-    finally:
-        listener.close()
-    received = load(Path("fan.elm"), Member.from_bytes).detector.received
-    assert received is not None
-    assert received.close_to(evidence(rows(2, 20)), 1e-12)
-
-
-def test_pull_says_what_does_not_fit(elmgrove: Elmgrove) -> None:
-    run(elmgrove, "fan", "--units", 2)
-    other = charter("fans").start("pump")
-    other.detector.learn_many(rows(2, 20))
-    other.offer()
-    listener = Listener("127.0.0.1:0", "")
-    try:
-        listener.tell(other)
-        ran = elmgrove("device", "pull", listener.url, "--state", "fan.elm")
-    finally:
-        listener.close()
-    assert ran.code == 0
-    assert "Left out: " in ran.err
-    assert "fan now uses its own rows alone." in ran.err
-
-
 def test_errors_are_one_clear_line(elmgrove: Elmgrove, tmp_path: Path) -> None:
     run(elmgrove, "fan", "--like", "like.evidence")
     Path("half.elm").write_bytes(Path("fan.elm").read_bytes()[:99])
     state = ("--state", "fan.elm")
-    with reserved_port() as port:
-        nobody = f"http://127.0.0.1:{port}"
-        assert "127.0.0.1" in one_clear_line(elmgrove("device", "pull", nobody, *state))
-    assert "http" in one_clear_line(elmgrove("device", "pull", "nonsense", *state))
     for words, complaint in (
         (("--source", "nothing.csv"), "nothing.csv"),
         (("--source", "fan.csv", "--state", "half.elm"), "half.elm"),

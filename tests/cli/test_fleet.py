@@ -114,12 +114,11 @@ def expect_groups(text: str, expected: Grouping) -> None:
     assert json.loads(text) == json.loads(json.dumps(expected.fields))
 
 
-@pytest.mark.parametrize("distance", ["evidence", "parameters"])
-def test_groups_of_files(elmgrove: Elmgrove, files: list[str], distance: str) -> None:
-    words = ("fleet", "groups", *files, "--json", "--distance", distance)
-    expect_groups(elmgrove(*words).out, group(SAID, 1e-3, distance))
+def test_groups_of_files(elmgrove: Elmgrove, files: list[str]) -> None:
+    words = ("fleet", "groups", *files, "--json")
+    expect_groups(elmgrove(*words).out, group(SAID, 1e-3))
     found = elmgrove(*words, "--groups", 2, "--ridge", 0.5).out
-    expect_groups(found, group(SAID, 0.5, distance, 2))
+    expect_groups(found, group(SAID, 0.5, count=2))
     groups = {model["origin"]: model["group"] for model in json.loads(found)["models"]}
     assert groups["fan-1"] == groups["fan-2"] != groups["[/odd]:fire:"]
 
@@ -183,10 +182,8 @@ def test_people_see_who_is_grouped_and_why(elmgrove: Elmgrove, two_patterns: lis
     assert all(line[4].strip().endswith("%") for line in lines)
     assert "Groups 0 and 1 would be next: the loss would grow by" in ran.out
     assert "loss grew by" in ran.out
-    ran = elmgrove("fleet", "groups", *two_patterns, "--distance", "parameters")
-    assert "Silhouettes by number of groups: 2: " in ran.out
-    ran = elmgrove("fleet", "groups", *two_patterns, "--groups", 2, "--distance", "parameters")
-    assert "The number of groups was given." in ran.out
+    ran = elmgrove("fleet", "groups", *two_patterns, "--groups", 1)
+    assert "All patterns are one group." in ran.out
 
 
 def test_by_distance_the_distance_grows_and_nobody_alike_is_said(elmgrove: Elmgrove) -> None:
@@ -202,9 +199,8 @@ def test_by_distance_the_distance_grows_and_nobody_alike_is_said(elmgrove: Elmgr
     assert "No two" not in elmgrove(*unlike, "--groups", 2).out
 
 
-@pytest.mark.parametrize("distance", ["evidence", "parameters"])
-def test_a_picture_of_groups(elmgrove: Elmgrove, two_patterns: list[str], distance: str) -> None:
-    ran = elmgrove("fleet", "groups", *two_patterns, "--plot", "g.png", "--distance", distance)
+def test_a_picture_of_groups(elmgrove: Elmgrove, two_patterns: list[str]) -> None:
+    ran = elmgrove("fleet", "groups", *two_patterns, "--plot", "g.png")
     assert (ran.code, "Wrote g.png." in ran.err) == (0, True)
     assert Path("g.png").read_bytes().endswith(b"IEND\xaeB`\x82")
 
@@ -213,7 +209,6 @@ def test_what_can_not_be_grouped_is_one_clear_line(elmgrove: Elmgrove, files: li
     FolderExchange.create(Path("empty"), charter("fans"))
     for words, complaint in (
         (["empty"], "no device contributed anything"),
-        ([*files, "--distance", "looks"], "distance must be one of evidence, parameters"),
         ([*files, "--groups", 4], "3 patterns with rows can't make 4 groups"),
     ):
         assert complaint in one_clear_line(elmgrove("fleet", "groups", *words))

@@ -72,12 +72,12 @@ def test_of_a_running_agent_it_is_asked_of_the_agent(fan_1: Path, start: Start) 
 def test_of_an_agent_elsewhere_it_is_asked_over_the_network(fan_1: Path, start: Start) -> None:
     with reserved_port() as port:
         url = f"http://127.0.0.1:{port}"
-        settings = {"listen": f"127.0.0.1:{port}", "peer-token": "peers", "control-token": SECRET}
+        settings = {"listen": f"127.0.0.1:{port}", "control-token": SECRET}
         with agent_of(start, fan_1, **settings):
             elsewhere = Device(None, url, SECRET)
             assert elsewhere.ask("status")[0]["name"] == "fan-1"
             assert elsewhere.ask("tune", rate=0.02)[0]["status"]["rate"] == 0.02
-            for token in (None, "peers", "guess"):
+            for token in (None, "guess"):
                 with pytest.raises(Unauthorized, match="A valid token is needed"):
                     Device(None, url, token).ask("tune", rate=0.5)
             assert rate(fan_1) == 0.02

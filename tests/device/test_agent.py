@@ -22,6 +22,7 @@ from elmgrove.exchange import FolderExchange
 from support.agents import (
     COMMAND,
     Start,
+    address,
     append_rows,
     sessions,
     verdicts,
@@ -36,6 +37,7 @@ from support.at_work import (
 )
 from support.commands import Elmgrove, one_clear_line
 from support.serving import (
+    Federation,
     charter,
     rows,
     wait_until,
@@ -219,7 +221,8 @@ def test_when_nobody_reads_the_verdicts_it_ends_and_has_saved(tmp_path: Path) ->
 def test_a_signal_ends_it_with_all_rows_saved(device: Start, number: int, tmp_path: Path) -> None:
     X = rows(1, 77)
     write_rows(Path("fan.csv"), X)
-    fan = device("fan", like="like.evidence", follow=True, listen="127.0.0.1:0")
+    listening = {"listen": "127.0.0.1:0", "control_token": "sesame"}
+    fan = device("fan", like="like.evidence", follow=True, **listening)
     fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 77)
     fan.process.send_signal(number)
     assert fan.end() == 0
@@ -268,15 +271,19 @@ Agent(Settings(state="alone.elm", source="fan.csv", verdicts="")).run()
 assert not loaded(), "for a device that is alone"
 Agent(Settings(state="shared.elm", source="fan.csv", verdicts="", exchange="shared")).run()
 assert not loaded(), "for a folder"
-Agent(Settings(state="peer.elm", source="fan.csv", verdicts="", listen="127.0.0.1:0")).run()
-assert loaded(), "for peers"
+served = {"exchange": sys.argv[1], "token": sys.argv[2]}
+Agent(Settings(state="served.elm", source="fan.csv", verdicts="", **served)).run()
+assert loaded(), "for a server"
 """
 
 
-def test_httpx_is_loaded_only_where_it_is_used() -> None:
+def test_httpx_is_loaded_only_where_it_is_used(federation: Federation) -> None:
     write_rows(Path("fan.csv"), rows(1, 20))
     FolderExchange.create(Path("shared"), charter("fans"))
     ran = subprocess.run(
-        [sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, "-c", LOADED, address(federation), federation.token],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert ran.returncode == 0, ran.stderr

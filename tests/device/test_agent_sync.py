@@ -18,7 +18,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Backoff, Unauthorized
+from elmgrove.exchange import Backoff, FolderExchange, Unauthorized
 from elmgrove.federation import Charter, Member
 from elmgrove.storage.disk import load, save
 from support.agents import (
@@ -41,6 +41,7 @@ from support.ports import reserved_port
 from support.serving import (
     ADMIN,
     ALL_SHOWN,
+    LAYER,
     Federation,
     Server,
     answers,
@@ -107,6 +108,47 @@ def test_what_the_guard_does_not_let_stays_here(
     write_rows(Path("fan.csv"), X)
     Agent(Settings(**joined(federation, "fan", guard=False))).run()
     assert counts(federation) == {"fan": 13}
+
+
+def test_while_it_follows_its_rows_the_guard_holds_as_well() -> None:
+    FolderExchange.create(Path("shared"), charter("fans"))
+    X = rows(1, 30)
+    write_rows(Path("fan.csv"), X[:20])
+
+    def held() -> float:
+        """How many rows are in what others may know."""
+        return sum(one.evidence.count for one in FolderExchange(Path("shared")).fetch(["fan"]))
+
+    fan = {"name": "fan", "state": "fan.elm", "source": "fan.csv", "verdicts": "fan.jsonl"}
+    with at_work(**fan, exchange="shared", follow=True, save_rows=1, sync_rows=1):
+        wait_until(lambda: held() >= 17)
+        for number in range(20, 30):
+            before = held()
+            append_rows(Path("fan.csv"), X[number : number + 1])
+            wait_until(lambda number=number: len(verdicts(Path("fan.jsonl"))) == number + 1)
+            after = held()
+            assert after == before or after - before >= 4
+
+
+def test_agents_that_share_a_folder_end_as_with_a_server() -> None:
+    FolderExchange.create(Path("shared"), charter("fans"))
+    X = {name: rows(seed, 40) for seed, name in enumerate(("a", "b"))}
+
+    def ran(name: str, part: np.ndarray) -> Any:
+        write_rows(Path(f"{name}.csv"), part)
+        settings = {"name": name, "source": f"{name}.csv", "state": f"{name}.elm"}
+        Agent(Settings(**settings, exchange="shared", verdicts="")).run()
+        return load(Path(f"{name}.elm"), Member.from_bytes).detector.model.beta
+
+    def central(*parts: np.ndarray) -> Any:
+        whole = Detector(LAYER, ridge=charter("fans").ridge)
+        whole.learn_many(np.vstack(parts))
+        return whole.model.beta
+
+    ran("a", X["a"])
+    assert ran("b", X["b"]) == pytest.approx(central(*X.values()), rel=1e-9)
+    more = rows(0, 60)
+    assert ran("a", more) == pytest.approx(central(more, X["b"]), rel=1e-9)
 
 
 def test_with_a_rule_only_those_are_merged(running_server: Server) -> None:

@@ -298,8 +298,8 @@ def test_since_when_the_state_is_what_it_is_is_kept() -> None:
 def test_whatever_comes_to_the_listener_the_agent_goes_on() -> None:
     write_rows(Path("fan.csv"), rows(1, 30))
     with reserved_port() as port:
-        url, tokens = f"http://127.0.0.1:{port}", {"peer_token": "peers", "control_token": "sesame"}
-        with at_work(**FAN, **tokens, listen=f"127.0.0.1:{port}"):
+        url = f"http://127.0.0.1:{port}"
+        with at_work(**FAN, control_token="sesame", listen=f"127.0.0.1:{port}"):
             wait_until(seen(30))
             slow = socket.create_connection(("127.0.0.1", port))
             slow.sendall(b"POST /v1/tune HTTP/1.1\r\nContent-Le")
@@ -310,7 +310,7 @@ def test_whatever_comes_to_the_listener_the_agent_goes_on() -> None:
                 plain.post(path, json={"rate": 0.5}).status_code,
                 plain.post(path, content=body, headers=json | {"Authorization": "x"}).status_code,
                 plain.post(
-                    path, content=body, headers=json | {"Authorization": "Bearer peers"}
+                    path, content=body, headers=json | {"Authorization": "Bearer guess"}
                 ).status_code,
                 plain.post(
                     path, content=body, headers=json | {"Origin": "http://evil.example"}

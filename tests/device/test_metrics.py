@@ -12,12 +12,13 @@ import pytest
 from elmgrove.device import Settings
 from elmgrove.device.metrics import TEXT, AgentMetrics
 from elmgrove.errors import BadInput, MissingExtra
+from elmgrove.storage.disk import save
 from support import plain
 from support.agents import Running, Start, address, append_rows, write_rows
 from support.disks import full_for
 from support.ports import free_port
 from support.scraped import Scraped, documented
-from support.serving import Federation, rows
+from support.serving import Federation, charter, rows
 
 
 class Watched:
@@ -99,8 +100,12 @@ def test_rows_events_and_syncs_are_counted_by_documented_names(
     assert strange.shown == documented("The agent")
 
 
-def test_a_peer_that_is_away_is_a_failed_sync(watched: Callable[..., Watched]) -> None:
-    agent = watched(peers=[f"http://127.0.0.1:{free_port()}"], sync_seconds=0.1)
+def test_an_exchange_that_is_away_is_a_failed_sync(
+    watched: Callable[..., Watched], tmp_path: Path
+) -> None:
+    save(tmp_path / "fan.elm", charter("fans").start("fan"))
+    (tmp_path / "fan.key").write_text("key")
+    agent = watched(exchange=f"http://127.0.0.1:{free_port()}/fans", sync_seconds=0.1)
     found = agent.until(lambda found: counted(found, "sync_failures_total") > 0)
     assert found("elmgrove_agent_synced_timestamp_seconds") is None
 

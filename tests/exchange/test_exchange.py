@@ -16,6 +16,7 @@ from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation import (
     CONTRIBUTIONS,
+    EVIDENCE,
     Charter,
     Contribution,
     Departure,
@@ -212,8 +213,7 @@ def test_listings_tell_all_but_the_content_in_the_order_of_the_names(exchange: W
         ("fan.3", 9, True),
         ("fanß", 5, False),
     ]
-    assert listings[1].cost.bytes == len(entries[0].to_bytes())
-    assert all(0 <= one.cost.seconds < np.inf for one in listings)
+    assert listings[1].size == len(entries[0].to_bytes())
 
 
 def test_fetch_gives_what_is_there_of_what_was_asked_for(exchange: Way) -> None:
@@ -266,8 +266,6 @@ def test_only_what_others_did_is_a_change(exchange: Way) -> None:
 
 # In groups
 
-DISTANCES = pytest.mark.parametrize("distance", ["evidence", "parameters"])
-
 
 def rows_of(kind: int, seed: int, count: int = 200) -> np.ndarray:
     """Rows around a line of their own."""
@@ -292,11 +290,11 @@ FLEET = [of_kinds(f"fan-{n}", kind) for n, kind in enumerate((1, 1, 2, 2, 1, 2))
 BOTH = of_kinds("fan-7", 2, 1)
 
 
-def back(exchange: Way, name: str, distance: str) -> Merged:
-    found = exchange(name).merged(name, None, distance)
+def back(exchange: Way, name: str) -> Merged:
+    found = exchange(name).merged(name, None, EVIDENCE)
     assert found is not None
-    assert (found.federation, found.grouped) == ("fans", distance)
-    assert exchange(name).merged(name, found, distance) is None
+    assert (found.federation, found.grouped) == ("fans", EVIDENCE)
+    assert exchange(name).merged(name, found, EVIDENCE) is None
     return found
 
 
@@ -304,64 +302,58 @@ def summed(*contributions: Contribution) -> Evidence:
     return Evidence.sum(one.evidence for one in contributions)
 
 
-@DISTANCES
-def test_one_model_gets_the_sum_over_its_group(exchange: Way, distance: str) -> None:
+def test_one_model_gets_the_sum_over_its_group(exchange: Way) -> None:
     publish(exchange, *FLEET)
     for name, others in (("fan-0", (1, 4)), ("fan-3", (2, 5))):
-        found = back(exchange, name, distance)
+        found = back(exchange, name)
         assert (found.devices, len(found.received)) == (2, 1)
         assert found.evidence.close_to(summed(*(FLEET[n] for n in others)), 1e-12)
 
 
-@DISTANCES
-def test_as_many_patterns_as_groups_get_all_of_them(exchange: Way, distance: str) -> None:
+def test_as_many_patterns_as_groups_get_all_of_them(exchange: Way) -> None:
     publish(exchange, *FLEET, BOTH)
-    found = back(exchange, "fan-7", distance)
+    found = back(exchange, "fan-7")
     assert found.devices == 6
     for kind in ((0, 1, 4), (2, 3, 5)):
         expected = summed(*(FLEET[n] for n in kind))
         assert sum(group.close_to(expected, 1e-12) for group in found.parts) == 1
-    first = back(exchange, "fan-0", distance)
+    first = back(exchange, "fan-0")
     assert first.devices == 3
     assert first.evidence.close_to(summed(FLEET[1], FLEET[4]) + BOTH.parts[1], 1e-12)
 
 
-@DISTANCES
 def test_a_device_that_has_published_nothing_or_left_gets_nothing(
-    exchange: Way, distance: str
+    exchange: Way,
 ) -> None:
     publish(exchange, *FLEET, Departure("fan-0", 999))
     for name in ("fan-0", "fan-9"):
-        found = back(exchange, name, distance)
+        found = back(exchange, name)
         assert (found.devices, found.received) == (0, ())
         assert found.evidence == Evidence.zero(BASIS)
-    assert back(exchange, "fan-1", distance).evidence.close_to(FLEET[4].evidence, 1e-12)
+    assert back(exchange, "fan-1").evidence.close_to(FLEET[4].evidence, 1e-12)
 
 
-@DISTANCES
 def test_in_groups_ones_own_change_counts_and_so_does_another_setting(
-    exchange: Way, distance: str
+    exchange: Way,
 ) -> None:
     publish(exchange, *FLEET)
-    way, known = exchange("fan-0"), back(exchange, "fan-0", distance)
-    other = {"evidence": "parameters", "parameters": "evidence"}[distance]
-    for setting in (None, other):
-        found = way.merged("fan-0", known, setting)
-        assert found is not None
-        assert found.grouped == setting
-        assert way.merged("fan-0", found, distance) == known
+    way, known = exchange("fan-0"), back(exchange, "fan-0")
+    found = way.merged("fan-0", known)
+    assert found is not None
+    assert found.grouped is None
+    assert way.merged("fan-0", found, EVIDENCE) == known
     publish(exchange, of_kinds("fan-0", 1))
-    assert way.merged("fan-0", known, distance) is None, "the same twice is once"
+    assert way.merged("fan-0", known, EVIDENCE) is None, "the same twice is once"
     publish(exchange, of_kinds("fan-0", 2, rows=300))
-    moved = way.merged("fan-0", known, distance)
+    moved = way.merged("fan-0", known, EVIDENCE)
     assert moved is not None
     assert moved.evidence.close_to(summed(FLEET[2], FLEET[3], FLEET[5]), 1e-12)
     publish(exchange, Departure("fan-3", 999))
-    left = way.merged("fan-0", moved, distance)
+    left = way.merged("fan-0", moved, EVIDENCE)
     assert left is not None
     assert left.evidence.close_to(summed(FLEET[2], FLEET[5]), 1e-12)
     publish(exchange, replace(FLEET[3], epoch=1000))
-    again = way.merged("fan-0", left, distance)
+    again = way.merged("fan-0", left, EVIDENCE)
     assert again is not None
     assert again.evidence.close_to(moved.evidence, 1e-12)
 
@@ -383,18 +375,15 @@ def test_a_server_that_knows_nothing_of_groups_is_found_out() -> None:
             old.merged("fan-1", None, "evidence")
 
 
-@DISTANCES
-def test_only_a_server_keeps_groups(
-    exchange: Way, request: pytest.FixtureRequest, distance: str
-) -> None:
+def test_only_a_server_keeps_groups(exchange: Way, request: pytest.FixtureRequest) -> None:
     publish(exchange, of_kinds("fan-1", 0), of_kinds("fan-2", 1))
-    kept = exchange("fan-1").groups(distance)
+    kept = exchange("fan-1").groups()
     if "http" not in request.node.callspec.params["exchange"]:
         assert kept is None
         return
     assert kept is not None
     assert [model["origin"] for model in kept["models"]] == ["fan-1", "fan-2"]
-    assert (kept["distance"], kept["since"]) == (distance, 2)
+    assert (kept["distance"], kept["since"]) == (EVIDENCE, 2)
 
 
 def test_a_device_is_told_of_all_others_at_once(exchange: Way) -> None:

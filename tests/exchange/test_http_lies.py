@@ -18,7 +18,6 @@ from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.exchange import Session, Unauthorized, Unreachable, in_time
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.in_time import AnswerDeadline
-from elmgrove.exchange.peers import pull
 from elmgrove.federation import (
     Charter,
     Contribution,
@@ -499,25 +498,6 @@ def test_a_proxy_of_the_environment_is_used_with_its_secret(
         ):
             _ = exchange.charter
     assert heard == ["http://fans.invalid/v1/federations/fans"]
-
-
-# Peers
-
-
-def test_a_peer_is_believed_no_more() -> None:
-    lies = iter(NEVER)
-    with saying(lambda asked: next(lies)) as url:
-        for _ in NEVER:
-            with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
-                pull(url)
-
-
-def test_a_peer_that_drips_is_given_up() -> None:
-    with (
-        saying(lambda asked: dripping(HEAD + b"Content-Length: 9999\r\n\r\n", b"x")) as url,
-        pytest.raises(Unreachable, match="in time"),
-    ):
-        pull(url, timeout=0.3)
 
 
 @pytest.mark.parametrize("path", ["", "/", "/ui/fans", "/v1/federations/fans"])

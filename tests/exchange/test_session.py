@@ -18,13 +18,12 @@ from elmgrove.exchange import (
     connect,
 )
 from elmgrove.federation import (
-    Benefit,
     Charter,
     Contribution,
-    Cost,
     Departure,
     Member,
     Named,
+    Quality,
     least_new_rows,
 )
 from elmgrove.storage.disk import load, save
@@ -259,7 +258,7 @@ def test_a_rule_sees_the_devices_own_evidence_and_the_others_only(
 ) -> None:
     seen: list[Any] = []
 
-    class Watched(Benefit):
+    class Watched(Quality):
         def choose(self, own: Contribution, ridge: float, others: Any) -> list[Contribution]:
             seen.append((own, ridge, [other.origin for other in others]))
             return super().choose(own, ridge, others)
@@ -268,15 +267,6 @@ def test_a_rule_sees_the_devices_own_evidence_and_the_others_only(
     session.sync()
     session.sync()
     assert seen == [(session.member.contribution(), 0.1, ["fan-1", "fan-2"])] * 3
-
-
-@pytest.mark.parametrize(("entries", "devices"), [(0, 0), (1, 1), (2, 2)])
-def test_a_budget_limits_what_is_fetched(
-    exchange: MemoryExchange, entries: int, devices: int
-) -> None:
-    size = max(listing.cost.bytes for listing in exchange.listings())
-    session = device("fan-9", exchange, budget=Cost(bytes=entries * size + 1))
-    assert session.sync().devices == devices
 
 
 # Connecting

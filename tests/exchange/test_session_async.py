@@ -1,4 +1,4 @@
-"""A sync that an event loop awaits: with a real server, with peers, and cancelled on its way."""
+"""A sync that an event loop awaits: with a real server, and cancelled on its way."""
 
 import asyncio
 import threading
@@ -7,12 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from elmgrove.device.listening import Listener
-from elmgrove.exchange import Session, Unreachable, connect
-from elmgrove.exchange.peers import PeerSession
+from elmgrove.exchange import Session, connect
 from support.agents import address
-from support.ports import free_port
-from support.serving import Federation, charter, rows
+from support.serving import Federation, rows
 
 
 @contextmanager
@@ -101,26 +98,3 @@ def test_a_sync_that_is_cancelled_takes_nothing_in(
             report = asyncio.run(session.sync_async())
             assert report.devices == 1
             assert member.merged is not None or len(member.ledger)
-
-
-def test_peers_that_are_away_are_an_error() -> None:
-    member = charter("fans").start("fan")
-    with pytest.raises(Unreachable):
-        asyncio.run(PeerSession(member, [f"http://127.0.0.1:{free_port()}"]).sync_async())
-    assert not len(member.ledger)
-
-
-def test_peers_are_asked_as_well() -> None:
-    made = charter("fans")
-    pump, fan = made.start("pump"), made.start("fan")
-    for seed, member in enumerate((pump, fan)):
-        member.detector.learn_many(rows(seed, 40))
-    pump.offer()
-    listener = Listener("127.0.0.1:0", "")
-    try:
-        listener.tell(pump)
-        report = asyncio.run(PeerSession(fan, [listener.url]).sync_async())
-    finally:
-        listener.close()
-    assert (report.devices, report.updated) == (1, True)
-    assert [held.origin for held in fan.ledger] == ["pump"]

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from elmgrove import FalseAlarmRate
-from elmgrove.exchange import Exchange, FolderExchange, PeerSession, Session, session
+from elmgrove.exchange import Exchange, FolderExchange, Session, session
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.exchange.peers import PulledEntries
-from elmgrove.federation import Charter, Cost, Refused, compare_used, worth_telling
+from elmgrove.federation import Charter, Named, Refused, compare_used, worth_telling
 from support.contributions import DISTANT, cloud
 from support.serving import ALL_SHOWN, serving
 
-#: Of few devices each is told by name, and a budget may choose among them.
+#: Of few devices each is told by name, and a rule may choose among them.
 CHARTER = Charter("fans", DISTANT, terms=ALL_SHOWN)
 SOON = FalseAlarmRate(confidence=0.0)
 
@@ -125,16 +124,10 @@ def test_each_group_that_is_not_alike_is_told(fleet: Fleet) -> None:
     assert names >= {"fan-01, fan-03, fan-05", "fan-02, fan-04"}
 
 
-def test_peers_take_over_from_a_server_that_told_at_once(fleet: Fleet) -> None:
-    me = fleet.device(9, 2)
-    me.sync()
-    peers = PeerSession(me.member, ())
-    entry = fleet.sessions["fan-01"].member.contribution()
-    peers.apply(PulledEntries([entry], []))
-    assert (me.member.merged, [held.origin for held in me.member.ledger]) == (None, ["fan-01"])
-
-
-def test_with_a_budget_devices_are_fetched_by_name(fleet: Fleet) -> None:
-    me = fleet.device(9, 2, budget=Cost(bytes=1e6))
+def test_with_a_rule_devices_are_fetched_by_name(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "MOST_BYTES", 1e6)
+    me = fleet.device(9, 2, rule=Named(tuple(fleet.sessions)))
     me.sync()
     assert (me.member.merged, len(me.member.ledger)) == (None, 5)

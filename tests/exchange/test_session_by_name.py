@@ -9,7 +9,7 @@ import pytest
 
 from elmgrove import FalseAlarmRate
 from elmgrove.exchange import FolderExchange, MemoryExchange, Session, connect, session
-from elmgrove.federation import Charter, Contribution, Cost, Entry, Merged, Named, Refused
+from elmgrove.federation import Charter, Contribution, Entry, Merged, Named, Refused
 from support.contributions import DISTANT, cloud
 
 CHARTER = Charter("fans", DISTANT)
@@ -120,12 +120,16 @@ def test_a_rule_says_who_is_asked(exchange: Watched) -> None:
     assert asked(me) == ["fan-2"]
 
 
-def test_a_budget_holds_for_all_that_is_held(exchange: Watched) -> None:
-    size = exchange.listings()[0].cost.bytes
-    me = device("fan-9", exchange, 0, budget=Cost(bytes=1.5 * size))
+def test_as_many_are_held_by_name_as_there_is_room_for(
+    exchange: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, both = exchange.listings()[0].size, Named(("fan-1", "fan-2"))
+    monkeypatch.setattr(session, "MOST_BYTES", int(1.5 * size))
+    me = device("fan-9", exchange, 0, rule=both)
     me.sync()
     assert (len(asked(me)), sum(map(len, exchange.fetched))) == (1, 1)
-    none = device("fan-9", exchange, 0, budget=Cost(bytes=size - 1))
+    monkeypatch.setattr(session, "MOST_BYTES", size - 1)
+    none = device("fan-9", exchange, 0, rule=both)
     none.sync()
     assert asked(none) == []
 
@@ -137,13 +141,13 @@ class Refusing(Watched):
         raise Refused("too many")
 
 
-def test_where_all_at_once_are_too_many_there_is_a_budget_all_the_same(
+def test_where_all_at_once_are_too_many_those_by_name_are_no_more_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exchange = Refusing(CHARTER)
     for number in (1, 2):
         device(f"fan-{number}", exchange, number).sync()
-    size = exchange.listings()[0].cost.bytes
+    size = exchange.listings()[0].size
     monkeypatch.setattr(session, "MOST_BYTES", int(1.5 * size))
     me = device("fan-9", exchange, 0)
     me.sync()

@@ -1,7 +1,6 @@
 """What a former self gave away counts: a state that was lost or restored may have the same rows."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.device.listening import Listener
-from elmgrove.exchange import MemoryExchange, PeerSession, Session
+from elmgrove.exchange import MemoryExchange, Session
 from elmgrove.federation import Charter, Departure, Member, least_new_rows
 from support.attacks import computed, off
 from support.ways import KINDS, Way, ways_to
@@ -163,19 +161,6 @@ def test_an_exchange_that_was_reset_takes_what_is_known_as_before() -> None:
     again = Session(Member.from_bytes(session.member.to_bytes()), empty)
     assert again.sync().hindrance is None
     assert held(empty) == session.detector.evidence
-
-
-def test_peers_are_asked_first_as_well() -> None:
-    former, peer, reborn = (CHARTER.start(name) for name in ("fan", "peer", "fan"))
-    former.detector.learn_many(X[:100])
-    offer = former.offer()
-    assert offer is not None
-    peer.receive(offer)
-    reborn.detector.learn_many(X[:104])
-    with closing(Listener("127.0.0.1:0", "")) as listener:
-        listener.tell(peer)
-        report = PeerSession(reborn, [listener.url]).sync()
-    assert (report.sent, report.missing) == (None, 100 + LEAST - 104)
 
 
 def test_forgetting_that_is_too_fast_is_said_with_the_first_sync() -> None:

@@ -12,10 +12,7 @@ from elmgrove.detector.mixture.pattern_rule import PatternRule
 from elmgrove.exchange import MemoryExchange, Session
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation import (
-    Benefit,
     Charter,
-    Cost,
-    Everyone,
     Named,
     Quality,
     Refused,
@@ -94,10 +91,9 @@ def test_few_are_told_at_once_and_that_is_as_good_as_by_name(place: Place) -> No
     ("options", "who"),
     [
         ({"rule": Quality()}, "the merge rule 'quality'"),
-        ({"rule": Benefit(), "merged": True}, "the merge rule 'benefit'"),
+        ({"rule": Quality(), "merged": True}, "the merge rule 'quality'"),
         ({"rule": Named(("fan-1",))}, "the merge rule 'named'"),
         ({"rule": SameGroup()}, "merge = 'group' without merged = true"),
-        ({"rule": Everyone(), "budget": Cost(bytes=1e9)}, "a budget"),
         ({"merged": True, "patterns": PatternRule(2)}, "without merge = 'group'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

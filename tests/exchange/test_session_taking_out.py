@@ -1,7 +1,6 @@
 """Rows that a device takes out are taken out of everybody's sums at its next sync."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,9 @@ import pytest
 
 from elmgrove import Basis, Detector, HiddenLayer
 from elmgrove.detector import Span, reject
-from elmgrove.device.listening import Listener
-from elmgrove.exchange import Exchange, MemoryExchange, PeerSession, Session, Unreachable
+from elmgrove.exchange import Exchange, MemoryExchange, Session, Unreachable
 from elmgrove.federation import Charter, Contribution, Entry, Member, least_new_rows
 from elmgrove.storage.disk import load, save
-from support.peers import sync
 from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 3), 3, score="distance")
@@ -149,27 +146,6 @@ def test_after_a_kill_at_any_moment_the_next_syncs_take_it_out(
     assert received is not None
     assert received.close_to(central(left), 1e-9)
     assert again.sync().refusal is None
-
-
-def test_peers_take_it_out_when_they_next_ask() -> None:
-    mine, theirs = device("fan-1"), device("fan-2")
-    with closing(Listener("127.0.0.1:0", "")) as listener:
-        giving = PeerSession(mine, [], save=listener.tell)
-        asking = PeerSession(theirs, [listener.url])
-        good = learn(mine.detector, 1, 0, 40)
-        learn(mine.detector, 2, 1, 60)
-        giving.prepare()
-        listener.tell(mine)
-        sync(asking)
-        assert theirs.detector.received is not None
-        assert theirs.detector.received.count == 100.0
-        reject(mine.detector, BAD)
-        left = np.vstack([good, learn(mine.detector, 3, 2, LEAST)])
-        giving.prepare()
-        listener.tell(mine)
-        assert sync(asking).refusal is None
-        received = theirs.detector.received
-        assert received.close_to(central(left), 1e-9)
 
 
 def test_a_device_under_a_name_that_is_used_twice_is_still_noticed() -> None:

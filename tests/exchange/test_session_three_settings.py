@@ -18,26 +18,20 @@ from elmgrove.detector.mixture.pattern_rule import PatternRule
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
-from elmgrove.exchange.peers import PeerSession
 from elmgrove.federation import (
     Charter,
     Contribution,
-    Cost,
-    Departure,
     Everyone,
     Member,
     Rule,
     SameGroup,
-    bundle,
     group,
     returned,
 )
-from elmgrove.storage.disk import load, save
+from elmgrove.storage.disk import load
 from support.agents import Start, write_rows
 from support.laws import law_examples
 from support.patterns import INPUTS, rows_of
-from support.peers import answering, heard, sync
-from support.ports import free_port
 from support.serving import serving
 
 CHARTER = Charter(
@@ -221,15 +215,6 @@ def test_before_a_device_has_published_it_rests_on_nobody() -> None:
     assert new.sync().devices == 2
 
 
-def test_within_a_budget_the_group_is_made_of_what_was_fetched() -> None:
-    exchange = MemoryExchange(CHARTER)
-    settle(fleet("multi-global", ["a", "b", "c"], exchange), ["a", "b", "c"])
-    for budget, devices in ((Cost(9.0, 1e9), 2), (Cost(9.0, 1.0), 0)):
-        new = Session(CHARTER.start("new"), exchange, rule=SameGroup(), budget=budget)
-        new.detector.learn_many(rows_of(1, 77, ROWS))
-        assert new.sync().devices == devices
-
-
 # The rule, for a device without an exchange
 
 
@@ -259,15 +244,6 @@ def test_the_rule_takes_the_devices_in_the_groups_that_come_back(distance: str) 
     nothing = Contribution("a", 0, (Evidence.zero(CHARTER.basis),))
     assert SameGroup(distance).choose(nothing, CHARTER.ridge, OTHERS) == []
     assert SameGroup(distance).choose(said("a", 1), CHARTER.ridge, []) == []
-
-
-def test_peers_of_the_same_group_are_merged_and_others_not() -> None:
-    fan = CHARTER.start("a")
-    fan.detector.learn_many(rows_of(1, 5, ROWS))
-    told = bundle([*(one.to_bytes() for one in OTHERS), Departure("h", 3).to_bytes()])
-    with answering(told) as url:
-        sync(PeerSession(fan, [url], rule=SameGroup()))
-    assert [held.origin for held in fan.ledger] == ["b", "d", "g"]
 
 
 # Agents
@@ -361,7 +337,7 @@ def test_agents_with_two_patterns_each(device: Start, tmp_path: Path) -> None:
 def test_agents_as_printed_in_a_folder() -> None:
     """A device that was started again answers as it did, by the groups that came back alone."""
     FolderExchange.create(Path("shared"), CHARTER)
-    told = {"exchange": "shared", "merge": "group", "distance": "parameters", "patterns": "2"}
+    told = {"exchange": "shared", "merge": "group", "patterns": "2"}
     for name in ("a", "b", "e", "c"):
         write_rows(Path(f"{name}.csv"), rows_at(name, TWO))
         member = run_here(name, **told, compare="raw", others="instead")
@@ -378,28 +354,13 @@ def test_agents_as_printed_in_a_folder() -> None:
     assert foreign > 10 * known
 
 
-def test_agents_in_a_folder_by_parameters() -> None:
+def test_agents_of_two_kinds_in_a_folder() -> None:
     FolderExchange.create(Path("shared"), CHARTER)
     for name, rows in MACHINES.items():
         write_rows(Path(f"{name}.csv"), rows)
-        member = run_here(name, exchange="shared", merge="group", distance="parameters")
+        member = run_here(name, exchange="shared", merge="group")
     assert member.merged is not None
-    assert (member.merged.devices, member.merged.grouped) == (1, "parameters")
+    assert (member.merged.devices, member.merged.grouped) == (1, "evidence")
     shared = load(Path("c.elm"), Member.from_bytes).shared
     assert shared is not None
     assert member.merged.evidence.close_to(shared.evidence, 1e-12)
-
-
-def test_agents_that_are_peers(device: Start, tmp_path: Path) -> None:
-    save(tmp_path / "like.evidence", said("x", 1))
-    url = f"http://127.0.0.1:{free_port()}"
-    for seed, (name, kind) in enumerate({"a": 1, "b": 1, "c": 2}.items()):
-        write_rows(tmp_path / f"{name}.csv", rows_of(kind, seed, ROWS))
-    usual = {"like": "like.evidence", "merge": "group"}
-    listener = device("b", **usual, follow=True, listen=url.removeprefix("http://"), sync_rows=50)
-    # Much of what it will say: less might not tell its group.
-    listener.until(lambda: any(one.evidence.count > 0.75 * ROWS for one in heard(url)))
-    for name, expected in (("a", 1), ("c", 0)):
-        one = run_here(name, **usual, peers=[url])
-        assert len(one.ledger) == expected
-    assert listener.stop() == 0

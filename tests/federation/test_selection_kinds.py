@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from elmgrove import Evidence
 from elmgrove.federation import (
-    Benefit,
     Contribution,
     Quality,
     Rule,
@@ -18,7 +17,7 @@ from elmgrove.federation import (
 from support.contributions import DISTANT, RIDGE, cloud, distant
 from support.laws import law_examples
 
-RULES = pytest.mark.parametrize("rule", [Quality(), Benefit(), SameGroup()])
+RULES = pytest.mark.parametrize("rule", [Quality(), SameGroup()])
 #: What is left of each column of kind 0 when the others are known, from very many rows.
 RESIDUAL = 1.0 / np.sqrt(np.diag(np.linalg.inv(np.cov(cloud(0, 5, 100_000).T))))
 
@@ -67,9 +66,8 @@ def test_machines_of_another_kind_are_left_out(rule: Rule) -> None:
     assert rule.choose(OWN, RIDGE, UNLIKE) == []
 
 
-@pytest.mark.parametrize("rule", [Benefit(), SameGroup()])
-def test_a_machine_of_the_smaller_kind_is_given_its_own(rule: Rule) -> None:
-    assert rule.choose(UNLIKE[0], RIDGE, [*ALIKE, *UNLIKE[1:]]) == UNLIKE[1:]
+def test_by_group_a_machine_of_the_smaller_kind_is_given_its_own() -> None:
+    assert SameGroup().choose(UNLIKE[0], RIDGE, [*ALIKE, *UNLIKE[1:]]) == UNLIKE[1:]
 
 
 def test_by_quality_a_machine_of_the_smaller_kind_is_given_nobody() -> None:

@@ -189,7 +189,6 @@ def odd_question(world: World, chance: random.Random) -> Sent:
         f"/merged?grouped={raw}",
         f"/merged?grouped=evidence&without={raw}",
         "/merged?grouped=parameters&grouped=evidence",
-        f"/groups?distance={raw}",
         f"/groups?anew={raw}&groups={raw}",
         "/groups",
         f"/contributions?origin={raw}",

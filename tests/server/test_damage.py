@@ -50,10 +50,10 @@ def test_the_others_go_on_without_what_is_damaged_and_the_same_again_mends_it(
         fans = fans.at(server)
         require_sum(fans, ME, THIRD)
         require_sum(fans, YOU, ME, THIRD)
-        for query in ("", "?distance=parameters", "?anew=true"):
+        for query in ("", "?anew=true"):
             models = fans.ask("GET", f"/groups{query}", ADMIN).json()["models"]
             assert YOU not in str(models)
-        for path in ("/others", "/merged?grouped=evidence", "/merged?grouped=parameters"):
+        for path in ("/others", "/merged?grouped=evidence"):
             answer = fans.ask("GET", path, fans.keys[ME])
             assert answer.status_code == 200
             assert Merged.from_bytes(answer.content).devices <= 1

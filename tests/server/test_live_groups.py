@@ -51,13 +51,11 @@ def fields(found: Grouping, revision: int) -> dict[str, Any]:
 
 def test_the_server_says_what_the_rule_says(fans: Federation) -> None:
     published(fans, *FANS)
-    for distance in ("evidence", "parameters"):
-        for count in (None, 1, 3):
-            asked = {} if count is None else {"groups": count}
-            expected = group(FANS, fans.charter.ridge, distance, count)
-            found = shown(fans, distance=distance, **asked)
-            assert found == fields(expected, 3)
-    assert shown(fans) == shown(fans, distance="evidence") == shown(fans, anew="true")
+    for count in (None, 1, 3):
+        asked = {} if count is None else {"groups": count}
+        expected = group(FANS, fans.charter.ridge, count=count)
+        assert shown(fans, **asked) == fields(expected, 3)
+    assert shown(fans) == shown(fans, anew="true")
     assert fans.ask("GET", "/groups", ADMIN).json() == shown(fans)
 
 
@@ -92,16 +90,12 @@ def same_as(standing: StandingGroups, told: dict[str, Any]) -> None:
     assert {**told, "silhouettes": {}, "steps": [], "refused": None} == expected
 
 
-@pytest.mark.parametrize("distance", ["evidence", "parameters"])
-def test_the_server_follows_each_change_by_algorithm_2(
-    fans: Federation, distance: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_groups, "FEW", 0)
+def test_the_server_follows_each_change_by_algorithm_2(fans: Federation) -> None:
     basis, ridge = fans.charter.basis, fans.charter.ridge
     published(fans, *FANS[:2])
-    first = shown(fans, distance=distance)
+    first = shown(fans)
     assert (first["revision"], first["since"]) == (2, 2)
-    standing = StandingGroups(basis, ridge, group(FANS[:2], ridge, distance))
+    standing = StandingGroups(basis, ridge, group(FANS[:2], ridge))
     later = [
         FANS[2],
         fan("fan-1", np.vstack([near(1, 1), near(1, 7)])),
@@ -111,47 +105,31 @@ def test_the_server_follows_each_change_by_algorithm_2(
     for revision, contribution in enumerate(later, start=3):
         published(fans, contribution)
         standing.take(contribution)
-        told = shown(fans, distance=distance)
+        told = shown(fans)
         assert (told["revision"], told["since"]) == (revision, 2)
         same_as(standing, told)
     assert fans.ask("DELETE", "/contributions/fan-2", fans.keys["fan-2"]).status_code == 204
     standing.leave("fan-2")
-    same_as(standing, shown(fans, distance=distance))
+    same_as(standing, shown(fans))
     for device in fans.keys:
-        found = fans.merged(device, grouped=distance)
+        found = fans.merged(device, grouped="evidence")
         assert found.devices == len(standing.partners(device))
         for mine, expected in zip(found.received, standing.returned(device), strict=True):
             assert mine.close_to(expected, 1e-12)
 
 
-def test_by_parameters_a_few_patterns_are_grouped_again(fans: Federation) -> None:
-    """Of the first two devices it can't be told that there are two groups."""
-    published(fans, fan("fan-1", near(1, 1)))
-    assert shown(fans, distance="parameters")["groups"] == 1
-    published(fans, *FANS[1:])
-    told = shown(fans, distance="parameters")
-    again = [fan("fan-1", near(1, 1)), *FANS[1:]]
-    assert told == fields(group(again, fans.charter.ridge, "parameters"), 3)
-    assert told["groups"] > 1
-
-
-def test_two_servers_on_one_data_base_follow_alike(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_groups, "FEW", 0)
+def test_two_servers_on_one_data_base_follow_alike(database: str) -> None:
     with serving(database) as first, serving(database) as second:
         here = first.found(Charter("fans", Basis(LAYER, LAYER.inputs)))
         here.enrol("fan-1", "fan-2", "fan 3/ü")
         there = here.at(second)
         published(here, FANS[0])
-        for distance in ("evidence", "parameters"):
-            assert shown(here, distance=distance) == shown(there, distance=distance)
+        assert shown(here) == shown(there)
         for federation, contribution in ((here, FANS[1]), (there, FANS[2])):
             published(federation, contribution)
-            for distance in ("evidence", "parameters"):
-                assert shown(here, distance=distance) == shown(there, distance=distance)
-                told = here.merged("fan-2", grouped=distance)
-                assert there.merged("fan-2", grouped=distance) == told
+            assert shown(here) == shown(there)
+            told = here.merged("fan-2", grouped="evidence")
+            assert there.merged("fan-2", grouped="evidence") == told
 
 
 def test_groups_that_have_become_too_large_are_not_kept(
@@ -176,6 +154,7 @@ def test_what_the_server_can_not_group_by(fans: Federation) -> None:
     for secret, query, named in (
         (fans.keys["fan-1"], {"grouped": "looks"}, "grouped"),
         (fans.keys["fan-1"], {"grouped": ""}, "grouped"),
+        (fans.keys["fan-1"], {"grouped": "parameters"}, "grouped"),
         (ADMIN, {"grouped": "evidence"}, "without"),
     ):
         answer = fans.ask("GET", "/merged", secret, params=query)
@@ -199,14 +178,13 @@ def refused(fans: Federation, kind: str, **query: Any) -> str:
 
 def test_what_the_server_does_not_group(fans: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
     published(fans, *FANS)
-    assert "distance" in refused(fans, "malformed", distance="looks")
     for count in ("-1", "many", "9" * 30, "٣"):
         assert "groups" in refused(fans, "malformed", groups=count)
     assert "anew" in refused(fans, "malformed", anew="yes")
     for count in ("0", "7"):
         assert "groups" in refused(fans, "malformed", groups=count)
     monkeypatch.setattr(live_groups, "MOST_PATTERNS", 5)
-    assert "more than 5 patterns" in refused(fans, "refused", distance="parameters", groups=2)
+    assert "more than 5 patterns" in refused(fans, "refused", groups=2)
     monkeypatch.setattr(live_groups, "MOST_BYTES", 100)
     assert "more than 100" in refused(fans, "refused")
     assert fans.ask("GET", "/groups", "guessed").status_code == 401

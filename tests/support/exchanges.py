@@ -115,7 +115,7 @@ def _entry(one: Contribution) -> dict[str, Any]:
         "origin": shown.origin,
         "epoch": shown.epoch,
         "count": one.evidence.count,
-        "size": shown.cost.bytes,
+        "size": shown.size,
         "received": 1.0,
         "left": shown.left,
         "revision": 1,

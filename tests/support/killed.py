@@ -11,7 +11,7 @@ from elmgrove.device.settings import Settings
 
 CONTEXT = multiprocessing.get_context("forkserver")
 # Not this module: the server does not look where tests are.
-CONTEXT.set_forkserver_preload(["elmgrove.cli.running", "elmgrove.exchange.peers"])
+CONTEXT.set_forkserver_preload(["elmgrove.cli.running", "elmgrove.exchange.http"])
 
 
 def ask(state: str, action: str, words: dict[str, Any], told: Connection) -> None:

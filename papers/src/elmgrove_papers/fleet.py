@@ -16,7 +16,6 @@ from elmgrove.federation import (
     CONTRIBUTIONS,
     Charter,
     Contribution,
-    Cost,
     Member,
     Rule,
     Terms,
@@ -91,13 +90,10 @@ class Fleet:
 
     def join(self, member: Member) -> None:
         """Takes in a device that may have learned already."""
-        # Where others are asked, all of them are, each by name, however large they are.
-        budget = None if member.merges else Cost()
         self._sessions[member.name] = Session(
             member,
             self._exchange_of(member.name),
             rule=self._merge,
-            budget=budget,
             guarded=False,
         )
 
@@ -105,7 +101,7 @@ class Fleet:
         """Lets every device publish, then every device take in what the others published."""
         self._publish()
         for session in self._sessions.values():
-            session.sync()
+            _take_in(session)
 
     def each_synced(self) -> Iterator[Detector]:
         """Gives the detectors as they are after a sync, each until the next one is asked for.
@@ -115,7 +111,7 @@ class Fleet:
         """
         self._publish()
         for session in self._sessions.values():
-            session.sync()
+            _take_in(session)
             yield session.detector
             session.member.rest_on(None)
 
@@ -140,3 +136,16 @@ class Fleet:
         """Lets go of connections; only a server's need it."""
         for session in self._sessions.values():
             session.close()
+
+
+def _take_in(session: Session) -> None:
+    """Lets a device take in what the others published.
+
+    Where others are asked, all of them are, each by name: a sync would tell of many at once.
+    """
+    member, exchange = session.member, session.exchange
+    if member.merges:
+        session.sync()
+        return
+    there = {one.origin for one in exchange.listings() if not one.left} - {member.name}
+    member.receive_all(exchange.fetch(there), there)

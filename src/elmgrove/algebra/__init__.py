@@ -8,7 +8,7 @@ from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
 from elmgrove.algebra.classes import ClassEvidence, balance
 from elmgrove.algebra.converting import Conversion
 from elmgrove.algebra.covariance import rows_lent
-from elmgrove.algebra.crossval import expected_error, typical_loss
+from elmgrove.algebra.crossval import typical_loss
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.exact import ExactSum, Parts
@@ -108,7 +108,6 @@ __all__ = [
     "columns_of",
     "default_score",
     "epsilon",
-    "expected_error",
     "features_of",
     "fedavg",
     "first_model",

@@ -1,4 +1,4 @@
-"""``elmgrove device``: runs the agent on a machine, lists its settings, pulls and leaves."""
+"""``elmgrove device``: runs the agent on a machine, lists its settings, and leaves."""
 
 import inspect
 import logging
@@ -19,8 +19,6 @@ from elmgrove.cli.options import (
     MqttPassword,
     PrivateKey,
     SavedState,
-    note_alike,
-    note_others,
     notes,
 )
 from elmgrove.device import (
@@ -35,13 +33,13 @@ from elmgrove.device import (
 )
 from elmgrove.errors import BadInput
 from elmgrove.exchange import Session, Tls, keyfile, open_exchange
-from elmgrove.federation import Member, compare_used
+from elmgrove.federation import Member
 from elmgrove.reading import STANDARD_INPUT
 from elmgrove.storage import load, locked, save
 
 log = logging.getLogger("elmgrove.device")
 # Settings that nobody else may know.
-_SECRETS = ("token", "peer_token", "control_token", "mqtt_password")
+_SECRETS = ("token", "control_token", "mqtt_password")
 
 device = typer.Typer(
     name="device",
@@ -99,30 +97,6 @@ def settings() -> None:
         default = repr(one.default) if one.default_factory is MISSING else ""
         grid.add_row(one.name, variable_of(one.name), default, help_of(one.name))
     Console().print(grid)
-
-
-@device.command()
-def pull(
-    url: Annotated[str, typer.Argument(help="The other agent, e.g. http://10.0.0.7:8471.")],
-    state: SavedState,
-    token: Annotated[
-        str | None, typer.Option(help="Its peer_token.", envvar=f"{PREFIX}PEER_TOKEN")
-    ] = None,
-) -> None:
-    """Learn what another device's agent published and received, straight from that agent.
-
-    Example: [bold]elmgrove device pull http://10.0.0.7:8471 --state fan-2.elm[/]
-    """
-    # Here, because httpx takes a while to load, and ``run`` may need none of it.
-    from elmgrove.exchange import pull as pull_from
-
-    with locked(state):
-        member = load(state, Member.from_bytes)
-        for error in member.receive_all(pull_from(url, token=token)):
-            notes.print(f"Left out: {error}")
-        save(state, member)
-        note_alike(member, compare_used(member))
-    note_others(member)
 
 
 @device.command()

@@ -25,7 +25,6 @@ from elmgrove.federation import (
     group,
     judge,
     local_models,
-    parameters,
 )
 
 fleet = typer.Typer(
@@ -90,13 +89,6 @@ def groups_(
     certificate: Certificate = None,
     private_key: PrivateKey = None,
     ridge: Ridge = None,
-    distance: Annotated[
-        str,
-        typer.Option(
-            help="What makes patterns alike: evidence (one model explains both) or parameters "
-            "(their models are close)."
-        ),
-    ] = "evidence",
     groups: Annotated[
         int | None,
         typer.Option(help="Make so many groups \\[default: as many as there are].", min=1),
@@ -110,9 +102,9 @@ def groups_(
 ) -> None:
     """Show which patterns of which devices make a group, and why, without a row.
 
-    By evidence, groups are joined as long as no device's loss grows by more than 2 % in one step,
-    or its distance by 30 % beyond chance. By parameters, K-means and the silhouette decide. A
-    server keeps its groups; --regroup, --groups and --ridge make new ones, and say why.
+    Groups are joined as long as no device's loss grows by more than 2 % in one step, or its
+    distance by 30 % beyond chance. A server keeps its groups; --regroup, --groups and --ridge make
+    new ones, and say why.
 
     Example: [bold]elmgrove fleet groups http://127.0.0.1:8470/fans --key $KEY --plot fans.png[/]
     """
@@ -121,10 +113,10 @@ def groups_(
     tls = Tls(ca, certificate, private_key)
     contributions, own_ridge, _ = contributions_of(where, key, tls)
     new = regroup or groups is not None or ridge is not None
-    told = None if new else _told(where, key, tls, distance)
+    told = None if new else _told(where, key, tls)
     ridge = own_ridge if ridge is None else ridge
     if told is None:
-        found = group(contributions, ridge, distance, groups)
+        found = group(contributions, ridge, count=groups)
         fields, reason = found.fields, _reason(found)
     else:
         found, fields = _kept_groups(told, contributions), told
@@ -143,10 +135,10 @@ def groups_(
         notes.print(f"Wrote {plot}.")
 
 
-def _told(where: list[str], key: str | None, tls: Tls, distance: str) -> dict[str, Any] | None:
+def _told(where: list[str], key: str | None, tls: Tls) -> dict[str, Any] | None:
     """Asks for the groups that a server keeps; None for anything else."""
     with closing(open_exchange(where[0], "fleet", key=key, tls=tls, password=key)) as exchange:
-        return exchange.groups(distance)
+        return exchange.groups()
 
 
 def _plain(values: Array) -> list[Any]:
@@ -214,21 +206,18 @@ def _reason(found: Grouping) -> str:
         one, other = (found.labels[side[0]] for side in sides)
         score, loss = found.models[0].evidence.basis.score, found.refused.loss
         return f"Groups {one} and {other} would be next: the {score} would grow by {loss:.2%}."
-    if found.silhouettes:
-        tried = ", ".join(f"{n}: {score:.3f}" for n, score in found.silhouettes.items())
-        return f"Silhouettes by number of groups: {tried}."
-    return "All patterns are one group." if found.count == 1 else "The number of groups was given."
+    return "All patterns are one group."
 
 
 def _draw_groups(found: Grouping, ridge: float, path: Path) -> None:
     """Draws the matrix of all patterns, ordered by group, with a border around each group."""
     order = np.argsort(found.labels, kind="stable")
     models = [found.models[index] for index in order]
-    values, label, title = _matrix(found, models, ridge)
     names = [_pattern_name(model) for model in models]
     side = min(max(4.0, 0.25 * len(models) + 2.0), 40.0)
-    figure, axes = _matrix_picture(values, names, side, label)
-    axes.set_title(title)
+    label = "log₁₀ of how many times worse than its own model"
+    figure, axes = _matrix_picture(_matrix(models, ridge), names, side, label)
+    axes.set_title("Each model (row) on each pattern's rows (column)")
     rectangle = require_extra("matplotlib.patches", "demo").Rectangle
     start = 0
     for number in found.numbers:
@@ -242,19 +231,14 @@ def _pattern_name(model: LocalPattern) -> str:
     return f"{model.origin} ({model.pattern + 1})"
 
 
-def _matrix(found: Grouping, models: list[LocalPattern], ridge: float) -> tuple[Array, str, str]:
-    """Gives a number for each pair of patterns like those that made the groups, and its name."""
-    if found.distance == "parameters":
-        betas = np.array([parameters(model.evidence, ridge) for model in models])
-        distances = np.array([np.linalg.norm(betas - beta, axis=1) for beta in betas])
-        return distances, "distance of the parameters", "How close the models are"
+def _matrix(models: list[LocalPattern], ridge: float) -> Array:
+    """Gives a number for each pair of patterns like those that made the groups."""
     errors = judge([Contribution("one", 0, (model.evidence,)) for model in models], ridge).error
     own = np.maximum(errors.diagonal(), np.finfo(np.float64).tiny)
     # What overflows is clipped: it is only drawn.
     with np.errstate(over="ignore"):
-        worse = np.log10(np.clip(errors / own, 1e-300, 1e300))
-    title = "Each model (row) on each pattern's rows (column)"
-    return worse, "log₁₀ of how many times worse than its own model", title
+        worse: Array = np.log10(np.clip(errors / own, 1e-300, 1e300))
+    return worse
 
 
 def _matrix_picture(values: Array, names: list[str], side: float, label: str) -> tuple[Any, Any]:

@@ -50,7 +50,11 @@ class Control:
         #: What the agent waits for before it can begin; None once it has begun.
         self.waits_for: str | None = "its first rows"
         self._ended = False
-        self._listener = Listener.of(settings, self.answer) if settings.listen else None
+        self._listener = (
+            Listener(settings.listen, settings.control_token, self.answer)
+            if settings.listen
+            else None
+        )
         self._local = LocalSocket(settings.path, partial(self.answer, by=COMMAND_LINE))
 
     def __enter__(self) -> Self:
@@ -61,11 +65,6 @@ class Control:
         if self._listener is not None:
             self._listener.close()
         self._local.close()
-
-    def tell(self, member: Member) -> None:
-        """Gives other agents that pull what the member may tell them from now on."""
-        if self._listener is not None:
-            self._listener.tell(member)
 
     def answer(self, call: Call, by: str = CONTROL) -> Said:
         """Answers a caller, in the caller's thread; raises ``Refusal``."""

@@ -1,4 +1,4 @@
-"""In step: what an agent's sync consists of, with an exchange or with peers."""
+"""In step: what an agent's sync with its exchange consists of."""
 
 import logging
 import time
@@ -10,7 +10,6 @@ from typing import Any
 
 from elmgrove.device.settings import Settings
 from elmgrove.device.summary import AgentSummaries
-from elmgrove.device.sync import Syncing
 from elmgrove.errors import ElmgroveError, Mismatch
 from elmgrove.exchange import Exchange, Incoming, Outgoing, Session, SyncReport, keyfile
 from elmgrove.federation import DAY, Errand, Member, Refused, Summary
@@ -118,33 +117,19 @@ def syncing_of(
     exchange: Exchange | None,
     save: Callable[[Member], None],
     summaries: AgentSummaries | None = None,
-) -> Syncing | None:
-    """Gives what the device syncs with: its exchange, its peers, or nothing."""
-    if exchange is not None:
-        path = keyfile(settings.path)
-        assert path is not None
-        return AgentSession(
-            member,
-            exchange,
-            path,
-            settings.rotate_key_days,
-            summaries,
-            rule=settings.rule,
-            budget=settings.budget,
-            guarded=settings.guard,
-            save=save,
-        )
-    if not settings.peers and not settings.listen:
+) -> AgentSession | None:
+    """Gives what keeps the device in step with its exchange; None if it has none."""
+    if exchange is None:
         return None
-    # Here, since it loads httpx, which takes time that most devices need not spend.
-    from elmgrove.exchange import PeerSession
-
-    return PeerSession(
+    path = keyfile(settings.path)
+    assert path is not None
+    return AgentSession(
         member,
-        settings.peers,
-        token=settings.peer_token or None,
+        exchange,
+        path,
+        settings.rotate_key_days,
+        summaries,
         rule=settings.rule,
-        budget=settings.budget,
         guarded=settings.guard,
         save=save,
     )

@@ -1,4 +1,4 @@
-"""Where an agent listens: at a local socket, and if it is told to at a port for others."""
+"""Where an agent listens: at a local socket, and if it is told to at a port."""
 
 import hashlib
 import hmac
@@ -13,10 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from elmgrove.device.doors import Call, Door, Refusal, Said
-from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
-from elmgrove.exchange import PATH
-from elmgrove.federation import Member, bundle
 
 #: The header by which a command says which state it means: a hash of where that is.
 MEANT = "Elmgrove-State"
@@ -25,42 +22,17 @@ log = logging.getLogger("elmgrove.device")
 
 
 class Listener:
-    """Gives other agents what a member published and what it received, as of the last ``tell``.
+    """Lets ``control`` answer callers that have the token, at a port.
 
-    What the member learned since then stays on the device: the upload guard holds for peers as
-    well. The connection is not encrypted; across networks that are not yours, use a tunnel.
-    Callers that have the ``control_token`` are answered by ``control`` as well, if there is one;
-    unless ``pulled``, by nothing else.
+    The connection is not encrypted; across networks that are not yours, use a tunnel.
     """
 
-    def __init__(
-        self,
-        address: str,
-        token: str | None,
-        control: Callable[[Call], Said] | None = None,
-        control_token: str = "",
-        *,
-        pulled: bool = True,
-    ) -> None:
-        self._content = b""
+    def __init__(self, address: str, token: str, control: Callable[[Call], Said]) -> None:
         self._token = token
         self._control = control
-        self._control_token = control_token
-        self._pulled = pulled
         host = address.rpartition(":")[0]
         self._names = {"localhost", host.lower(), socket.gethostname().lower()}
         self._door = door_at("listen", address, self._answer)
-
-    @classmethod
-    def of(cls, settings: Settings, control: Callable[[Call], Said]) -> "Listener":
-        """Listens as the settings say: in a federation with a server nobody pulls."""
-        return cls(
-            settings.listen,
-            settings.peer_token,
-            control if settings.control_token else None,
-            settings.control_token,
-            pulled=not settings.exchange,
-        )
 
     @property
     def url(self) -> str:
@@ -68,29 +40,13 @@ class Listener:
         host, port = self._door.address[:2]
         return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
-    def tell(self, member: Member) -> None:
-        """Takes what the member may tell others, and gives it to agents that ask from now on."""
-        own = [] if member.shared is None else [member.shared]
-        self._content = bundle(entry.to_bytes() for entry in [*own, *member.ledger.entries])
-
     def close(self) -> None:
         """Stops listening."""
         self._door.close()
 
     def _answer(self, call: Call) -> Said:
-        if call.path != PATH or not self._pulled:
-            return self._controlled(call)
-        if call.method != "GET":
-            raise Refusal("method-not-allowed", "GET it")
-        if self._token:
-            _require_token(call, self._token)
-        return Said(self._content, "application/octet-stream")
-
-    def _controlled(self, call: Call) -> Said:
-        if self._control is None:
-            raise Refusal("not-found", f"there is {PATH} alone")
         self._require_no_page(call)
-        _require_token(call, self._control_token)
+        _require_token(call, self._token)
         return self._control(call)
 
     def _require_no_page(self, call: Call) -> None:

@@ -1,6 +1,6 @@
 """The settings of a device: one table for the file, the flags and the environment."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from elmgrove.algebra import SCALINGS, SCORES, Spectrum
@@ -8,7 +8,6 @@ from elmgrove.detector import COMPARISONS, OTHERS, AlarmRule, PatternRule, requi
 from elmgrove.device.row_settings import DEVICE, RowSettings
 from elmgrove.device.settings_checks import (
     require_choice,
-    require_exchange_or_peers,
     require_guarded,
     require_limits,
     require_metrics_address,
@@ -18,9 +17,7 @@ from elmgrove.device.settings_checks import (
 )
 from elmgrove.federation import (
     RULES,
-    Cost,
     Rule,
-    require_distance,
     rule_of,
 )
 
@@ -64,22 +61,15 @@ class Settings(RowSettings):
     rotate_key_days: Annotated[
         float, "Change the key after so many days; 0 = in time, where keys expire.", FLEET
     ] = 0.0
-    peers: Annotated[list[str], "URL of another agent to pull from (repeatable).", FLEET] = field(
-        default_factory=list
-    )
     listen: Annotated[
-        str, "host:port on which others may pull, and those with control_token ask and tell.", FLEET
+        str, "host:port on which those with control_token may ask and tell; '' = none.", FLEET
     ] = ""
-    peer_token: Annotated[str, "The secret of agents that pull from each other.", FLEET] = ""
     control_token: Annotated[
-        str, "The secret of those who may ask and tell this agent there; '' = nobody.", FLEET
+        str, "The secret of those who may ask and tell this agent there.", FLEET
     ] = ""
     merge: Annotated[
         str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", FLEET
     ] = "everyone"
-    distance: Annotated[str, "What makes a group: evidence or parameters.", FLEET] = "evidence"
-    budget_seconds: Annotated[float, "Seconds that fetching may take; 0 = no limit.", FLEET] = 0.0
-    budget_bytes: Annotated[int, "Bytes that may be fetched; 0 = no limit.", FLEET] = 0
     guard: Annotated[
         bool, "Upload only after enough new rows; this is no proof of privacy.", FLEET
     ] = True
@@ -206,11 +196,8 @@ class Settings(RowSettings):
         require_choice("score", self.score, SCORES)
         require_choice("on_change", self.on_change, ON_CHANGE)
         require_choice("errands", self.errands, ERRANDS_ALLOWED)
-        require_exchange_or_peers(self.exchange, self.peers, self.listen, self.control_token)
         if self.listen:
-            require_guarded(
-                self.listen, self.peer_token, self.control_token, pulled=not self.exchange
-            )
+            require_guarded(self.listen, self.control_token)
         require_metrics_address(self.metrics)
         require_source(self.source, self.pattern)
         if self.mqtt:
@@ -221,7 +208,6 @@ class Settings(RowSettings):
         require_window(self.window)
         # Both raise if they can't be read.
         _ = self.chosen_spectrum, self.layout
-        require_distance(self.distance)
         require_limits(vars(self))
 
     @property
@@ -247,15 +233,7 @@ class Settings(RowSettings):
     @property
     def rule(self) -> Rule:
         """The rule by which the device chooses the devices to learn from."""
-        return rule_of(self.merge, self.distance)
-
-    @property
-    def budget(self) -> Cost | None:
-        """The most that fetching from others may cost; None for no limit."""
-        if not (self.budget_seconds or self.budget_bytes):
-            return None
-        unlimited = Cost()
-        return Cost(self.budget_seconds or unlimited.seconds, self.budget_bytes or unlimited.bytes)
+        return rule_of(self.merge)
 
 
 def first_rows(start_rows: int, spectrum: Spectrum | None) -> int:

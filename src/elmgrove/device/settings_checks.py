@@ -5,10 +5,10 @@ from typing import Any
 
 from elmgrove.device.topics import RowTopics
 from elmgrove.errors import BadInput
-from elmgrove.exchange import BrokerAddress, is_at_broker, is_loopback
+from elmgrove.exchange import BrokerAddress, is_at_broker
 
 _NOT_NEGATIVE = (
-    *("sync_seconds", "sync_rows", "rotate_key_days", "budget_seconds", "budget_bytes"),
+    *("sync_seconds", "sync_rows", "rotate_key_days"),
     *("units", "increment", "mqtt_seconds"),
 )
 _ABOVE_0 = ("save_rows", "start_rows", "save_seconds")
@@ -36,22 +36,12 @@ def require_patterns(patterns: str) -> None:
         raise BadInput(f"patterns: auto or a number from 1 on, not {patterns!r}")
 
 
-def require_exchange_or_peers(
-    exchange: str, peers: Sequence[str], listen: str, control_token: str
-) -> None:
-    """Raises ``BadInput`` if what others learned would come by two ways."""
-    if exchange and (peers or (listen and not control_token)):
-        raise BadInput("exchange and peers: what comes by both would count twice; choose one")
-
-
-def require_guarded(address: str, peer_token: str, control_token: str, *, pulled: bool) -> None:
-    """Raises ``BadInput`` unless it is clear who may pull here, and who may ask and tell."""
+def require_guarded(address: str, control_token: str) -> None:
+    """Raises ``BadInput`` unless it is clear where one listens, and who may ask and tell."""
     if not _is_address(address):
         raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {address!r}")
-    if pulled and not peer_token and not is_loopback(address.rpartition(":")[0].strip("[]")):
-        raise BadInput("listen: evidence is not for everybody; set peer_token as well")
-    if control_token and control_token == peer_token:
-        raise BadInput("control_token: other agents know the peer_token; choose another")
+    if not control_token:
+        raise BadInput("listen: nobody could ask anything there; set control_token as well")
 
 
 def require_metrics_address(address: str) -> None:

@@ -17,7 +17,7 @@ from elmgrove.exchange import (
 )
 
 log = logging.getLogger("elmgrove.device")
-# Letters of what went wrong that are logged: a line for each of some peers.
+# Letters of what went wrong that are logged.
 _LONGEST = 2000
 #: Seconds until a sync that is hastened, at first and at most.
 SOON, LONGEST_SOON = 0.25, 60.0
@@ -26,7 +26,7 @@ _SUCCESSION = 4.0
 
 
 class Syncing(Protocol):
-    """The steps of a sync: ``Session`` takes them with an exchange, ``PeerSession`` with peers."""
+    """The steps of a sync, as ``Session`` takes them with an exchange."""
 
     def prepare(self) -> Any:
         """Gives what to send; called in the device's own thread."""

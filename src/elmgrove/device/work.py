@@ -79,7 +79,6 @@ class Work:
             if syncing is None
             else BackgroundSync(syncing, settings.sync_seconds, settings.sync_rows, company.tell)
         )
-        self._control.tell(self.member)
 
     def process(self, reading: Reading) -> None:
         """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
@@ -110,7 +109,6 @@ class Work:
             self._updated = True
         if self._sync is not None and self._sync.step(self._rows):
             self._updated = True
-            self._control.tell(self.member)
         new = self._rows - self._saved_rows
         late = time.monotonic() - self._saved_at >= self._settings.save_seconds
         due = new >= self._settings.save_rows or (late and (new or self._updated))
@@ -138,7 +136,6 @@ class Work:
         self._saved_rows, self._saved_at = self._rows, time.monotonic()
         self._telling.tell_missing()
         self._updated = False
-        self._control.tell(self.member)
         if self._bookmark is not None:
             self._source.saved(self._bookmark)
 

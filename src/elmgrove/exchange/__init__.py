@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import (
-    PATH,
     Exchange,
     Listing,
     SyncReport,
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
     from elmgrove.exchange.broker import Broker
     from elmgrove.exchange.http import HttpExchange
     from elmgrove.exchange.mqtt import MqttExchange
-    from elmgrove.exchange.peers import PeerSession, pull
 
 __all__ = [
-    "PATH",
     "Backoff",
     "Broker",
     "BrokerAddress",
@@ -43,7 +40,6 @@ __all__ = [
     "Message",
     "MqttExchange",
     "Outgoing",
-    "PeerSession",
     "Session",
     "SyncReport",
     "Tls",
@@ -57,7 +53,6 @@ __all__ = [
     "open_exchange",
     "plain",
     "post",
-    "pull",
     "request",
 ]
 
@@ -70,8 +65,6 @@ _OVER_A_LINE = {
     "client": "asking",
     "post": "asking",
     "request": "asking",
-    "PeerSession": "peers",
-    "pull": "peers",
 }
 
 

@@ -55,7 +55,7 @@ class BareExchange(ABC):
             return None
         return others_of(self.charter, revision, self._entries_but(None), without)
 
-    def groups(self, distance: str) -> dict[str, Any] | None:
+    def groups(self) -> dict[str, Any] | None:
         """Gives None: groups are made when a device asks for its sums, and not kept."""
         return None
 

@@ -10,7 +10,6 @@ from elmgrove.errors import ElmgroveError
 from elmgrove.federation import (
     Charter,
     Contribution,
-    Cost,
     Entry,
     Errand,
     Ledger,
@@ -27,8 +26,6 @@ from elmgrove.federation import (
     local_models,
 )
 
-#: Where an agent that listens gives away what it published and what it received.
-PATH = "/ledger"
 #: A line that is slower than so many bytes a second is as good as none.
 SLOWEST = 10_000
 
@@ -67,12 +64,12 @@ class Unauthorized(ElmgroveError):
 
 @dataclass(frozen=True)
 class Listing:
-    """One entry that an exchange holds, and what fetching it is likely to cost."""
+    """One entry that an exchange holds, and how many bytes it has."""
 
     origin: str
     epoch: int
     left: bool
-    cost: Cost
+    size: int
 
 
 class Exchange(Protocol):
@@ -134,8 +131,8 @@ class Exchange(Protocol):
         """
         ...
 
-    def groups(self, distance: str) -> dict[str, Any] | None:
-        """Gives the groups that the exchange keeps by this distance; None if it keeps none.
+    def groups(self) -> dict[str, Any] | None:
+        """Gives the groups that the exchange keeps; None if it keeps none.
 
         The fields are those of ``Grouping.fields``, with ``since``: the revision that made them.
         """
@@ -218,10 +215,10 @@ def version_of(blob: bytes) -> Version:
     return Version(entry.epoch, count, hashlib.sha256(blob).hexdigest())
 
 
-def listing_of(entry: Entry, size: int, seconds: float = 0.0) -> Listing:
+def listing_of(entry: Entry, size: int) -> Listing:
     """Shows an entry as a listing has it."""
     left = not isinstance(entry, Contribution)
-    return Listing(entry.origin, entry.epoch, left, Cost(seconds, size))
+    return Listing(entry.origin, entry.epoch, left, size)
 
 
 def merged_of(charter: Charter, revision: int, entries: Collection[Entry]) -> Merged:

@@ -1,7 +1,6 @@
 """Blobs: the bytes of entries, retained by a broker or, where they are too many, on a server."""
 
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
@@ -72,8 +71,6 @@ class Blobs:
         self._kept = Kept()
         # Why some were left out the last time: the same is told once.
         self._left_out = dict[str, str]()
-        #: How fast they were read the last time; until then, a slow line.
-        self.bytes_a_second = 1e6
 
     def announcement(self, entry: Entry, blob: bytes) -> Announcement:
         """Says where an entry belongs; ``Refused`` if it is too large, and there is no server."""
@@ -148,11 +145,9 @@ class Blobs:
 
     def _retained(self, some: Sequence[Announcement]) -> dict[str, bytes]:
         here = [one for one in some if not (one.left or one.url)]
-        began, size = time.monotonic(), sum(one.size for one in here)
+        size = sum(one.size for one in here)
         topics = {self._topic(one.device): one.device for one in here}
         found = self._board.contents(topics, size)
-        if found:
-            self.bytes_a_second = sum(map(len, found.values())) / (time.monotonic() - began)
         return {topics[topic]: blob for topic, blob in found.items()}
 
     def _on_server(self, some: Sequence[Announcement]) -> dict[str, bytes]:

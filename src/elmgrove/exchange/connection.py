@@ -8,7 +8,7 @@ from elmgrove.exchange.base import TLS, Exchange, Tls
 from elmgrove.exchange.broker_address import is_at_broker
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.session import Session
-from elmgrove.federation import Cost, Member, Rule
+from elmgrove.federation import Member, Rule
 from elmgrove.storage import load, save
 
 
@@ -25,7 +25,6 @@ def connect(
     certificate: str | None = None,
     private_key: str | None = None,
     rule: Rule | None = None,
-    budget: Cost | None = None,
     guarded: bool = True,
     **settings: Any,
 ) -> Session:
@@ -59,7 +58,6 @@ def connect(
             member,
             exchange,
             rule=rule,
-            budget=budget,
             guarded=guarded,
             save=(lambda member: None) if path is None else (lambda member: save(path, member)),
         )

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,6 @@ from elmgrove.federation import (
     MOST_OUTCOMES,
     Charter,
     Contribution,
-    Cost,
     Entry,
     Errand,
     Merged,
@@ -71,8 +69,6 @@ class HttpExchange:
         self._charter: Charter | None = None
         # What the last listing said.
         self._sizes = dict[str, int]()
-        # Until something was fetched: a slow line.
-        self._bytes_a_second = 1e6
         # Whether the server takes summaries, and whether it was told that an errand is none.
         self._looks, self._told_unclear = True, False
 
@@ -111,9 +107,8 @@ class HttpExchange:
             origin, size = item.text("origin"), item.whole("size", most)
             with answer.reading():
                 require_origin(origin)
-            cost = Cost(size / self._bytes_a_second, size)
-            found.append(Listing(origin, item.whole("epoch"), item.flag("left"), cost))
-        self._sizes = {listing.origin: int(listing.cost.bytes) for listing in found}
+            found.append(Listing(origin, item.whole("epoch"), item.flag("left"), size))
+        self._sizes = {listing.origin: listing.size for listing in found}
         return found
 
     def fetch(self, origins: Collection[str]) -> list[Entry]:
@@ -121,10 +116,7 @@ class HttpExchange:
         entries, one = list[Entry](), content_limit(self.charter)
         for names in self._together(sorted(origins)):
             most = min(one * len(names), max(one, MOST_BYTES))
-            began = time.monotonic()
             answer = self._request("GET", "/contributions", params={"origin": names}, most=most)
-            seconds = max(time.monotonic() - began, 1e-6)
-            self._bytes_a_second = max(len(answer.content), 1) / seconds
             with answer.reading():
                 found = [entry_from_bytes(blob) for blob in unbundle(answer.content)]
             if not {entry.origin for entry in found} <= set(names):
@@ -172,9 +164,9 @@ class HttpExchange:
         with answer.reading():
             return Merged.from_bytes(answer.content)
 
-    def groups(self, distance: str) -> dict[str, Any]:
-        """Asks for the groups that the server keeps by this distance."""
-        return self._request("GET", "/groups", params={"distance": distance}).json()
+    def groups(self) -> dict[str, Any]:
+        """Asks for the groups that the server keeps."""
+        return self._request("GET", "/groups").json()
 
     def report(self, summary: Summary) -> tuple[Errand, ...]:
         """Tells the server how a device is doing; gives what its administrators ask of it.

@@ -19,7 +19,6 @@ from elmgrove.exchange.broker_address import BrokerAddress
 from elmgrove.exchange.responses import plain
 from elmgrove.federation import (
     Charter,
-    Cost,
     Entry,
     Errand,
     Refused,
@@ -121,9 +120,8 @@ class MqttExchange(BareExchange):
 
     def listings(self) -> list[Listing]:
         """Lists what is announced of every device, in the order of the names."""
-        rate = self._blobs.bytes_a_second
         return [
-            Listing(name, one.epoch, one.left, Cost(one.size / rate, one.size))
+            Listing(name, one.epoch, one.left, one.size)
             for name, one in sorted(self._look().items())
         ]
 

@@ -2,13 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import Listing
 from elmgrove.federation import Contribution, Entry, Member, Outdated, Version, shrinks
-
-Given = TypeVar("Given")
 
 
 class HeldBack(ElmgroveError):
@@ -38,9 +35,7 @@ class Offering:
     first, and sends with the next sync, at once if something waits. Without a guard nobody asks.
     """
 
-    def __init__(
-        self, member: Member, guarded: bool, save: Callable[[Member], None], *, asks: bool = True
-    ) -> None:
+    def __init__(self, member: Member, guarded: bool, save: Callable[[Member], None]) -> None:
         self._member = member
         self._guarded = guarded
         self._save = save
@@ -49,13 +44,9 @@ class Offering:
         # Whether something is held, as far as is known, that a former self gave away.
         self._held = True
         #: Whether it must be asked what is held of the device.
-        self.asks = guarded and asks
+        self.asks = guarded
         #: Why nothing new could be saved the last time; None if there was no reason.
         self.held_back: HeldBack | None = None
-
-    def offer(self) -> None:
-        """Lets the member give away what it may, saved, without sending anything."""
-        self._take(self._offered)
 
     def entries(self) -> tuple[Entry, ...]:
         """Gives what is to be sent now, as it was saved; as it was before, if that fails.
@@ -63,7 +54,7 @@ class Offering:
         A device that offers fewer rows than before, since some were taken out, leaves first: else
         it would be taken for another one under its name.
         """
-        entries = self._take(self._saved)
+        entries = self._take()
         if entries is not None:
             return entries
         shared = None if self.outdated else self._member.shared
@@ -105,13 +96,13 @@ class Offering:
         """
         return self._guarded and (self.asks or (self._held and self._member.former > 0))
 
-    def _take(self, given: Callable[[], Given]) -> Given | None:
+    def _take(self) -> tuple[Entry, ...] | None:
         """Gives what is given away; None where it must be asked first, or could not be saved."""
         self._waits, self.held_back = self.asks and self._member.has_news, None
         if self.asks:
             return None
         try:
-            return given()
+            return self._saved()
         except HeldBack as error:
             self.held_back = error
             return None

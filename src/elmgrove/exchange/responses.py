@@ -1,4 +1,4 @@
-"""Responses of an exchange or a peer: believed as far as they are what was asked for.
+"""Responses of an exchange or an agent: believed as far as they are what was asked for.
 
 Somebody else may answer: the page of a network that wants a login, a proxy, the wrong
 machine. What is not as it must be is ``Unreachable``: it may be better the next time.

@@ -1,6 +1,6 @@
 """A session: one device and its exchange, in step with each other."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Self
 
@@ -24,14 +24,12 @@ from elmgrove.federation import (
     SUM,
     SUMS,
     Contribution,
-    Cost,
     Everyone,
     Member,
     Merged,
     Outdated,
     Refused,
     Rule,
-    within,
 )
 
 #: Of more devices than this, a device is told at once where the exchange keeps groups ready.
@@ -45,13 +43,13 @@ _NOT_SHOWN = (
 class Session(Steps):
     """Keeps a member in step with an exchange.
 
-    ``rule`` chooses the devices to use (all unless stated), ``budget`` says how much fetching may
-    cost. A member that only asks others and borrows from them knows each by name: those that are
-    new are fetched, as many as a budget allows. Where all are wanted and they are many, or where
-    the federation shows sums alone, it is told of all at once, in groups (``StandingOthers``). One
-    that merges them takes the exchange's sum or groups where the rule needs no more; contributions
-    are fetched one by one with a budget, with any other rule, and by a device with patterns that
-    takes everyone. Where sums alone are shown these are refused, and what was received stays.
+    ``rule`` chooses the devices to use (all unless stated). A member that only asks others and
+    borrows from them knows each by name: those that are new are fetched, as many as have no more
+    bytes together than ``MOST_BYTES``. Where all are wanted and they are many, or where the
+    federation shows sums alone, it is told of all at once, in groups (``StandingOthers``). One that
+    merges them takes the exchange's sum or groups where the rule needs no more; contributions are
+    fetched one by one with any other rule, and by a device with patterns that takes everyone. Where
+    sums alone are shown these are refused, and what was received stays.
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
     can't keep the upload guard. Where it raises ``OSError`` nothing new leaves, and the report says
     why; what others know is taken in all the same. Under the guard the first sync asks what is held
@@ -64,14 +62,12 @@ class Session(Steps):
         exchange: Exchange,
         *,
         rule: Rule | None = None,
-        budget: Cost | None = None,
         guarded: bool = True,
         save: Callable[[Member], None] = lambda member: None,
     ) -> None:
         self.member = member
         self.exchange = exchange
         self._rule = rule or Everyone()
-        self._budget = budget
         self._guarded = guarded
         self._save = save
         self._offering = Offering(member, guarded, save)
@@ -183,8 +179,6 @@ class Session(Steps):
     def _who_needs_each(self, outgoing: Outgoing) -> str:
         """What needs each contribution by itself; empty where sums and groups will do."""
         needs = self._rule.needs
-        if self._budget is not None:
-            return "a budget"
         if needs == PARTS:
             return f"the merge rule '{type(self._rule).__name__.lower()}'"
         if needs == GROUPS and not outgoing.one_model:
@@ -220,13 +214,12 @@ class Session(Steps):
                 # Too many to be told of at once: then as many as can be held by name.
                 listings = self._listings(outgoing)
         # As many are held as have no more bytes together than what is told at once.
-        budget = self._budget or Cost(bytes=MOST_BYTES)
-        chosen = tuple(self._found(outgoing, listings, budget))
+        chosen = tuple(self._found(outgoing, _smallest(listings)))
         same = chosen == outgoing.held and outgoing.known is None
         return Incoming(None, refusal, None if same else chosen)
 
     def _many(self, listings: Mapping[str, Listing]) -> bool:
-        size = sum(listing.cost.bytes for listing in listings.values())
+        size = sum(listing.size for listing in listings.values())
         return size > MOST_BYTES or (self.exchange.standing and len(listings) > MOST_BY_NAME)
 
     def _listed(self, name: str) -> Listing | None:
@@ -241,25 +234,21 @@ class Session(Steps):
             if not listing.left and listing.origin != outgoing.name
         }
 
-    def _found(
-        self, outgoing: Outgoing, listings: Mapping[str, Listing], budget: Cost | None
-    ) -> list[Contribution]:
-        """What the rule chooses of what the budget affords; what is held is not fetched again."""
+    def _found(self, outgoing: Outgoing, listings: Mapping[str, Listing]) -> list[Contribution]:
+        """What the rule chooses of these; what is held is not fetched again."""
         held = {one.origin: one for one in outgoing.held}
-        costs = {origin: listing.cost for origin, listing in listings.items()}
-        wanted: Collection[str] = costs if budget is None else within(budget, costs)
         same = [
             held[origin]
-            for origin in wanted
-            if origin in held and held[origin].epoch == listings[origin].epoch
+            for origin, listing in listings.items()
+            if origin in held and held[origin].epoch == listing.epoch
         ]
-        fetched = self.exchange.fetch(set(wanted) - {one.origin for one in same})
+        fetched = self.exchange.fetch(set(listings) - {one.origin for one in same})
         new = [entry for entry in fetched if isinstance(entry, Contribution)]
         others = sorted(same + new, key=lambda one: one.origin)
         return self._rule.choose(outgoing.own, outgoing.ridge, others)
 
     def _chosen(self, outgoing: Outgoing) -> Merged:
-        chosen = self._found(outgoing, self._listings(outgoing), self._budget)
+        chosen = self._found(outgoing, self._listings(outgoing))
         if outgoing.tolerance is None:
             return merged_of(self.exchange.charter, 0, chosen)
         return grouped_of(self.exchange.charter, chosen, outgoing.tolerance)
@@ -276,3 +265,14 @@ class Session(Steps):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _smallest(listings: Mapping[str, Listing]) -> dict[str, Listing]:
+    """As many of these as have no more than ``MOST_BYTES`` together."""
+    fitting, size = dict[str, Listing](), 0
+    for origin in sorted(listings, key=lambda origin: (listings[origin].size, origin)):
+        size += listings[origin].size
+        if size > MOST_BYTES:
+            break
+        fitting[origin] = listings[origin]
+    return fitting

@@ -70,15 +70,12 @@ from elmgrove.federation.selection import (
     PARTS,
     RULES,
     SUM,
-    Benefit,
-    Cost,
     Everyone,
     Named,
     Quality,
     Rule,
     SameGroup,
     rule_of,
-    within,
 )
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.stated import json_size
@@ -142,7 +139,6 @@ __all__ = [
     "TO",
     "UNBOUNDED",
     "AuditRecord",
-    "Benefit",
     "Borrowing",
     "BoundedSum",
     "BrokenChain",
@@ -150,7 +146,6 @@ __all__ = [
     "Claim",
     "Comparison",
     "Contribution",
-    "Cost",
     "Departure",
     "Entry",
     "Errand",
@@ -224,6 +219,5 @@ __all__ = [
     "unbundle",
     "unlike_all",
     "unlike_used",
-    "within",
     "worth_telling",
 ]

@@ -1,22 +1,13 @@
 """Which devices to merge: small rules over what others contributed, none of which needs a row."""
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from elmgrove.algebra import (
-    ONE_KIND,
-    Array,
-    Evidence,
-    all_apart,
-    apart,
-    expected_error,
-    fit,
-)
+from elmgrove.algebra import ONE_KIND, Array, Evidence, all_apart, apart, fit
 from elmgrove.errors import BadInput
 from elmgrove.federation.entries import Contribution
 from elmgrove.federation.groups import EVIDENCE, group, require_distance
@@ -36,7 +27,7 @@ class Rule(ABC):
 
     ``needs`` says what it must be given: an exchange that keeps sums ready hands those out to
     rules that need no more (``SUM``, or ``GROUPS`` by the distance ``grouped_by``). All others
-    are given each contribution with its ``PARTS``, and so is any rule where there is a budget.
+    are given each contribution with its ``PARTS``.
     """
 
     needs: ClassVar[str] = PARTS
@@ -101,7 +92,8 @@ class Quality(Rule):
     def __post_init__(self) -> None:
         if not self.limit > 0:
             raise BadInput(f"the limit of quality must be above 0, not {self.limit}")
-        _require_tolerance("quality", self.tolerance)
+        if not self.tolerance >= 0:
+            raise BadInput(f"the tolerance of quality can't be {self.tolerance}")
 
     def choose(
         self, own: Contribution, ridge: float, others: Sequence[Contribution]
@@ -130,53 +122,6 @@ class Quality(Rule):
         return [one for one in others if any(one is kept for kept in liked)]
 
 
-@dataclass(frozen=True)
-class Benefit(Rule):
-    """Takes only what helps to judge one's own rows, most helpful first.
-
-    By loss: what lowers one's own expected error. The estimate is good where there are several
-    times more rows than hidden units: then only devices whose rows are like one's own are taken.
-
-    By distance: those alike, one by one, as long as own rows lie from all taken together, and
-    theirs from own ones, at most ``tolerance`` farther than chance explains; but not those that
-    most of the others alike are unlike, since these may have more rows to tell. That knows devices
-    of one kind from others where each has some hundred rows; one column among many that is somewhat
-    off is a small part of the distance, and is not noticed.
-
-    With few rows a loss errs, mostly towards taking. Merging by benefit does not teach what peers
-    know and this device never met: take everyone for that. With no rows of one's own there is
-    nothing to judge by, and everyone is taken.
-    """
-
-    tolerance: float = ONE_KIND
-
-    def __post_init__(self) -> None:
-        _require_tolerance("benefit", self.tolerance)
-
-    def choose(
-        self, own: Contribution, ridge: float, others: Sequence[Contribution]
-    ) -> list[Contribution]:
-        """Chooses those that help, one after the other."""
-        mine = own.evidence
-        if mine.count <= 0:
-            return list(others)
-        if mine.basis.score == "distance":
-            chosen = self._alike(mine, others)
-        else:
-            chosen = _lowering(mine, ridge, others)
-        return sorted(chosen, key=lambda other: other.origin)
-
-    def _alike(self, mine: Evidence, others: Sequence[Contribution]) -> list[Contribution]:
-        near = _usual(_near(mine, others, self.tolerance), self.tolerance)
-        own, chosen, total = fit(mine, 0.0), list[Contribution](), None
-        for other in near:
-            tried = other.evidence if total is None else total + other.evidence
-            if apart(own, fit(tried, 0.0)) <= self.tolerance:
-                chosen.append(other)
-                total = tried
-        return chosen
-
-
 def _near(mine: Evidence, others: Sequence[Contribution], tolerance: float) -> list[Contribution]:
     """Those that are like this evidence, nearest first."""
     own = fit(mine, 0.0)
@@ -193,26 +138,6 @@ def _usual(devices: Sequence[Contribution], tolerance: float) -> list[Contributi
     np.fill_diagonal(alike, False)
     usual = 2 * alike.sum(axis=0) >= len(devices) - 1
     return [one for one, keep in zip(devices, usual, strict=True) if keep]
-
-
-def _require_tolerance(rule: str, tolerance: float) -> None:
-    if not tolerance >= 0:
-        raise BadInput(f"the tolerance of {rule} can't be {tolerance}")
-
-
-def _lowering(mine: Evidence, ridge: float, others: Sequence[Contribution]) -> list[Contribution]:
-    """Those that lower the expected error, one after the other."""
-    chosen = list[Contribution]()
-    total: Evidence | None = None
-    best = expected_error(mine, None, ridge)
-    alone = {other.origin: expected_error(mine, other.evidence, ridge) for other in others}
-    for other in sorted(others, key=lambda other: alone[other.origin]):
-        tried = other.evidence if total is None else total + other.evidence
-        error = expected_error(mine, tried, ridge)
-        if error < best:
-            chosen.append(other)
-            total, best = tried, error
-    return chosen
 
 
 @dataclass(frozen=True)
@@ -241,54 +166,10 @@ class SameGroup(Rule):
         return [other for other in others if other.origin in partners]
 
 
-#: The rules that a setting can name, each made for a distance between groups.
-RULES: dict[str, Callable[[str], Rule]] = {
-    "everyone": lambda distance: Everyone(),
-    "group": SameGroup,
-    "quality": lambda distance: Quality(),
-    "benefit": lambda distance: Benefit(),
-}
+#: The rules that a setting can name.
+RULES: dict[str, Rule] = {"everyone": Everyone(), "group": SameGroup(), "quality": Quality()}
 
 
-def rule_of(text: str, distance: str = EVIDENCE) -> Rule:
+def rule_of(text: str) -> Rule:
     """Makes the rule that a setting names: one of ``RULES``, or devices by name, with commas."""
-    return RULES[text](distance) if text in RULES else Named(text.split(","))
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What it takes to fetch something, or what may be spent on it."""
-
-    seconds: float = math.inf
-    bytes: float = math.inf
-
-    def __post_init__(self) -> None:
-        if not (self.seconds >= 0 and self.bytes >= 0):
-            raise BadInput(f"a cost can't be negative: {self.seconds} s, {self.bytes} bytes")
-
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.seconds + other.seconds, self.bytes + other.bytes)
-
-    def share(self, budget: "Cost") -> float:
-        """Says how large a part of a budget this is, at most 1 if it can be afforded."""
-        return max(_share(self.seconds, budget.seconds), _share(self.bytes, budget.bytes))
-
-
-def within(budget: Cost, costs: Mapping[str, Cost]) -> list[str]:
-    """Chooses the most devices that can be had within a time and a number of bytes.
-
-    After FedCS (Nishio and Yonetani 2019): cheapest first while the budget lasts. Where one of
-    the two limits decides, no choice has more devices; where both do, it is a good one.
-    """
-    chosen, spent = list[str](), Cost(0.0, 0.0)
-    for name in sorted(costs, key=lambda name: (costs[name].share(budget), name)):
-        if (spent + costs[name]).share(budget) <= 1.0:
-            chosen.append(name)
-            spent += costs[name]
-    return sorted(chosen)
-
-
-def _share(cost: float, limit: float) -> float:
-    if cost == 0 or limit == math.inf:
-        return 0.0
-    return cost / limit if limit else math.inf
+    return RULES[text] if text in RULES else Named(text.split(","))

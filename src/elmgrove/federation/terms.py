@@ -29,8 +29,8 @@ class Terms:
     much as is usual, which is 1. None is no bound. A key expires ``key_days`` days after a device
     got it; None is never.
 
-    They hold where a server keeps what devices contributed. In a shared folder, or between peers,
-    each device sees every contribution; the bounds hold there as well.
+    They hold where a server keeps what devices contributed. In a shared folder each device
+    sees every contribution; the bounds hold there as well.
     """
 
     shows: str = SUMS

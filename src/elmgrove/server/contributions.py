@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from elmgrove.federation import (
-    DISTANCES,
+    EVIDENCE,
     HIGHEST_USABLE_EPOCH,
     Contribution,
     Departure,
@@ -104,7 +104,7 @@ async def some(request: Request) -> Response:
 async def merged(request: Request) -> Response:
     """Gives the sum over all devices but the caller; 304 while it is what the caller has.
 
-    With ``grouped``, by evidence or parameters: the sums of the caller's groups.
+    With ``grouped``, by evidence: the sums of the caller's groups.
     """
     caller = await caller_of(request)
     without, grouped = _asked(request, caller)
@@ -118,7 +118,7 @@ async def merged(request: Request) -> Response:
         if grouped is None or without is None:
             total = await service.live_sums.merged(federation, caller.charter, without, stamp)
             return total if total.devices >= caller.least else total.nobody
-        live = service.live_groups.grouping(federation, caller.charter, grouped)
+        live = service.live_groups.grouping(federation, caller.charter)
         return await live.merged(without, stamp, caller.least)
 
     return await _unless_known(request, stamp, found)
@@ -154,8 +154,8 @@ def _asked(request: Request, caller: Caller) -> tuple[str | None, str | None]:
     if without is not None:
         caller.require_own(without)
     grouped = request.query_params.get("grouped")
-    if grouped is not None and grouped not in DISTANCES:
-        raise Problem("malformed", f"grouped: {grouped!r:.40} is not {' or '.join(DISTANCES)}")
+    if grouped not in (None, EVIDENCE):
+        raise Problem("malformed", f"grouped: {grouped!r:.40} is not {EVIDENCE}")
     if grouped is not None and without is None:
         raise Problem("malformed", "without: name the device whose groups these are to be")
     return without, grouped
@@ -266,15 +266,12 @@ async def _streamed(first: bytes, blobs: AsyncGenerator[bytes, None]) -> AsyncIt
 async def groups(request: Request) -> Response:
     """Says which patterns of which devices form a group: as the groups stand, or grouped again."""
     caller, query = await caller_of(request), request.query_params
-    distance, anew = query.get("distance", "evidence"), query.get("anew")
-    count = query.get("groups")
-    if distance not in DISTANCES:
-        raise Problem("malformed", f"distance: {distance!r:.40} is not {' or '.join(DISTANCES)}")
+    anew, count = query.get("anew"), query.get("groups")
     if anew not in (None, "true", "false"):
         raise Problem("malformed", f"anew: {anew!r:.40} is not true or false")
     if count is not None and not (count.isascii() and count.isdigit() and len(count) < 10):
         raise Problem("malformed", f"groups: {count!r:.40} is not a whole number")
-    live, which = caller.service.live_groups, (caller.federation, caller.charter, distance)
+    live, which = caller.service.live_groups, (caller.federation, caller.charter)
     if anew != "true" and count is None:
         made = await live.grouping(*which).fields()
     else:

@@ -11,7 +11,15 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from elmgrove.federation import Charter, Contribution, Grouping, Merged, StandingGroups, group
+from elmgrove.federation import (
+    EVIDENCE,
+    Charter,
+    Contribution,
+    Grouping,
+    Merged,
+    StandingGroups,
+    group,
+)
 from elmgrove.server.damage import Damage, Reader
 from elmgrove.server.limits import Buckets
 from elmgrove.server.live import LiveSet, LiveView, take_in
@@ -24,9 +32,6 @@ T = TypeVar("T")
 #: What is grouped at most: patterns, and bytes, all in memory at once.
 MOST_PATTERNS = 500
 MOST_BYTES = 512 * 2**20
-#: By parameters, fewer patterns than this are all grouped again at each change: the number of
-#: groups stays what it was at the start, and from a few devices it can't be told.
-FEW = 32
 #: Live groups that nobody asked about for so many seconds are dropped.
 PATIENCE = 3600.0
 #: How many groupings that were made on request are kept.
@@ -38,17 +43,16 @@ SECONDS_BETWEEN_TURNS = 10.0
 
 
 class LiveGrouping(LiveView):
-    """The standing groups of one federation by one distance, kept up to date.
+    """The standing groups of one federation, kept up to date.
 
     It begins with a grouping of all that is there at the first question. A change then costs a
     comparison with each group, not with each pattern.
     """
 
-    def __init__(self, store: Store, reader: Reader, distance: str) -> None:
+    def __init__(self, store: Store, reader: Reader) -> None:
         super().__init__(store, reader)
-        self._distance = distance
         self._since = 0
-        self._grouping = Grouping(distance, (), ())
+        self._grouping = Grouping(EVIDENCE, (), ())
         self._groups = self._begun(self._grouping)
 
     def _begun(self, grouping: Grouping) -> StandingGroups:
@@ -73,8 +77,6 @@ class LiveGrouping(LiveView):
             return await self._alone(question)
 
     async def _apply(self, changes: Sequence[Change]) -> int:
-        if self._distance == "parameters" and len(self._grouping.models) < FEW:
-            return await self._rebuild()
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
         await self._alone(partial(take_in, self._groups, self._reader, changes))
@@ -83,7 +85,7 @@ class LiveGrouping(LiveView):
         return changes[-1].revision
 
     async def _rebuild(self) -> int:
-        revision, made = await group_all(self._store, self._reader, self._distance, None)
+        revision, made = await group_all(self._store, self._reader, None)
         groups = await asyncio.to_thread(self._begun, made)
         _require_few(len(made.models), groups.nbytes)
         self._groups, self._grouping, self._since = groups, made, revision
@@ -106,28 +108,27 @@ class LiveGroups(LiveSet[LiveGrouping]):
         self._lock = asyncio.Lock()
         self._shares = Buckets(SHARE, BURST)
 
-    def grouping(self, federation: FederationRow, charter: Charter, distance: str) -> LiveGrouping:
-        """Gives the live grouping of a federation by this distance."""
+    def grouping(self, federation: FederationRow, charter: Charter) -> LiveGrouping:
+        """Gives the live grouping of a federation."""
         reader = self._reader(federation, charter)
-        return self._view(federation, lambda: LiveGrouping(self._store, reader, distance), distance)
+        return self._view(federation, lambda: LiveGrouping(self._store, reader))
 
     async def regrouped(
         self,
         federation: FederationRow,
         charter: Charter,
-        distance: str,
         count: int | None,
         asker: str,
     ) -> dict[str, Any]:
         """Groups all that a federation holds now, and says so as JSON, with its revision."""
         revision = await self._store.revision(federation.name)
-        asked = (federation.name, federation.created, distance, count)
+        asked = (federation.name, federation.created, count)
         known = self._known.get((*asked, revision))
         if known is not None:
             return known
         async with self._turn(asker):
             reader = self._reader(federation, charter)
-            revision, made = await group_all(self._store, reader, distance, count)
+            revision, made = await group_all(self._store, reader, count)
         said = {"revision": revision, "since": revision, **made.fields}
         self._remember((*asked, revision), said)
         return said
@@ -153,9 +154,7 @@ class LiveGroups(LiveSet[LiveGrouping]):
             self._known.pop(next(iter(self._known)))
 
 
-async def group_all(
-    store: Store, reader: Reader, distance: str, count: int | None
-) -> tuple[int, Grouping]:
+async def group_all(store: Store, reader: Reader, count: int | None) -> tuple[int, Grouping]:
     """Groups all that a federation holds, and says of which revision that is."""
     charter, held, patterns = reader.charter, list[Contribution](), 0
     sizes = [entry.size for entry in await store.entries(charter.name) if not entry.left]
@@ -168,7 +167,7 @@ async def group_all(
                 held.append(made)
                 patterns += len(made.parts)
             _require_few(patterns, 0)
-    grouping = await asyncio.to_thread(group, held, charter.ridge, distance, count)
+    grouping = await asyncio.to_thread(group, held, charter.ridge, EVIDENCE, count)
     return snapshot.revision, grouping
 
 

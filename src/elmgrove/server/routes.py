@@ -181,7 +181,7 @@ OFFERS = (
         (ADMIN, KEY),
         200,
         JSON,
-        query=("distance", "anew", "groups"),
+        query=("anew", "groups"),
     ),
     Offer("summaries_put", "PUT", SUMMARY, told.put_summary, (KEY,), 200, JSON, body=JSON),
     Offer(
