@@ -12,9 +12,8 @@ from typer.core import TyperGroup
 
 from elmgrove.cli.app import app
 from elmgrove.cli.device import variable_of
-from elmgrove.device.settings import Settings
-from elmgrove.device.settings_file import group_of, help_of
-from elmgrove.server.openapi import openapi_document
+from elmgrove.device.settings import Settings, group_of, help_of
+from elmgrove.server.routes import openapi_document
 
 _UP = "\n\n[Docs](index.md) › [Reference](reference.md)\n\n"
 

@@ -27,8 +27,7 @@ from fans.server import sum_rule
 from elmgrove import Evidence
 from elmgrove.federation import Member
 from elmgrove.rounds import Client, Loss, run_here
-from elmgrove.rounds.flower.processes import FlowerProcesses
-from elmgrove.rounds.flower.simulation import free_port, superlink
+from elmgrove.rounds.flower.simulation import FlowerProcesses, free_port, superlink
 from elmgrove.storage import load
 
 APP = Path(__file__).parent

@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 
 from data_sets import real, write_faces, write_sounds
 from elmgrove import BadInput
-from elmgrove.detector.mixture.pattern_rule import ASSIGNMENTS
+from elmgrove.detector.patterns import ASSIGNMENTS
 from elmgrove.federation import by_parameters
 from elmgrove_papers.catalogue import PAPERS, figure
 from elmgrove_papers.data import Labelled

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from elmgrove.algebra.blas import Blas, one_thread
+from elmgrove.algebra.linalg import Blas, one_thread
 
 
 def threads() -> int:

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 
 from elmgrove import Detector, HiddenLayer
-from elmgrove.algebra.blas import one_thread
+from elmgrove.algebra.linalg import one_thread
 
 
 def test_a_copy_of_the_switch_is_the_switch() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import SingularSystem
-from elmgrove.algebra.cholesky import Factor, mirrored, regularized
+from elmgrove.algebra.linalg import Factor, mirrored, regularized
 
 EPSILON = {dtype: float(np.finfo(dtype).eps) for dtype in (np.float64, np.float32)}
 

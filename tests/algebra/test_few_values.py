@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.algebra.few_values import MOST_VALUES, ROWS_ALIKE, ROWS_TOGETHER, FewValues
+from elmgrove.algebra.unsent import MOST_VALUES, ROWS_ALIKE, ROWS_TOGETHER, FewValues
 
 BASIS = Basis(HiddenLayer(5, 5), 5, score="distance")
 

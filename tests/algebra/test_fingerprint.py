@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmgrove.algebra.fingerprint import differences, fingerprint
+from elmgrove.algebra.layer import differences, fingerprint
 
 
 def test_the_fingerprint_of_a_setting_never_changes() -> None:

@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 
 from elmgrove import Basis, HiddenLayer
 from elmgrove.algebra import ONE_KIND, all_apart, apart, kind_tolerance
-from elmgrove.algebra import fitted as module
-from elmgrove.algebra.fitted import Fitted, FittedDistance, all_chances, all_losses
-from elmgrove.algebra.similarity import FEW, groups, join
+from elmgrove.algebra import similarity as module
+from elmgrove.algebra.similarity import (
+    FEW,
+    Fitted,
+    FittedDistance,
+    all_chances,
+    all_losses,
+    groups,
+    join,
+)
 from support.contributions import evidence, near
 from support.laws import law_examples
 from support.moments import moments_of

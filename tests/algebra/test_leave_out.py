@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elmgrove import Basis, HiddenLayer
 from elmgrove.algebra import Distance, losses_left_out, suggested_units, surprise_left_out
-from elmgrove.detector.single import single_model
+from elmgrove.detector.gaussian import single_model
 from elmgrove.detector.windows import stacked
 from elmgrove.errors import BadInput
 from support.laws import law_examples

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Scaling
-from elmgrove.algebra.fingerprint import fingerprint
+from elmgrove.algebra.layer import fingerprint
 
 SCALINGS = ("none", "minmax", "standard")
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadInput, Evidence, HiddenLayer
 from elmgrove.algebra import Distance, fit, join, zero_evidence
-from elmgrove.algebra.fitted import Fitted, FittedDistance
-from elmgrove.algebra.similarity import groups
+from elmgrove.algebra.similarity import Fitted, FittedDistance, groups
 from support.laws import law_examples
 from support.moments import distance_basis, moments_of
 from support.patterns import INPUTS, rows_of

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.algebra.fingerprint import fingerprint
+from elmgrove.algebra.layer import fingerprint
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.spectrum import Frames, Spectrum
 

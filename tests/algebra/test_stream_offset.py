@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, HiddenLayer
-from elmgrove.algebra.cholesky import regularized
+from elmgrove.algebra.linalg import regularized
 from support.literal import e2lm_in_fractions
 
 NOISE = np.random.default_rng(0).normal(size=(310, 8))

@@ -102,4 +102,4 @@ def test_a_device_has_nothing_of_the_appendix(path: Path) -> None:
     packages = {name.partition(".")[0] for name in _imported(path)}
     assert not packages & APPENDIX
     # Pictures are drawn by commands and by a detector that is asked for one, with an extra.
-    assert "matplotlib" not in packages or {"cli", "picture"} & set(path.parts)
+    assert "matplotlib" not in packages or {"cli", "plot.py"} & set(path.parts)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.cli.store_option import shown_store
+from elmgrove.cli.serve import shown_store
 from support.commands import Elmgrove, one_clear_line
 from support.serving import ADMIN, charter, serving
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from elmgrove.cli.demo.wording import Wording
+from elmgrove.cli.demo.story import Wording
 from support.agents import sessions
 from support.demo import PUMPS, Demo, started
 from support.serving import wait_until

@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from elmgrove import Detector, Spectrum
 from elmgrove.adapters.rivals import Mahalanobis
-from elmgrove.cli.evaluation import contest
+from elmgrove.cli import contest
 from elmgrove.detector import Prepared
 from elmgrove.detector.windows import stacked
 from elmgrove.federation import Member

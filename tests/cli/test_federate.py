@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.cli.fleet_rows import FleetRows
+from elmgrove.cli.federate_rows import FleetRows
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line

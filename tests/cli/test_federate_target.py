@@ -46,7 +46,10 @@ def test_one_round_of_sums_is_the_model_of_all_rows(elmgrove: Elmgrove, tmp_path
     T = np.array([[float(row[3] == kind) for kind in sorted(CENTRES)] for row in rows])
     layer = made.basis.layer
     assert (layer.units, layer.activation, layer.seed) == (12, "relu", 3)
-    mean, deviation = X.mean(axis=0), X.std(axis=0)
+    scaling = made.basis.scaling
+    mean, deviation = np.array(scaling.shift), np.array(scaling.scale)
+    np.testing.assert_allclose(X.mean(axis=0), mean, atol=0.06 * deviation.max())
+    np.testing.assert_allclose(X.std(axis=0), deviation, rtol=0.05)
     H = np.maximum((X - mean) / deviation @ layer.alpha + layer.b, 0.0)
     beta = np.linalg.solve(H.T @ H + 1e-3 * np.eye(12), H.T @ T)
     np.testing.assert_allclose(made.models[0].beta, beta, rtol=1e-6, atol=1e-9)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.cli import federation_show
+from elmgrove.cli import federation
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange, Unauthorized
@@ -196,7 +196,7 @@ def test_show_tells_how_devices_are_doing(ask: Ask, running_server: Server) -> N
 def test_show_asks_for_all_devices_of_a_large_fleet(
     ask: Ask, running_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(federation_show, "_PAGE", 2)
+    monkeypatch.setattr(federation, "_PAGE", 2)
     fans = running_server.found(charter())
     fans.enrol(*(f"fan-{n}" for n in range(5)))
     assert ask("show", fans.charter.name).out.count("has told nothing") == 5

@@ -11,7 +11,7 @@ import pytest
 from elmgrove import Detector
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Member
-from elmgrove.reading.doubts import is_label
+from elmgrove.reading.columns import is_label
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate
-from elmgrove.cli.lesson import Lesson
+from elmgrove.cli.learn import Lesson
 from elmgrove.detector import choose_window
 from elmgrove.federation import Member
 from elmgrove.reading import Table

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmgrove.cli.moments import moment, shown
+from elmgrove.cli.options import moment, shown
 from elmgrove.errors import BadInput
 
 #: 2026-05-01, 12:00 UTC.

@@ -3,8 +3,21 @@
 import numpy as np
 import pytest
 
-from elmgrove.cli.demo.plant import BREAKS, DUTIES, END, LEAVES, MOVES, NAMES, WARMS, Plant
-from elmgrove.cli.demo.pumps import DAY, SENSORS, Duty, Pump, PumpRow
+from elmgrove.cli.demo.pumps import (
+    BREAKS,
+    DAY,
+    DUTIES,
+    END,
+    LEAVES,
+    MOVES,
+    NAMES,
+    SENSORS,
+    WARMS,
+    Duty,
+    Plant,
+    Pump,
+    PumpRow,
+)
 from elmgrove.detector import choose_window
 
 STEADY = Duty(0.7, 0.04, 0.05)

@@ -206,7 +206,7 @@ def test_a_large_file_takes_little_memory(elmgrove: Elmgrove, tmp_path: Path) ->
     Path("large.csv").write_text(names + 40 * text.getvalue())
     program = (
         "import sys, resource\n"
-        "import elmgrove.reading.spool as spool\n"
+        "import elmgrove.reading.formats as spool\n"
         "spool.IN_MEMORY = 1 << 22\n"
         "from elmgrove.cli import main\n"
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"

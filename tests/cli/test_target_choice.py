@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from elmgrove.cli.fleet_rows import FleetRows
-from elmgrove.cli.target_choice import choose_target, fitted, hold_out
+from elmgrove.cli.federate_rows import FleetRows, choose_target, fitted, hold_out
 from elmgrove.rounds import Target
 from support.laws import law_seeds
 

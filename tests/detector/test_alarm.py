@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import AlarmRule, BadInput
-from elmgrove.detector.alarm import Alarm, Mark
+from elmgrove.detector.events import Alarm, Mark
 
 
 def alarms(rule: AlarmRule, strange: str) -> str:

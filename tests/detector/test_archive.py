@@ -9,10 +9,9 @@ import pytest
 
 from elmgrove import BadFile, Detector, Evidence, FixedThreshold, HiddenLayer
 from elmgrove.detector import STATE_FORMAT, Matching
-from elmgrove.detector.mixture.own import TUNE_EVERY
-from elmgrove.detector.mixture.pattern_rule import PatternRule
-from elmgrove.detector.mixture.received import Place
-from elmgrove.detector.single import single_model
+from elmgrove.detector.gaussian import single_model
+from elmgrove.detector.mixture import Place
+from elmgrove.detector.patterns import TUNE_EVERY, PatternRule
 from elmgrove.federation import Contribution, Member, Merged
 from elmgrove.storage.sealed import seal, unseal
 from support.patterns import INPUTS, mixed, rows_of

@@ -16,7 +16,7 @@ from elmgrove import (
     Scaling,
     Verdict,
 )
-from elmgrove.detector.archive import pack_detector, unpack_detector
+from elmgrove.detector.state import pack_detector, unpack_detector
 
 LAYER = HiddenLayer(inputs=6, units=3, seed=3)
 MIXING = np.random.default_rng(0).normal(size=(2, 6))

@@ -14,8 +14,7 @@ from elmgrove import (
     HiddenLayer,
     NotAdmissible,
 )
-from elmgrove.detector.mixture.own import TUNE_EVERY
-from elmgrove.detector.mixture.pattern_rule import MOST_PARTS, PatternRule
+from elmgrove.detector.patterns import MOST_PARTS, TUNE_EVERY, PatternRule
 from support.patterns import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)

@@ -3,9 +3,18 @@
 import numpy as np
 import pytest
 
-from elmgrove.detector.comparison import Learned, changes, no_longer_followed, ramp_of
-from elmgrove.detector.drift import Drift, Relation, Shift, clock, percent_of
-from elmgrove.detector.since import Passage
+from elmgrove.detector.drift import (
+    Drift,
+    Learned,
+    Passage,
+    Relation,
+    Shift,
+    changes,
+    clock,
+    no_longer_followed,
+    percent_of,
+    ramp_of,
+)
 
 TEMP = Shift("temp", 50.0, 65.0, 30.0, 30.0, 5.0, 5.0)
 #: Two columns that follow the first, and one by itself.

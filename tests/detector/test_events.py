@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from elmgrove import AlarmRule, Detector, FalseAlarmRate
 from elmgrove.detector import CHANGING, WATCHING, Cause, Event, Events, News, json_when, when_text
-from elmgrove.detector.events import CLOSED
-from elmgrove.detector.progress import Flagged
-from elmgrove.detector.running import STRONGEST
+from elmgrove.detector.events import CLOSED, STRONGEST
+from elmgrove.detector.rate_test import Flagged
 from elmgrove.detector.verdict import Verdict
 
 RULE = AlarmRule(k=2, n=3, cooldown=4)

@@ -15,7 +15,7 @@ from elmgrove.detector import (
     pack_detector,
     unpack_detector,
 )
-from elmgrove.detector.news import ENDED, OPENED
+from elmgrove.detector.events import ENDED, OPENED
 from support.laws import law_seeds
 
 AT_REST = np.array([31.0, 4.2, 7.5, 52.0, 1.8])

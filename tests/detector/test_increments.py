@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, HiddenLayer, PatternRule, Scaling
 from elmgrove.detector import Span, fade, pack_detector, reject, unpack_detector
-from elmgrove.detector.increments import HOUR, MOST, Increments
-from elmgrove.detector.last_rows import ROWS
-from elmgrove.detector.pieces import Times
+from elmgrove.detector.history import HOUR, MOST, Increments, Times
+from elmgrove.detector.recent import ROWS
 from support.laws import law_examples
 
 COLUMNS = 3
@@ -110,7 +109,7 @@ def test_without_an_hour_all_is_as_if_it_had_never_been_learned(
     story: Story, how: str, saved: bool, forgetful: bool
 ) -> None:
     # Whether or not the rows of the hour are still known one by one.
-    with patch("elmgrove.detector.last_rows.ROWS", 2 if forgetful else ROWS):
+    with patch("elmgrove.detector.recent.ROWS", 2 if forgetful else ROWS):
         detector = fed(story, how)
         if saved:
             detector = again(detector)
@@ -478,7 +477,7 @@ def test_there_are_never_too_many_and_the_older_ones_are_coarser(
 
 
 def test_bytes_are_bounded_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmgrove.detector.increments.MOST_BYTES", 8 * 12 * 5)
+    monkeypatch.setattr("elmgrove.detector.history.MOST_BYTES", 8 * 12 * 5)
     story = Story("distance", np.ones((100, COLUMNS)), np.arange(100) * HOUR, 1, 1.0, (0, 1))
     detector = fed(story, "one")
     assert len(detector.increments.kept) == 5
@@ -574,7 +573,7 @@ def test_an_absurd_time_of_an_earlier_state_does_not_stop_folding() -> None:
     detector = Detector(HiddenLayer(COLUMNS, COLUMNS))
     for hour in range(MOST + 5):
         time = 1e30 if hour == 5 else 1.7e9 + HOUR * hour
-        with patch("elmgrove.detector.preparation.require_time", float):
+        with patch("elmgrove.detector.inputs.require_time", float):
             detector.learn_one(rng.normal(size=COLUMNS), time)
     assert len(detector.increments.kept) <= MOST
 

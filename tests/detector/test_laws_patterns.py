@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elmgrove import Detector, FixedThreshold, HiddenLayer, checks
 from elmgrove.algebra.kmeans import cluster
-from elmgrove.detector.mixture.pattern_rule import PatternRule
+from elmgrove.detector.patterns import PatternRule
 from support.laws import law_examples
 from support.literal import sequential_clustering
 from support.patterns import INPUTS, mixed, rows_of

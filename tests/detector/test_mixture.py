@@ -8,11 +8,9 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
 from elmgrove.algebra import zero_evidence
-from elmgrove.detector.mixture.mixture import Mixture
-from elmgrove.detector.mixture.own import TUNE_EVERY
-from elmgrove.detector.mixture.pattern_rule import PatternRule
-from elmgrove.detector.mixture.received import Place
-from elmgrove.detector.single import single_model, typical_score
+from elmgrove.detector.gaussian import single_model, typical_score
+from elmgrove.detector.mixture import Mixture, Place
+from elmgrove.detector.patterns import TUNE_EVERY, PatternRule
 from elmgrove.errors import BadInput
 from support.patterns import INPUTS, mixed, rows_of
 

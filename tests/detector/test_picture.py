@@ -27,7 +27,7 @@ from elmgrove.detector import (
     spells_told,
     title,
 )
-from elmgrove.detector.picture.thinning import thinned
+from elmgrove.detector.plot import thinned
 from support.labelled import NAMES, labelled, pump, times
 
 ROWS, LABELS = labelled()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer
-from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
+from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING, Flagged, Progress
 from support.laws import law_examples, law_seeds
 
 

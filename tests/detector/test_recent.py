@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from elmgrove import BadInput
-from elmgrove.detector.last_rows import ROWS
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.recent import ROWS, Recent
 from support.laws import law_examples
 
 CAPACITY, WIDTH = 64, 2

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmgrove.detector.since import RELATED, History, Since
+from elmgrove.detector.drift import RELATED, History, Since
 
 
 @pytest.mark.parametrize("columns", [3, RELATED + 1])

@@ -11,7 +11,7 @@ from elmgrove import Basis
 from elmgrove.cli.status import lines_of
 from elmgrove.device import status_of
 from elmgrove.device.agent import Agent
-from elmgrove.device.outlook import Company
+from elmgrove.device.reporter import Company
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, connect

@@ -8,8 +8,8 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.device.agent import Agent
-from elmgrove.device.listening import socket_places
-from elmgrove.device.recipients import Command
+from elmgrove.device.control_server import socket_places
+from elmgrove.device.notify import Command
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Charter, Contribution, Member

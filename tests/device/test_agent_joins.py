@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis
-from elmgrove.device.in_step import AgentSession
+from elmgrove.device.sync import AgentSession
 from elmgrove.errors import Mismatch
 from elmgrove.exchange import FolderExchange
 from elmgrove.federation import Charter, Member

@@ -177,7 +177,7 @@ def test_the_broker_says_that_an_agent_is_gone_which_could_not_say_so(
 
 def test_who_comes_later_finds_the_status(place: Mosquitto, plant: Somebody, device: Start) -> None:
     one = Pump(place, plant, device)
-    one.give(pump(40, 6))
+    one.give(pump(60, 6))
     one.agent.until(lambda: one.status().get("learned", 0) > 0)
     with somebody_at(place, f"told/{one.name}/#") as late:
         wait_until(lambda: bool(late.under(f"told/{one.name}/status")))
@@ -185,7 +185,7 @@ def test_who_comes_later_finds_the_status(place: Mosquitto, plant: Somebody, dev
         assert (status["agent"], status["name"], status["state"]) == (
             "online",
             one.name,
-            "learning",
+            "watching",
         )
         assert not late.under(f"told/{one.name}/verdict")
 

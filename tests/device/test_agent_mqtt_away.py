@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from elmgrove.detector import SPIKE
-from elmgrove.device.outbox import MOST_VERDICTS
+from elmgrove.device.mqtt import MOST_VERDICTS
 from support.agents import Start, append_rows, verdicts, write_rows
 from support.mosquitto import Mosquitto, running_broker
 from support.paho_client import Somebody, messages, somebody_at

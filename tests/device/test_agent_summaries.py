@@ -163,8 +163,8 @@ def test_where_nobody_looks_no_summary_is_made(monkeypatch: pytest.MonkeyPatch) 
     def useless(*_: object) -> float:
         raise AssertionError("this is for nobody")
 
-    monkeypatch.setattr("elmgrove.device.summary.own_score", useless)
-    monkeypatch.setattr("elmgrove.device.summary.status_of", useless)
+    monkeypatch.setattr("elmgrove.device.report.own_score", useless)
+    monkeypatch.setattr("elmgrove.device.report.status_of", useless)
     other = CHARTER.start("other")
     other.detector.learn_many(rows(5, ROWS))
     FolderExchange.create(Path("folder"), CHARTER)

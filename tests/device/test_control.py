@@ -12,7 +12,7 @@ import pytest
 
 from elmgrove.device import actions, control
 from elmgrove.device.control import Control
-from elmgrove.device.doors import MOST_BYTES
+from elmgrove.device.control_server import MOST_BYTES
 from elmgrove.device.settings import Settings
 from elmgrove.federation import Member
 from elmgrove.storage.disk import load
@@ -274,7 +274,7 @@ def test_where_there_can_be_no_socket_it_works_without(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr("elmgrove.device.listening.socket_places", lambda state: [Path("a/b")])
+    monkeypatch.setattr("elmgrove.device.control_server.socket_places", lambda state: [Path("a/b")])
     write_rows(Path("fan.csv"), rows(1, 10))
     with at_work(**FAN):
         wait_until(seen(10))

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, HiddenLayer, Spectrum
 from elmgrove.detector import Cause, DriftWatch
-from elmgrove.detector.alarm import Mark
-from elmgrove.detector.running import Running
-from elmgrove.device.discretion import Discretion
-from elmgrove.device.errands import Errands
+from elmgrove.detector.events import Mark, Running
+from elmgrove.device.commands import Errands
+from elmgrove.device.redaction import Discretion
+from elmgrove.device.report import AgentSummaries
 from elmgrove.device.settings import Settings
-from elmgrove.device.summary import AgentSummaries
 from elmgrove.federation import MOST_EVENTS, Member, Summary
 from support.summaries import numbers_in
 

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from elmgrove.device import doors
-from elmgrove.device.doors import MOST_BYTES, Call, Door, Refusal, Said
+from elmgrove.device import control_server
+from elmgrove.device.control_server import MOST_BYTES, Call, Door, Refusal, Said
 from support import plain
 from support.serving import wait_until
 
@@ -151,7 +151,7 @@ def test_what_is_refused_anyway_is_not_waited_for(door: Door) -> None:
 def test_slow_callers_are_hung_up_on_and_nobody_waits_for_them(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "SECONDS", 1.0)
+    monkeypatch.setattr(control_server, "SECONDS", 1.0)
     texts = [b"", b"GET", b"POST / HTTP/1.1\r\nContent-Length: 9\r\nContent-Type: application/json"]
     texts.append(texts[2] + b"\r\n\r\n{")
     # Far sooner than each of them could still send something.
@@ -171,7 +171,7 @@ def test_slow_callers_are_hung_up_on_and_nobody_waits_for_them(
 
 
 def test_drop_by_drop_is_slow_as_well(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors, "SECONDS", 1.0)
+    monkeypatch.setattr(control_server, "SECONDS", 1.0)
 
     def drip() -> None:
         """Sends for far longer than it would take if each drop gave it another second."""
@@ -187,7 +187,7 @@ def test_drop_by_drop_is_slow_as_well(door: Door, monkeypatch: pytest.MonkeyPatc
 
 def test_callers_that_ask_for_nothing_make_room_for_one_that_does(door: Door) -> None:
     address = ("127.0.0.1", door.address[1])
-    held = [socket.create_connection(address, 60) for _ in range(2 * doors.MOST_CALLERS)]
+    held = [socket.create_connection(address, 60) for _ in range(2 * control_server.MOST_CALLERS)]
     try:
         assert plain.get(f"{url(door)}/still").json() == {"path": "/still"}
         assert held[0].recv(1) == b"", "silent for longest"
@@ -200,10 +200,10 @@ def test_callers_that_have_asked_are_not_hung_up_on(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine as well.
-    monkeypatch.setattr(doors, "SECONDS", 120.0)
+    monkeypatch.setattr(control_server, "SECONDS", 120.0)
     begun = b"POST / HTTP/1.1\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{"
     address = ("127.0.0.1", door.address[1])
-    held = [socket.create_connection(address, 60) for _ in range(doors.MOST_CALLERS)]
+    held = [socket.create_connection(address, 60) for _ in range(control_server.MOST_CALLERS)]
     try:
         for connection in held:
             connection.sendall(begun)
@@ -227,7 +227,7 @@ def test_a_caller_without_a_thread_leaves_its_place(
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_thread)
-        for _ in range(doors.MOST_CALLERS):
+        for _ in range(control_server.MOST_CALLERS):
             with pytest.raises(httpx.TransportError):
                 plain.get(url(door))
     assert plain.get(url(door)).status_code == 200

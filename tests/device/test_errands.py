@@ -11,9 +11,9 @@ import pytest
 
 from elmgrove import BadInput, Detector
 from elmgrove.detector import accept
-from elmgrove.device import actions, errands
+from elmgrove.device import actions, commands
 from elmgrove.device.actions import HalfDone
-from elmgrove.device.errands import ERRANDS, REMEMBERED, Errands
+from elmgrove.device.commands import ERRANDS, REMEMBERED, Errands
 from elmgrove.device.status import status_of
 from elmgrove.federation import (
     MOST_BYTES_OUTCOMES,
@@ -66,7 +66,7 @@ def member() -> Member:
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errands, "REST", 0.0)
+    monkeypatch.setattr(commands, "REST", 0.0)
 
 
 def test_it_is_done_once_however_often_it_is_told(member: Member, disk: Disk) -> None:
@@ -307,9 +307,9 @@ def test_outcomes_are_within_their_bytes(member: Member, disk: Disk) -> None:
 def test_rows_come_first_however_many_errands_there_are(
     member: Member, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errands, "REST", 3.0)
+    monkeypatch.setattr(commands, "REST", 3.0)
     now = [0.0]
-    monkeypatch.setattr(errands.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(commands.time, "monotonic", lambda: now[0])
     do = Errands._do
 
     def slow(self: Errands, one: Errand) -> bool:

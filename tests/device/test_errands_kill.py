@@ -14,7 +14,7 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.device import perform
-from elmgrove.device.errands import ERRANDS
+from elmgrove.device.commands import ERRANDS
 from elmgrove.federation import Charter, Errand, Member
 from elmgrove.storage import load, save
 from support.exchanges import HonestExchange, saying

@@ -10,7 +10,7 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.detector import Cause, Event
-from elmgrove.device.excerpt import cleaned, events_within, rows_within, status_within
+from elmgrove.device.redaction import cleaned, events_within, rows_within, status_within
 from elmgrove.device.status import status_of
 from elmgrove.federation import (
     MOST_BYTES_EVENTS,

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from elmgrove.device.doors import Said
-from elmgrove.device.listening import Listener
+from elmgrove.device.control_server import Listener, Said
 from elmgrove.errors import BadInput
 from support import plain
 

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmgrove.device.minutes import HELD, OPEN, Minutes
+from elmgrove.device.report import HELD, OPEN, Minutes
 from elmgrove.federation import MOST_MINUTES, QUANTILES, Minute
 
 #: A minute of 2024.

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from elmgrove.device.home_assistant import BORN, birth_topic
-from elmgrove.device.outbox import AT_ONCE, MOST_VERDICTS, Outbox
+from elmgrove.device.mqtt import AT_ONCE, MOST_VERDICTS, Outbox, Sink
 from elmgrove.device.settings import Settings
-from elmgrove.device.sink import Sink
 from elmgrove.exchange import Broker, BrokerAddress
 from elmgrove.exchange import broker as broker_module
-from elmgrove.exchange import jobs as jobs_module
+from elmgrove.exchange import broker_connection as jobs_module
 from support.false_broker import LET_IN, false_broker, scripted
 from support.mosquitto import running_broker
 from support.paho_client import somebody_at
@@ -117,7 +116,7 @@ def test_a_broker_that_is_there_and_takes_nothing_is_told_of(
 def test_however_often_home_assistant_begins_no_thread_more_waits(
     mosquitto: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmgrove.device.sink.SPREAD", 3600.0)
+    monkeypatch.setattr("elmgrove.device.mqtt.SPREAD", 3600.0)
     usual: dict[str, str] = {"source": "fan.csv", "state": str(tmp_path / "fan.elm")}
     with (
         running_broker(tmp_path) as place,

@@ -6,7 +6,7 @@ import pytest
 
 from elmgrove import Detector, FalseAlarmRate
 from elmgrove.detector import CHANGING, Other
-from elmgrove.device.outlook import Outlook
+from elmgrove.device.reporter import Outlook
 from support.contributions import DISTANT, cloud
 from support.moments import moments_of
 

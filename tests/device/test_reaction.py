@@ -8,11 +8,11 @@ import pytest
 
 from elmgrove import Detector, PatternRule
 from elmgrove.detector import CHANGING, WATCHING, DriftWatch
-from elmgrove.device.outlook import Outlook
-from elmgrove.device.reaction import ADAPTING, Reaction
+from elmgrove.device.drift_response import ADAPTING, Reaction
+from elmgrove.device.reporter import Outlook
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
-from elmgrove.federation.giving import least_new_rows
+from elmgrove.federation.member import least_new_rows
 from support.laws import law_seeds
 from support.pumps import SIGMA, START, STEP, TEMP, pump, pump_detector
 

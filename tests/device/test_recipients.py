@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.device import recipients
-from elmgrove.device.recipients import Alarms, Command, Webhook
+from elmgrove.device import notify
+from elmgrove.device.notify import Alarms, Command, Webhook
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import Backoff
 from support.exchanges import Asked, Pieces, Reply, saying
@@ -71,9 +71,9 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipients, "Backoff", lambda: Backoff(first=0.01))
+    monkeypatch.setattr(notify, "Backoff", lambda: Backoff(first=0.01))
     # So that a server is taken for one that failed only if the test makes it one.
-    monkeypatch.setattr(recipients, "POST_SECONDS", PATIENCE)
+    monkeypatch.setattr(notify, "POST_SECONDS", PATIENCE)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -195,8 +195,8 @@ def test_who_never_answers_holds_up_the_next_alarm_for_so_long_only(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recipients, "POST_SECONDS", 0.1)
-    monkeypatch.setattr(recipients, "TELL_SECONDS", 0.15)
+    monkeypatch.setattr(notify, "POST_SECONDS", 0.1)
+    monkeypatch.setattr(notify, "TELL_SECONDS", 0.15)
     heard = told_by_a_stranger(answer, 5)
     assert set(heard) == set(range(5))
     assert len(heard) <= 5 * times
@@ -239,7 +239,7 @@ def test_what_is_no_json_is_logged_and_does_not_stop_the_next(
 def test_the_oldest_are_dropped_when_too_many_wait(
     server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipients, "CAPACITY", 3)
+    monkeypatch.setattr(notify, "CAPACITY", 3)
     server.may_answer.clear()
     alarms = Alarms(Settings(webhook=server.url))
     for n in range(10):
@@ -372,7 +372,7 @@ def test_a_command_that_fails_is_logged_with_its_complaint(
 def test_a_command_that_hangs_is_stopped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipients, "COMMAND_SECONDS", 0.5)
+    monkeypatch.setattr(notify, "COMMAND_SECONDS", 0.5)
     alarms = Alarms(Settings(command="sh -c 'sleep 600; true'"))
     alarms.raise_({})
     alarms.close(PATIENCE)

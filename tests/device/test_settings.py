@@ -14,9 +14,8 @@ import pytest
 
 from elmgrove.cli import main
 from elmgrove.cli.device import variable_of
-from elmgrove.detector.mixture.pattern_rule import PatternRule
-from elmgrove.device.settings import Settings
-from elmgrove.device.settings_file import help_of, read_settings, type_of
+from elmgrove.detector.patterns import PatternRule
+from elmgrove.device.settings import Settings, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
 from elmgrove.federation import Everyone, Quality, SameGroup
 from support.agents import flags

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from elmgrove.device.sources.gathering import MOST_NAMES, Gathering, Row
+from elmgrove.device.sources.mqtt import MOST_NAMES, Gathering, Row
 from elmgrove.errors import BadInput
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.access import Access, client_id
+from elmgrove.device.mqtt import Access, client_id
 from elmgrove.device.sources import Bad, Item, Reading, Source, open_source, subscribed
-from elmgrove.device.sources.gathering import MOST_NAMES
+from elmgrove.device.sources.mqtt import MOST_NAMES
 from elmgrove.device.topics import RowTopics
 from elmgrove.errors import BadInput
 from elmgrove.reading import Layout

@@ -5,7 +5,7 @@ import time
 from contextlib import closing
 from itertools import count
 
-from elmgrove.device.access import Access
+from elmgrove.device.mqtt import Access
 from elmgrove.device.sources import subscribed
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.sources import Gap, Reading, base, open_source, timing
-from elmgrove.device.sources.timing import Timing
+from elmgrove.device.sources import Gap, Reading, base, open_source
+from elmgrove.device.sources.base import Timing
 from elmgrove.reading import Layout
 
 #: Noon of a day in May.
@@ -93,7 +93,7 @@ def test_rows_of_a_file_without_times_have_no_gaps(path: Path) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """The present time, to be changed."""
     now = [NOON]
-    monkeypatch.setattr(timing.clock, "time", lambda: now[0])
+    monkeypatch.setattr(base.clock, "time", lambda: now[0])
     return now
 
 

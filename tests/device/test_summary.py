@@ -11,11 +11,10 @@ import pandas as pd
 import pytest
 
 from elmgrove import Basis, Detector, HiddenLayer, PatternRule
-from elmgrove.device.errands import Errands
-from elmgrove.device.minutes import Minutes
+from elmgrove.device.commands import Errands
+from elmgrove.device.report import AgentSummaries, Minutes
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import HEARING
-from elmgrove.device.summary import AgentSummaries
 from elmgrove.federation import (
     Charter,
     Contribution,

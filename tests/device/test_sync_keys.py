@@ -82,7 +82,7 @@ def test_a_key_that_can_not_be_kept_is_not_used(
         raise OSError(28, "No space left on device", "fan.key")
 
     with monkeypatch.context() as disk, caplog.at_level(logging.WARNING):
-        disk.setattr("elmgrove.exchange.joining.write", full)
+        disk.setattr("elmgrove.exchange.http.write", full)
         run(federation, rotate_key_days=7.0)
     assert caplog.text.count("the key of this device could not be changed") == 1
     assert KEY.read_text() == old

@@ -16,8 +16,7 @@ import pytest
 
 import elmgrove
 from elmgrove.cli.device import variable_of
-from elmgrove.device.settings import Settings
-from elmgrove.device.settings_file import help_of, type_of
+from elmgrove.device.settings import Settings, help_of, type_of
 from elmgrove.server.problems import KINDS
 from elmgrove.server.routes import OFFERS, Offer
 from support.command_tree import COMMANDS, flags_of

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.device.settings import Settings
-from elmgrove.device.settings_file import read_settings
+from elmgrove.device.settings import Settings, read_settings
 from elmgrove.federation import Everyone
 from support.dashboards import ALERTS, DASHBOARD, documented_names, expressions, names_in, panels
 from support.places import ROOT

@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import trustme
 
-from elmgrove.exchange.announcements import MOST_ANNOUNCED
-from elmgrove.exchange.blobs import MOST_KEPT, MOST_RETAINED
-from elmgrove.exchange.board import MOST_HEARD
+from elmgrove.exchange.mqtt import MOST_ANNOUNCED, MOST_HEARD, MOST_KEPT, MOST_RETAINED
 from elmgrove.federation import Member
 from elmgrove.storage import load
 from support.agents import write_rows

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml  # which the validator of OpenAPI brings
 
-from elmgrove.device.settings_file import read_settings
+from elmgrove.device.settings import read_settings
 from support.pages import WRITE, blocks_of, play
 from support.places import ROOT
 from support.shells import Shell

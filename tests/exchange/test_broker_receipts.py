@@ -11,11 +11,11 @@ from threading import Event
 
 import pytest
 
-from elmgrove.device.sources.row_topics import Subscription
+from elmgrove.device.sources.mqtt import Subscription
 from elmgrove.device.topics import RowTopics
 from elmgrove.exchange import Broker, BrokerAddress, Message, Unauthorized
+from elmgrove.exchange.broker import MOST_BYTES, MOST_WAITING, Receipts
 from elmgrove.exchange.broker_address import Receipt
-from elmgrove.exchange.receipts import MOST_BYTES, MOST_WAITING, Receipts
 from support.false_broker import LET_IN, false_broker
 from support.mosquitto import Mosquitto, running_broker
 from support.ports import reserved_port

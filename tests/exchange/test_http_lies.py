@@ -15,9 +15,9 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.errors import BadInput, ElmgroveError
-from elmgrove.exchange import Session, Unauthorized, Unreachable, in_time
+from elmgrove.exchange import Session, Unauthorized, Unreachable, http_client
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.exchange.in_time import AnswerDeadline
+from elmgrove.exchange.http_client import AnswerDeadline
 from elmgrove.federation import (
     Charter,
     Contribution,
@@ -367,7 +367,7 @@ def test_a_byte_now_and_then_is_no_answer(begin: bytes, drop: bytes) -> None:
 def test_an_endless_answer_is_given_up(
     begin: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_time, "_BESIDE", 1 << 17)
+    monkeypatch.setattr(http_client, "_BESIDE", 1 << 17)
     sent = [0]
 
     def endless() -> Pieces:
@@ -428,13 +428,13 @@ def test_what_moves_makes_the_deadline_later_but_not_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(in_time.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(http_client.time, "monotonic", lambda: now[0])
     until = AnswerDeadline()
-    until.start(30.0, 20 * in_time.SLOWEST)
+    until.start(30.0, 20 * http_client.SLOWEST)
     now[0] += 29
-    until.moved(in_time.SLOWEST)
+    until.moved(http_client.SLOWEST)
     assert until.left() == 2
-    until.moved(25 * in_time.SLOWEST)
+    until.moved(25 * http_client.SLOWEST)
     assert until.left() == 21
     now[0] += 21
     with pytest.raises(Exception, match="deadline"):

@@ -22,9 +22,9 @@ from elmgrove.exchange import (
     Unreachable,
     connect,
 )
-from elmgrove.exchange import blobs as blobs_module
-from elmgrove.exchange import board as board_module
-from elmgrove.exchange.announcements import Announcement
+from elmgrove.exchange import mqtt as blobs_module
+from elmgrove.exchange import mqtt as board_module
+from elmgrove.exchange.mqtt import Announcement
 from elmgrove.federation import (
     Departure,
     Outdated,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from elmgrove.exchange import HttpExchange, MqttExchange, Unauthorized, Unreachable
-from elmgrove.exchange import blobs as blobs_module
-from elmgrove.exchange.announcements import Announcement
+from elmgrove.exchange import mqtt as blobs_module
+from elmgrove.exchange.mqtt import Announcement
 from elmgrove.federation import Departure, Outdated, Refused
 from support.brokered import CHARTER, TOPIC, Place, entry_topic, said
 from support.mosquitto import running_broker
@@ -32,7 +32,7 @@ def blobs(server: Server) -> dict[str, str]:
 @pytest.fixture
 def place(mosquitto: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A broker of which is thought that it retains nothing but departures."""
-    monkeypatch.setattr(blobs_module, "MOST_RETAINED", 100)
+    monkeypatch.setattr(blobs_module, "MOST_BLOB", 100)
     with running_broker(tmp_path) as broker, ExitStack() as opened:
         MqttExchange.create(broker.url(TOPIC), CHARTER)
         yield Place(broker, opened)
@@ -75,7 +75,7 @@ def test_what_grows_moves_to_the_server_and_back(
 ) -> None:
     one, other = place.open("fan-1", **blobs), place.open("fan-2", **blobs)
     for epoch, most in ((5, 10**6), (6, 100), (7, 10**6)):
-        monkeypatch.setattr(blobs_module, "MOST_RETAINED", most)
+        monkeypatch.setattr(blobs_module, "MOST_BLOB", most)
         one.publish(said("fan-1", 5, epoch=epoch))
         assert bool(announced(place, "fan-1").url) == (most == 100)
         assert (place.retained(f"{TOPIC}/blobs/fan-1") is None) == (most == 100)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from elmgrove.exchange import MqttExchange, Unreachable, connect
-from elmgrove.exchange import board as board_module
-from elmgrove.exchange.announcements import SHARDS, Announcement
+from elmgrove.exchange import mqtt as board_module
+from elmgrove.exchange.mqtt import SHARDS, Announcement
 from elmgrove.federation import Departure
 from support.brokered import CHARTER, TOPIC, Place, entry_topic, said
 from support.false_broker import false_broker, scripted

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import FalseAlarmRate
-from elmgrove.detector.mixture.pattern_rule import PatternRule
+from elmgrove.detector.patterns import PatternRule
 from elmgrove.exchange import MemoryExchange, Session
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation import (

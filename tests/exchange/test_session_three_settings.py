@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
-from elmgrove.detector.mixture.pattern_rule import PatternRule
+from elmgrove.detector.patterns import PatternRule
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session

@@ -20,7 +20,7 @@ from elmgrove.federation import (
     entry_from_bytes,
     unbundle,
 )
-from elmgrove.federation.entries import DEPARTURE_FORMAT, EVIDENCE_FORMAT
+from elmgrove.federation.contribution import DEPARTURE_FORMAT, EVIDENCE_FORMAT
 from elmgrove.storage.sealed import seal, unseal
 from support.places import GOLDEN
 

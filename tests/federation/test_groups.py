@@ -8,8 +8,7 @@ import pytest
 import elmgrove.algebra.similarity
 from elmgrove import BadInput, Evidence, Mismatch
 from elmgrove.algebra import fit
-from elmgrove.algebra.fitted import Fitted
-from elmgrove.algebra.similarity import Screening, groups, join
+from elmgrove.algebra.similarity import Fitted, Screening, groups, join
 from elmgrove.federation import (
     Contribution,
     by_evidence,

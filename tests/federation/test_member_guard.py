@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer, Scaling
 from elmgrove.federation import Charter, Member, least_new_rows
-from elmgrove.federation.entries import EVIDENCE_FORMAT
+from elmgrove.federation.contribution import EVIDENCE_FORMAT
 from elmgrove.storage.sealed import unseal
 from support.attacks import computed, factored, off
 from support.laws import law_examples

@@ -14,10 +14,10 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
-from elmgrove.detector.mixture.pattern_rule import MOST_PARTS, PatternRule
+from elmgrove.detector.patterns import MOST_PARTS, PatternRule
 from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
 from elmgrove.federation import Charter, Contribution, Ledger, Member, Merged, least_new_rows
-from elmgrove.federation.entries import EVIDENCE_FORMAT
+from elmgrove.federation.contribution import EVIDENCE_FORMAT
 from elmgrove.storage.sealed import seal, unseal
 from support.fleet_machine import CHARTER as SMALL
 from support.fleet_machine import LEAST as SMALL_LEAST

@@ -5,7 +5,7 @@ import pytest
 
 from elmgrove import Basis, Detector, FalseAlarmRate
 from elmgrove.federation import Charter, Contribution, Member, StandingOthers, unlike_used
-from elmgrove.federation.unlike import profile_of, unlike_all
+from elmgrove.federation.similarity import profile_of, unlike_all
 
 NAMES = ["flow", "pressure", "power", "temperature", "vibration"]
 MIXING = np.random.default_rng(5).normal(size=(2, 5))

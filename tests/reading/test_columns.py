@@ -176,7 +176,7 @@ def test_words_are_held_as_well(table: Any) -> None:
 def test_a_value_is_held_from_rows_that_were_read_at_once(
     table: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmgrove.reading.text.CHUNK", 40)
+    monkeypatch.setattr("elmgrove.reading.csv.CHUNK", 40)
     rows = [f"{i},{i}" for i in range(10, 60)]
     rows[40] = ",50"
     read = table("\n".join(["a,b", *rows]), missing="hold")

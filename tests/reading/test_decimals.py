@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from elmgrove.reading.decimals import decimals
+from elmgrove.reading.csv import decimals
 
 plain = st.from_regex(r"\A-?([0-9]{1,9}(\.[0-9]{0,6})?|\.[0-9]{1,15})\Z")
 any_cell = st.text(alphabet="0123456789.-+eE _xn", max_size=18)

@@ -16,7 +16,7 @@ from elmgrove import BadInput
 from elmgrove.errors import MissingExtra
 from elmgrove.reading import Layout, read_table
 from elmgrove.reading.columns import MOST_COLUMNS
-from elmgrove.reading.text import LONGEST_LINE
+from elmgrove.reading.csv import LONGEST_LINE
 
 
 def refused(tmp_path: Path, content: bytes) -> str:

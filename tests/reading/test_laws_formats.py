@@ -85,7 +85,7 @@ def test_a_table_is_the_same_however_many_bytes_are_read_at_once(
     path: Path = tmp_path_factory.getbasetemp() / "table"
     path.write_bytes(text(rows).replace(b"\n", b"\r\n"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("elmgrove.reading.text.CHUNK", len(text(rows)) // 2 + chunk)
+        patch.setattr("elmgrove.reading.csv.CHUNK", len(text(rows)) // 2 + chunk)
         read = read_table(path)
     assert read.array.tolist() == rows
     assert read.lines.tolist() == list(range(2, len(rows) + 2))

@@ -15,8 +15,8 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, S
     """The same rows in memory and on disk."""
     X = np.random.default_rng(0).normal(5.0, 2.0, (9000, 3)).round(4)
     np.savetxt(tmp_path / "data.csv", X, delimiter=",", fmt="%.4f")
-    monkeypatch.setattr("elmgrove.reading.spool.IN_MEMORY", 1000)
-    monkeypatch.setattr("elmgrove.reading.text.CHUNK", 10_000)
+    monkeypatch.setattr("elmgrove.reading.formats.IN_MEMORY", 1000)
+    monkeypatch.setattr("elmgrove.reading.csv.CHUNK", 10_000)
     monkeypatch.setattr("elmgrove.algebra.rows._BLOCK", 1000)
     rows = read_table(tmp_path / "data.csv").rows
     assert isinstance(rows, SpooledRows)

@@ -293,7 +293,7 @@ def test_a_missing_file_is_an_error_of_the_system(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_and_grows(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmgrove.reading.text.CHUNK", 1000)
+    monkeypatch.setattr("elmgrove.reading.csv.CHUNK", 1000)
     heard: list[int] = []
     text = "a,b\n" + "1,2\n" * 2000
     table(text, progress=heard.append)

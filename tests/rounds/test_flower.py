@@ -309,7 +309,7 @@ def test_too_few_clients_are_not_waited_for_without_end() -> None:
 
 
 def test_bytes_are_the_same_after_the_records() -> None:
-    from elmgrove.rounds.flower.records import array_of, blob_of
+    from elmgrove.rounds.flower.strategy import array_of, blob_of
 
     for blob in (b"", b"\x00", secrets.token_bytes(100_000)):
         assert blob_of(array_of(blob)) == blob
@@ -328,7 +328,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def running(scratch: Path) -> list[int]:
-    from elmgrove.rounds.flower.processes import working_in
+    from elmgrove.rounds.flower.simulation import working_in
 
     return working_in(scratch)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elmgrove.server.dashboard.act_counts import ActCounts
+from elmgrove.server.dashboard.audit_page import ActCounts
 from elmgrove.server.store import Store, chain
 
 pytestmark = pytest.mark.anyio

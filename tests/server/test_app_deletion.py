@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 
 from elmgrove.federation import Contribution, address_of, unbundle
-from elmgrove.server import Store, auth, contributions, registry
+from elmgrove.server import Store, auth, contributions, federations
 from elmgrove.server.store import DeviceRow
 from support.serving import (
     ADMIN,
@@ -83,7 +83,7 @@ def vanishing(fans: Federation, monkeypatch: pytest.MonkeyPatch) -> Federation:
         return caller
 
     monkeypatch.setattr(contributions, "caller_of", caller_of)
-    monkeypatch.setattr(registry, "caller_of", caller_of)
+    monkeypatch.setattr(federations, "caller_of", caller_of)
     return fans
 
 
@@ -207,7 +207,7 @@ def test_what_is_asked_of_a_federation_is_not_done_to_the_next_of_its_name(
         return caller
 
     monkeypatch.setattr(contributions, "caller_of", caller_of)
-    monkeypatch.setattr(registry, "caller_of", caller_of)
+    monkeypatch.setattr(federations, "caller_of", caller_of)
     by_key = (method, path, body) in BY_KEY
     secret = fans.keys[ME] if by_key else ADMIN
     assert answered(fans.ask(method, path, secret, **body)) == (

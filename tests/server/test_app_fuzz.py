@@ -16,7 +16,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from elmgrove.federation.entries import EVIDENCE_FORMAT
+from elmgrove.federation.contribution import EVIDENCE_FORMAT
 from elmgrove.server.routes import OFFERS
 from elmgrove.storage.sealed import seal, unseal
 from support.serving import ADMIN, Federation, Server, charter, contents, said

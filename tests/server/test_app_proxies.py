@@ -9,7 +9,7 @@ import pytest
 
 from elmgrove.errors import BadInput
 from elmgrove.server.app import trusted_proxies
-from elmgrove.server.dashboard.login import TRIES_BY_ADDRESS
+from elmgrove.server.dashboard.session import TRIES_BY_ADDRESS
 from support.ports import free_port
 from support.serving import answers, process, wait_until
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from elmgrove.server.dashboard.assets import MEDIA, STATIC, Assets
+from elmgrove.server.dashboard.rendering import MEDIA, STATIC, Assets
 from support.serving import Server
 
 VENDOR = STATIC / "vendor"

@@ -11,7 +11,7 @@ import pytest
 
 from elmgrove.detector import Drift, Shift
 from elmgrove.federation import Contribution, Errand, Minute, Outcome
-from elmgrove.server.dashboard.device_words import cause_told, cooperation_told
+from elmgrove.server.dashboard.device_page import cause_told, cooperation_told
 from elmgrove.server.dashboard.rendering import clock, iso
 from support.guests import Guest, guest, tell, try_to_tell
 from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving

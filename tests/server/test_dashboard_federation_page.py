@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 
 from elmgrove.federation import Contribution, Judgement, judge
-from elmgrove.server.dashboard import explaining
-from elmgrove.server.dashboard.explaining import MOST_COMPARED, explained
-from elmgrove.server.dashboard.federation_page import MOST_CIRCLES, WIDTH, GroupPicture
+from elmgrove.server.dashboard import federation_page
+from elmgrove.server.dashboard.federation_page import (
+    MOST_CIRCLES,
+    MOST_COMPARED,
+    WIDTH,
+    GroupPicture,
+    explained,
+)
 from elmgrove.server.dashboard.rendering import iso
 from support.guests import Guest, guest
 from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
@@ -102,7 +107,7 @@ def test_what_fails_in_a_comparison_is_a_sentence(
     def fail(held: object, ridge: float) -> Judgement:
         raise FloatingPointError("beyond all numbers")
 
-    monkeypatch.setattr(explaining, "judge", fail)
+    monkeypatch.setattr(federation_page, "judge", fail)
     page = shown(ada, fans, "federation")
     assert "This could not be computed; the server's log says why." in page
     assert "2 devices: fan-1, fan-2" in page, "the rest is there"
@@ -120,8 +125,8 @@ def test_a_comparison_is_shown_again_for_a_while_and_keeps_no_other_federation_w
             assert released.wait(60)
         return judge(held, ridge)
 
-    monkeypatch.setattr(explaining, "judge", slowly)
-    monkeypatch.setattr(explaining, "SECONDS_SHOWN_AGAIN", 600.0)
+    monkeypatch.setattr(federation_page, "judge", slowly)
+    monkeypatch.setattr(federation_page, "SECONDS_SHOWN_AGAIN", 600.0)
     other = server.found(charter(merged=False))
     with guest(server, ADMIN) as bert:
         looking = threading.Thread(target=shown, args=(bert, fans, "federation"))

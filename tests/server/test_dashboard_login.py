@@ -13,8 +13,8 @@ import pytest
 import trustme
 
 from elmgrove.server import open_store
-from elmgrove.server.dashboard.login import TRIES_BY_ADDRESS, WRONG_PASSWORD, WRONG_TOKEN
-from elmgrove.server.passwords import DECOY, HASHER
+from elmgrove.server.dashboard.session import TRIES_BY_ADDRESS, WRONG_PASSWORD, WRONG_TOKEN
+from elmgrove.server.secrets import DECOY, HASHER
 from elmgrove.server.store import Store
 from support.guests import PASSWORD, guest
 from support.serving import ADMIN, Server, serving

@@ -9,10 +9,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from elmgrove.server.dashboard.forms import LONGEST_FORM, Form
 from elmgrove.server.dashboard.pages import Page, route_of
+from elmgrove.server.dashboard.session import LONGEST_FORM, Form, Visitor
 from elmgrove.server.dashboard.shell import page
-from elmgrove.server.dashboard.visitors import Visitor
 from support.guests import Guest, guest
 from support.serving import ADMIN, Limits, Server, charter, refused, serving
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from elmgrove.exchange import connect
-from elmgrove.server import deadlines
+from elmgrove.server import connections
 from support.abuse import HALF, Wires, asking, is_closed, large_federation
 from support.ports import free_port
 from support.serving import (
@@ -129,7 +129,7 @@ def test_a_reader_may_be_slow_as_long_as_it_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = [0.0]
-    monkeypatch.setattr(deadlines, "monotonic", lambda: seconds[0])
+    monkeypatch.setattr(connections, "monotonic", lambda: seconds[0])
     limits = replace(AMPLE, head_deadline=0.04, answer_deadline=10.0)
     with serving(f"{tmp_path}/store.db", limits=limits) as server, Wires(server) as slow:
         large = large_federation(server, 5)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmgrove.server.dashboard.device_told import DeviceTold, clock_said
+from elmgrove.server.dashboard.device_page import DeviceTold, clock_said
 from elmgrove.server.store import ToldRow
 from support.summaries import status
 

@@ -10,7 +10,7 @@ import pytest
 from elmgrove.federation import Charter, StandingOthers
 from elmgrove.server import FederationRow, open_store
 from elmgrove.server.damage import Damage, Reader
-from elmgrove.server.live_others import LiveOther
+from elmgrove.server.sums import LiveOther
 from support.serving import charter
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from elmgrove.server import live_fleet
-from elmgrove.server.live_fleet import SECONDS_BETWEEN_NEWS, LiveFleet
+from elmgrove.server.live import SECONDS_BETWEEN_NEWS, LiveFleet
 from elmgrove.server.store import FederationRow, NoSuchFederation, Store
 from support.stores import opened
 from support.summaries import summary
@@ -57,7 +56,7 @@ async def test_what_another_server_took_is_noticed(store: Store, database: str) 
 async def test_what_this_server_took_is_told_before_the_next_look(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_fleet, "SECONDS_BETWEEN_LOOKS", 3600.0)
+    monkeypatch.setattr("elmgrove.server.live.SECONDS_BETWEEN_FLEET_LOOKS", 3600.0)
     async with running(store) as live:
         seen = await store.latest("fans")
         waiting = asyncio.create_task(live.wait("fans", seen))

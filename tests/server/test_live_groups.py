@@ -11,7 +11,7 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.federation import Charter, Contribution, Grouping, StandingGroups, group
-from elmgrove.server import live_groups
+from elmgrove.server import sums
 from support.contributions import near
 from support.serving import ADMIN, LAYER, Federation, charter, evidence, serving
 
@@ -69,7 +69,7 @@ def test_what_is_made_again_is_kept_until_a_device_contributes_or_leaves(
             computed.append(how)
         return group(held, *how)
 
-    monkeypatch.setattr(live_groups, "group", counted)
+    monkeypatch.setattr(sums, "group", counted)
     published(fans, *late[:2])
     first = shown(fans, anew="true")
     assert shown(fans, anew="true") == first
@@ -137,7 +137,7 @@ def test_groups_that_have_become_too_large_are_not_kept(
 ) -> None:
     published(fans, *FANS[:2])
     assert shown(fans)["revision"] == 2
-    monkeypatch.setattr(live_groups, "MOST_PATTERNS", 5)
+    monkeypatch.setattr(sums, "MOST_PATTERNS", 5)
     published(fans, FANS[2])
     assert "more than 5 patterns" in refused(fans, "refused")
     answer = fans.ask("GET", "/merged", fans.keys["fan-1"], params={"grouped": "evidence"})
@@ -145,7 +145,7 @@ def test_groups_that_have_become_too_large_are_not_kept(
     assert fans.merged("fan-1").devices == 2, "the sum over all is there as ever"
     monkeypatch.undo()
     assert (shown(fans)["revision"], shown(fans)["since"]) == (3, 3)
-    monkeypatch.setattr(live_groups, "MOST_BYTES", 100)
+    monkeypatch.setattr(sums, "MOST_GROUP_BYTES", 100)
     published(fans, fan("fan-1", near(1, 1), near(1, 7)))
     assert "more than 100" in refused(fans, "refused")
 
@@ -183,9 +183,9 @@ def test_what_the_server_does_not_group(fans: Federation, monkeypatch: pytest.Mo
     assert "anew" in refused(fans, "malformed", anew="yes")
     for count in ("0", "7"):
         assert "groups" in refused(fans, "malformed", groups=count)
-    monkeypatch.setattr(live_groups, "MOST_PATTERNS", 5)
+    monkeypatch.setattr(sums, "MOST_PATTERNS", 5)
     assert "more than 5 patterns" in refused(fans, "refused", groups=2)
-    monkeypatch.setattr(live_groups, "MOST_BYTES", 100)
+    monkeypatch.setattr(sums, "MOST_GROUP_BYTES", 100)
     assert "more than 100" in refused(fans, "refused")
     assert fans.ask("GET", "/groups", "guessed").status_code == 401
     assert fans.ask("GET", "/groups", fans.token).status_code == 401
@@ -204,7 +204,7 @@ def test_groups_are_made_again_one_at_a_time(
 
     published(fans, *FANS)
     first = shown(fans, anew="true")
-    monkeypatch.setattr(live_groups, "group", slow)
+    monkeypatch.setattr(sums, "group", slow)
     with fans.client("fan-2") as other, ThreadPoolExecutor(1) as thread:
         asked = thread.submit(other.get, f"{fans.path}/groups", params={"groups": 2})
         assert begun.wait(60)
@@ -219,8 +219,8 @@ def test_groups_are_made_again_one_at_a_time(
 def test_nobody_lets_groups_be_made_all_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_groups, "BURST", 1e-6)
-    monkeypatch.setattr(live_groups, "SHARE", 1e-6)
+    monkeypatch.setattr(sums, "BURST", 1e-6)
+    monkeypatch.setattr(sums, "SHARE", 1e-6)
     with serving(f"{tmp_path}/store.db") as server:
         fans = server.found(charter())
         fans.enrol("fan-1", "fan-2", "fan 3/ü")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.server.dashboard import live_pages
-from elmgrove.server.dashboard.live_pages import MOST_BY_VISIT
+from elmgrove.server.dashboard import live
+from elmgrove.server.dashboard.live import MOST_BY_VISIT
 from support.guests import Guest, guest, tell
 from support.ports import free_port
 from support.serving import (
@@ -88,7 +88,7 @@ def test_what_a_page_has_seen_is_not_told_again(
     with stream(ada, fans.charter.name) as told:
         next(told)
         seen = marker(next(told))
-    monkeypatch.setattr(live_pages, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(live, "HEARTBEAT", 0.05)
     with stream(ada, fans.charter.name, seen) as told:
         assert [next(told) for _ in range(3)] == [": live", ": still live", ": still live"]
 
@@ -109,7 +109,7 @@ def test_a_page_says_what_it_has_seen(ada: Guest, fans: Federation) -> None:
 def test_a_stream_ends_with_its_visit(
     server: Server, fans: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_pages, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(live, "HEARTBEAT", 0.05)
     with guest(server, ADMIN) as ada, guest(server) as window:
         window.http.cookies = ada.http.cookies
         with stream(window, fans.charter.name) as told:
@@ -168,7 +168,7 @@ def test_those_that_come_at_once_are_no_more(ada: Guest, fans: Federation) -> No
 def test_a_visitor_has_so_many_however_often_they_logged_in(
     server: Server, fans: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_pages, "MOST_BY_VISITOR", 2)
+    monkeypatch.setattr(live, "MOST_BY_VISITOR", 2)
     url, token = f"/ui/{fans.charter.name}/live", server.administrator("bert", "look")
     with ExitStack() as opened:
         guests = [opened.enter_context(guest(server, token)) for _ in range(3)]

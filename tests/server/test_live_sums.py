@@ -21,7 +21,7 @@ from elmgrove.federation import (
     address_of,
     unbundle,
 )
-from elmgrove.federation.entries import EVIDENCE_FORMAT
+from elmgrove.federation.contribution import EVIDENCE_FORMAT
 from elmgrove.server import live
 from elmgrove.server.store import store as store_module
 from elmgrove.storage.sealed import seal, unseal

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from elmgrove.federation import address_of
-from elmgrove.server import open_store, tally_metrics
+from elmgrove.server import open_store
 from elmgrove.server.metrics import NO_ROUTE, TEXT, ServerMetrics
 from elmgrove.server.store import FLEET_STATES
 from support.ports import free_port
@@ -37,7 +37,7 @@ PUT = "/v1/federations/{federation}/contributions/{device}"
 @pytest.fixture(name="fresh", autouse=True)
 def fresh_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers in this process count what they hold at each scrape."""
-    monkeypatch.setattr(tally_metrics, "FRESH", 0.0)
+    monkeypatch.setattr("elmgrove.server.metrics.FRESH", 0.0)
 
 
 def scrape(server: Server, secret: str | None = ADMIN) -> Scraped:
@@ -201,7 +201,7 @@ async def test_a_data_base_that_is_away_is_told_and_the_rest_is_shown(tmp_path: 
 async def test_what_is_held_is_counted_once_for_all_who_ask_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tally_metrics, "FRESH", 3600.0)
+    monkeypatch.setattr("elmgrove.server.metrics.FRESH", 3600.0)
     metrics = ServerMetrics()
     store = metrics.watched(await open_store(str(tmp_path / "store.db")))
     texts = await asyncio.gather(*(metrics.text(store) for _ in range(20)))

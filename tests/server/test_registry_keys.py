@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from elmgrove.federation import DAY, Terms
-from elmgrove.server import registry
+from elmgrove.server import federations
 from support.serving import ADMIN, Federation, Server, charter, refused, said, wait_until
 
 
@@ -113,14 +113,14 @@ def test_a_key_that_ends_while_it_asks_for_another_gets_none(
     fans: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The administrator readmits the device between the look at the key and the offer."""
-    found = registry.caller_of
+    found = federations.caller_of
 
-    async def caller_of(*asked: object) -> registry.Caller:
+    async def caller_of(*asked: object) -> federations.Caller:
         caller = await found(*asked)
-        row = registry.DeviceRow("fan-1", "another", False, 1.0)
+        row = federations.DeviceRow("fan-1", "another", False, 1.0)
         await caller.service.store.enrol(caller.charter.name, row, again=True)
         return caller
 
-    monkeypatch.setattr(registry, "caller_of", caller_of)
+    monkeypatch.setattr(federations, "caller_of", caller_of)
     refused(fans.ask("POST", "/devices/fan-1/key", fans.keys["fan-1"]), "forbidden")
     assert fans.told("key offered") == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elmgrove.server.passwords import Passwords
+from elmgrove.server.secrets import Passwords
 from elmgrove.server.store import VisitRow
 from support.serving import ADMIN, Server, contents, refused
 from support.stores import opened

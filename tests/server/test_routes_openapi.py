@@ -7,9 +7,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from elmgrove import __version__
 from elmgrove.server import make_app
-from elmgrove.server.openapi import openapi_document
 from elmgrove.server.problems import KINDS
-from elmgrove.server.routes import OFFERS
+from elmgrove.server.routes import OFFERS, openapi_document
 from support.serving import (
     Server,
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmgrove.server.dashboard.score_course import MOST_LINES, ScoreCourse
+from elmgrove.server.dashboard.device_page import MOST_LINES, ScoreCourse
 from support.summaries import minute
 
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from elmgrove.federation import MOST_BYTES_SUMMARY, Errand, Outcome, Summary, address_of
-from elmgrove.server.told import MOST_SHOWN
+from elmgrove.server.reports import MOST_SHOWN
 from support.serving import ADMIN, Federation, Server, contents, refused
 from support.summaries import cooperation, event, minute, status, summary
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.exchange import Broker, BrokerAddress, MqttExchange
-from elmgrove.exchange.announcements import Announcement, shard_of
-from elmgrove.exchange.board import Board
+from elmgrove.exchange.mqtt import Announcement, Board, shard_of
 from elmgrove.federation import CONTRIBUTIONS, Charter, Contribution, Terms, address_of
 from support.mosquitto import Mosquitto
 

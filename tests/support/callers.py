@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from elmgrove.device.listening import socket_places
+from elmgrove.device.control_server import socket_places
 from support.serving import wait_until
 
 

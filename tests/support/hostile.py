@@ -3,7 +3,7 @@
 import json
 import random
 
-from elmgrove.device.sources.gathering import MOST_NAMES
+from elmgrove.device.sources.mqtt import MOST_NAMES
 
 
 def hostile() -> dict[str, str | bytes]:

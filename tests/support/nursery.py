@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from elmgrove.algebra.blas import one_thread
+from elmgrove.algebra.linalg import one_thread
 
 COMMAND = "from elmgrove.cli import main; main()"
 _STATUS = 4  # bytes of what ``wait`` says of a child

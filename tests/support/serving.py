@@ -36,8 +36,8 @@ from elmgrove.federation import (
 )
 from elmgrove.server import MAX_BODY, Limits, listen, make_app
 from elmgrove.server.app import release
+from elmgrove.server.connections import Server as Uvicorn
 from elmgrove.server.problems import KINDS
-from elmgrove.server.sockets import Server as Uvicorn
 from support.forked import CONTEXT
 from support.nursery import Command, the_nursery
 from support.ports import free_port

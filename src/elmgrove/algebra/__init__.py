@@ -1,15 +1,24 @@
 """Sums over rows are the model: what is computed with U and V, without clock, file or network."""
 
-from elmgrove.algebra.basis import SCORES, Basis, default_score
-from elmgrove.algebra.blas import Blas, one_thread
-from elmgrove.algebra.bulk import Bulk
-from elmgrove.algebra.categories import Categories, columns_of, features_of, word_of
-from elmgrove.algebra.cholesky import Factor, epsilon, mirrored, require_ridge
+from elmgrove.algebra.basis import (
+    SCORES,
+    Basis,
+    Categories,
+    columns_of,
+    default_score,
+    features_of,
+    word_of,
+)
 from elmgrove.algebra.classes import ClassEvidence, balance
-from elmgrove.algebra.converting import Conversion
-from elmgrove.algebra.covariance import rows_lent
-from elmgrove.algebra.crossval import typical_loss
-from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.conversion import Conversion
+from elmgrove.algebra.covariance import agreed, lent, lent_together, rows_lent
+from elmgrove.algebra.cross_validation import (
+    LeftOut,
+    losses_left_out,
+    surprise_left_out,
+    typical_loss,
+)
+from elmgrove.algebra.distance import Bulk, Distance
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.exact import ExactSum, Parts
 from elmgrove.algebra.fed_elms import (
@@ -21,26 +30,20 @@ from elmgrove.algebra.fed_elms import (
     trained,
     weighted_mean,
 )
-from elmgrove.algebra.few_values import ROWS_ALIKE
-from elmgrove.algebra.fitted import (
-    ONE_KIND,
-    Fitted,
-    all_apart,
-    apart,
-    fit,
-    kind_tolerance,
-    mean_scores,
-    usual_tolerance,
-)
-from elmgrove.algebra.fresh import Fresh, inputs_withheld
 from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, HiddenLayer, suggested_units
-from elmgrove.algebra.leave_out import LeftOut, losses_left_out, surprise_left_out
 from elmgrove.algebra.levels import Levels
-from elmgrove.algebra.lifting import lifted_products, lifted_squares, rows_at
-from elmgrove.algebra.loan import agreed, lent, lent_together
-from elmgrove.algebra.moments import Moments, centre_near, mixing, zero_evidence
-from elmgrove.algebra.oselm import OSELM, Guess
+from elmgrove.algebra.linalg import Blas, Factor, epsilon, mirrored, one_thread, require_ridge
+from elmgrove.algebra.moments import (
+    Moments,
+    centre_near,
+    lifted_products,
+    lifted_squares,
+    mixing,
+    rows_at,
+    zero_evidence,
+)
+from elmgrove.algebra.oselm import OSELM, Guess, require_forgetting, weight_of
 from elmgrove.algebra.packing import (
     Packed,
     numbers_in,
@@ -53,10 +56,22 @@ from elmgrove.algebra.packing import (
 )
 from elmgrove.algebra.rows import Array, Rows, RowStore
 from elmgrove.algebra.scaling import OWN, SCALINGS, Scaling
-from elmgrove.algebra.similarity import Step, groups, join
+from elmgrove.algebra.similarity import (
+    ONE_KIND,
+    Fitted,
+    Step,
+    all_apart,
+    apart,
+    fit,
+    groups,
+    join,
+    kind_tolerance,
+    mean_scores,
+    usual_tolerance,
+)
 from elmgrove.algebra.spectrum import SPECTRA, Frames, Spectrum
-from elmgrove.algebra.stream import require_forgetting, weight_of
 from elmgrove.algebra.summing import WAITING, MomentSums
+from elmgrove.algebra.unsent import ROWS_ALIKE, Fresh, inputs_withheld
 
 __all__ = [
     "ACTIVATIONS",

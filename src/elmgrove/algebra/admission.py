@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra.cholesky import Factor, epsilon
+from elmgrove.algebra.linalg import Factor, epsilon
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import SingularSystem
 

@@ -1,26 +1,305 @@
 """The distance: how far a row lies from where rows usually lie, from moments alone."""
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsyrk, dtrsm
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.linalg.blas import dgemm, dsyrk, dtrsm
 
-from elmgrove.algebra.blas import Blas, one_thread
-from elmgrove.algebra.bulk import (
-    ALONE,
-    ALONE_MOST,
-    ALONE_WEIGHT,
-    FAR,
-    FEW,
-    Bulk,
-    Parts,
-    bulk_of_inputs,
-    bulk_of_rows,
-    products,
-)
 from elmgrove.algebra.covariance import Covariance, cholesky
+from elmgrove.algebra.linalg import Blas, one_thread
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
+from elmgrove.algebra.scaling import Scaling
+
+# One value alone that is farther than three deviations from what all others say counts twice its
+# square beyond that, up to what 5.5 deviations give: among many values it would drown.
+ALONE, ALONE_MOST, ALONE_WEIGHT = 9.0, 21.0, 2.0
+#: Beyond so many deviations a value counts by its logarithm.
+FAR = 10.0
+# A little less, so that what rounding puts on the other side is looked at again.
+_SURELY_NEAR = FAR * (1.0 - 1e-6)
+#: Up to so many inputs a typical row is nearer than one value beyond ten deviations puts it.
+FEW = 64
+# Values that are scored at once: a product of them is worth preparing, and they fit in the cache.
+_BLOCK, _FEW_BLOCK = 262144, 52000
+# Rows of few values that are scored at once, at most: as many as a detector hands over. That is no
+# power of two, by which all columns would fall on one place of the cache.
+_MOST_ROWS = 4104
+# Values that are one row to NumPy, where rows are shorter.
+_WIDE = 512
+# Weights from which on a product is large.
+_LARGE = 32768
+# OpenBLAS has a faster way for products of at most so many multiplications.
+_SMALL_PRODUCT = 10**6
+# A centre must be known to this share of a deviation, or rows are scaled before it is taken off.
+_EXACT = 1e-11
+# Deviations and means between these have squares that are numbers, also when added up.
+_ORDINARY = 1e60
+_NONE: Array = np.empty(0, np.intp)
+
+
+class Parts(NamedTuple):
+    """What a distance, Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹ about a mean, is to many rows.
+
+    ``grown`` is a column's deviation in units of D; ``still_open`` is what the others leave open of
+    each value of the last row; ``scale`` is that of squares, already divided by the inputs.
+    """
+
+    mean: Array
+    deviation: Array
+    K: Array
+    grown: Array
+    still_open: Array
+    scale: float
+    dtype: np.dtype[Any]
+
+
+class Bulk:
+    """Scores inputs that are rows of one matrix; those that may have a value far off are left open.
+
+    The factor of squares and all units are in the matrices already: of the rows themselves only
+    the centre is taken off first, so that no offset, however large, costs a digit. Windows that do
+    not overlap are rows of one matrix as their rows lie in memory, and those that begin one row
+    later are rows of another: nothing is set side by side.
+    """
+
+    def __init__(self, parts: Parts, centre: Array, unit: Array, window: int = 1) -> None:
+        self.dtype, self._blas = parts.dtype, Blas(parts.dtype)
+        self.window, self.inputs, self.columns = window, len(parts.mean), len(parts.still_open)
+        deviation = parts.deviation * unit
+        self._centre = centre.astype(self.dtype)
+        self._rate = (np.sqrt(parts.scale) / deviation).astype(self.dtype)
+        self._reach = (_SURELY_NEAR * deviation * parts.grown).astype(self.dtype)
+        self._alone_from = float(np.sqrt(ALONE / self.inputs))
+        self._block = max(_BLOCK // self.inputs, 16)
+        # Waiting for a second thread costs more than it brings, unless products are large.
+        large = parts.K.size > _LARGE
+        self._threads: AbstractContextManager[None] = nullcontext() if large else one_thread
+        self._prepare(parts)
+
+    def _prepare(self, parts: Parts) -> None:
+        self._K = np.asfortranarray(parts.K, self.dtype)
+        self._open = parts.still_open.astype(self.dtype)
+        last = parts.K[:, -self.columns :] * parts.still_open
+        self._K_last = np.asfortranarray(last.T, self.dtype)
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Scores each input; gives the places as well of those to be looked at more closely."""
+        count = max(len(X) - self.window + 1, 0)
+        far, alone, beyond = np.empty(count), np.empty(count), [_NONE]
+        if not count:
+            return far, _NONE
+        # What overflows is far off, and looked at again.
+        with self._threads, np.errstate(over="ignore", invalid="ignore"):
+            rows = self._begun(X, far, beyond)
+            for matrix, places in self._matrices(rows):
+                near = self._score(matrix, far[places], alone[places])
+                if near is not None:
+                    beyond.append(np.arange(count)[places][~near])
+            self._add_alone(far, alone)
+        return far, np.concatenate(beyond)
+
+    def _begun(self, X: Array, far: Array, beyond: list[Array]) -> Array:
+        """Does what is done once for all inputs, and gives the rows for the rest."""
+        return X
+
+    def _matrices(self, X: Array) -> Iterator[tuple[Array, slice]]:
+        """Matrices whose rows are inputs, and the places of these."""
+        size, window = self._block, self.window
+        for first in range(min(window, len(X) - window + 1)):
+            end = first + (len(X) - first) // window * window
+            matrix = X[first:end].reshape(-1, self.inputs)
+            for start in range(0, len(matrix), size):
+                places = slice(first + window * start, first + window * (start + size), window)
+                yield matrix[start : start + size], places
+
+    def _score(self, X: Array, far: Array, alone: Array) -> Array | None:
+        """Finds how far inputs are off, and their one value that is; marks those near, if any."""
+        Z = X - self._centre
+        near = near_rows(Z, -self._reach, self._reach)
+        Z *= self._rate
+        W = self._blas.gemm(1.0, self._K, Z.T)
+        np.subtract(np.einsum("ij,ij->i", Z, Z), np.einsum("ij,ij->j", W, W), out=far)
+        G = np.multiply(
+            Z[:, -self.columns :], self._open, out=Z if self.columns == self.inputs else None
+        )
+        G = self._blas.gemm(-1.0, self._K_last, W, beta=1.0, c=G.T, overwrite_c=1).T
+        np.max(np.abs(G, out=G), axis=1, out=alone)
+        return near
+
+    def _add_alone(self, far: Array, alone: Array) -> None:
+        """Adds what the value that is most off by itself adds if it is large."""
+        large = np.flatnonzero(alone > self._alone_from)
+        squares = alone[large] ** 2
+        squares -= ALONE / self.inputs
+        np.minimum(squares, ALONE_MOST / self.inputs, out=squares)
+        far[large] += ALONE_WEIGHT * squares
+        # Rounding may leave a little less than nothing.
+        np.maximum(far, 0.0, out=far)
+
+
+class FewInputs(Bulk):
+    """Scores inputs of few values with one product, each column by itself in memory.
+
+    With all products at hand one says it all: of Σ⁻¹ = A R A, where A is the root of its diagonal,
+    g = R A(x − μ) and the squared distance is A(x − μ)·g. NumPy is slow at many short rows.
+    """
+
+    def _prepare(self, parts: Parts) -> None:
+        root, R = products(parts.K)
+        self._rate = (root * self._rate).astype(self.dtype)
+        # (R A)ᵀ = A R
+        self._AR = np.asfortranarray(self._rate[:, np.newaxis] * R, self.dtype)
+        self._centre = self._centre[:, np.newaxis]
+        self._most = FAR**2 * parts.scale
+        self._block = min(_FEW_BLOCK // self.inputs, _MOST_ROWS)
+
+    def _score(self, X: Array, far: Array, alone: Array) -> Array | None:
+        Y = np.empty(X.shape[::-1], self.dtype)
+        np.subtract(X.T, self._centre, out=Y)
+        G = self._blas.gemm(1.0, Y.T, self._AR).T
+        Y *= G
+        far[:] = self._blas.gemv(1.0, Y.T, self._rate)
+        G = G[-self.columns :]
+        np.max(np.abs(G, out=G), axis=0, out=alone)
+        # A value beyond ten deviations puts its row at least as far. Below 0 is what overflow left.
+        if far.min() >= 0.0 and far.max() <= self._most:
+            return None
+        return np.asarray((far >= 0.0) & (far <= self._most))
+
+
+class Windows(Bulk):
+    """Scores windows of many inputs: what belongs to single values is done once for each row.
+
+    That is about one centre, the last row's; how far the centres of the rows before it lie from
+    that is made up for.
+    """
+
+    def _prepare(self, parts: Parts) -> None:
+        columns, a = self.columns, self._rate.reshape(self.window, -1)
+        self._block = _MOST_ROWS
+        # δ, z₀ = δ a, and (z − z₀)ᵀΩ(z − z₀) = zᵀΩz − 2 z·h + z₀·h, where h = Ωz₀
+        delta = self._centre.reshape(a.shape) - self._centre[-columns:]
+        z_0 = (delta * a).reshape(-1)
+        K_z_0 = parts.K @ z_0
+        h = z_0 - K_z_0 @ parts.K
+        self._fixed = float(z_0 @ h)
+        self._weights = np.asfortranarray((a**2).T)
+        self._linear = np.asfortranarray((-2.0 * a * h.reshape(a.shape)).T)
+        self._K = np.asfortranarray(parts.K * self._rate)
+        self._K_last = np.asfortranarray(parts.K[:, -columns:] * parts.still_open)
+        self._open = (parts.still_open * a[-1])[:, np.newaxis]
+        self._open_fixed = (K_z_0 @ self._K_last)[:, np.newaxis]
+        self._ones = np.ones(len(parts.K))
+        reach = self._reach.reshape(a.shape)
+        self._low, self._high = (delta - reach).max(axis=0), (delta + reach).min(axis=0)
+
+    def _begun(self, X: Array, far: Array, beyond: list[Array]) -> Array:
+        Y = _less(X, self._centre[-self.columns :])
+        near = near_rows(Y, self._low, self._high)
+        far[:] = self._squares(Y, len(far))
+        if near is not None:
+            beyond.append(np.flatnonzero(~sliding_window_view(near, self.window).all(axis=1)))
+        return Y
+
+    def _squares(self, Y: Array, count: int) -> Array:
+        """‖z‖² − 2 z·h + z₀·h of each window, from what each row adds in each of its places."""
+        added = self._blas.gemm(1.0, Y.T, self._linear, trans_a=1)
+        Y2 = Y * Y
+        added = self._blas.gemm(1.0, Y2.T, self._weights, 1.0, added, trans_a=1, overwrite_c=1)
+        squares = np.full(count, self._fixed)
+        for place in range(self.window):
+            squares += added[place : place + count, place]
+        return squares
+
+    def _score(self, X: Array, far: Array, alone: Array) -> Array | None:
+        W = self._mixed(X)
+        G = np.multiply(X[:, -self.columns :].T, self._open, order="C")
+        G += self._open_fixed
+        G = self._blas.gemm(-1.0, W, self._K_last, trans_a=1, beta=1.0, c=G.T, overwrite_c=1).T
+        np.max(np.abs(G, out=G), axis=0, out=alone)
+        W *= W
+        far -= self._blas.gemv(1.0, W, self._ones, trans=1)
+        return None
+
+    def _mixed(self, X: Array) -> Array:
+        """K Xᵀ, by products that are small enough for the faster way."""
+        size = _SMALL_PRODUCT // self._K.size
+        if size < 16:
+            return np.asarray(self._blas.gemm(1.0, self._K, X.T))
+        W = np.empty((len(self._K), len(X)), order="F")
+        for start in range(0, len(X), size):
+            part = slice(start, start + size)
+            self._blas.gemm(1.0, self._K, X[part].T, c=W[:, part], overwrite_c=1)
+        return W
+
+
+def bulk_of_inputs(parts: Parts) -> Bulk:
+    """Makes what scores inputs: scaled rows, each with those of its window before it."""
+    made = FewInputs if len(parts.K) == len(parts.mean) <= FEW else Bulk
+    return made(parts, parts.mean, np.ones_like(parts.mean))
+
+
+def bulk_of_rows(parts: Parts, scaling: Scaling, window: int) -> Bulk | None:
+    """Makes what scores rows as they come; None where only scaling them first is exact."""
+    if parts.dtype != np.float64:
+        return None
+    shift, unit = np.zeros_like(parts.mean), np.ones_like(parts.mean)
+    if scaling.kind != "none":
+        shift, unit = np.tile(scaling.shift, window), np.tile(scaling.scale, window)
+    away, deviation = parts.mean * unit, parts.deviation * unit
+    wide = parts.grown * deviation
+    sizes = np.concatenate([parts.mean, shift, away, wide, 1.0 / deviation, wide / unit])
+    rounding = np.finfo(float).eps * (np.abs(shift) + np.abs(away)) * (scaling.kind != "none")
+    if np.abs(sizes).max() > _ORDINARY or (rounding > _EXACT * deviation).any():
+        return None
+    centre = shift + away
+    if len(parts.K) == len(parts.mean) <= FEW:
+        return FewInputs(parts, centre, unit, window)
+    if window == 1:
+        return Bulk(parts, centre, unit)
+    # Centres that differ by more would cost digits.
+    apart = np.abs(centre - np.tile(centre[-len(parts.still_open) :], window))
+    return Windows(parts, centre, unit, window) if (apart <= wide).all() else None
+
+
+def products(K: Array) -> tuple[Array, Array]:
+    """Computes the root of the diagonal of I − KᵀK, and that matrix in units of it."""
+    omega = np.eye(K.shape[1]) - dgemm(1.0, K, K, trans_a=1)
+    root = np.sqrt(np.maximum(omega.diagonal(), 1e-12))
+    return root, omega / np.outer(root, root)
+
+
+def near_rows(Y: Array, low: Array, high: Array) -> Array | None:
+    """Says which rows lie between two bounds in every column; None if all do."""
+    wide, rest = _wide(Y)
+    if all(
+        (part.max(axis=0).reshape(-1, len(high)) <= high).all()
+        and (part.min(axis=0).reshape(-1, len(low)) >= low).all()
+        for part in (wide, rest)
+        if len(part)
+    ):
+        return None
+    return np.asarray(np.logical_and(high[np.newaxis] >= Y, low[np.newaxis] <= Y).all(axis=1))
+
+
+def _less(X: Array, centre: Array) -> Array:
+    """X − centre."""
+    Y = np.empty(X.shape)
+    (wide, rest), (wide_Y, rest_Y) = _wide(X), _wide(Y)
+    np.subtract(wide, np.tile(centre, wide.shape[1] // len(centre)), out=wide_Y)
+    np.subtract(rest, centre, out=rest_Y)
+    return Y
+
+
+def _wide(Y: Array) -> tuple[Array, Array]:
+    """Many rows as one, and the rows that are left over: NumPy is slow at short ones."""
+    many = max(_WIDE // Y.shape[1], 1)
+    end = len(Y) // many * many
+    return Y[:end].reshape(-1, many * Y.shape[1]), Y[end:]
 
 
 class Distance:

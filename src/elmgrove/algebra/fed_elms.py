@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from elmgrove.algebra.cholesky import Factor, mirrored
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra.linalg import Factor, mirrored
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput, SingularSystem
 

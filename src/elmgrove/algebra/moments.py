@@ -1,12 +1,16 @@
 """Moments: the sums over rows that a distance is computed from, about a stated centre."""
 
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmgrove.algebra.admission import Admission, MomentSize, judged_moments
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence, honest_resolution
+from elmgrove.algebra.exact import ExactSum, Parts, outer, paired, sliced, through
+from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.levels import Levels
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import OWN
@@ -292,3 +296,44 @@ def zero_evidence(basis: Basis, dtype: Any = np.float64) -> Evidence:
     inputs = basis.inputs
     C = np.zeros((mixed(basis), inputs), dtype)
     return Moments(basis, C, np.zeros(inputs), np.zeros(inputs), 0.0)
+
+
+Indices = NDArray[np.intp]
+
+
+def rows_at(c: Array, count: ExactSum) -> Parts:
+    """Gives the sum N c of so many rows at c."""
+    return {place: part[0] for place, part in outer((count.sliced(2), sliced(c))).items()}
+
+
+def lifted_squares(c: Array, s: ExactSum, t: ExactSum) -> Parts:
+    """Gives what Σ x² is larger by than e."""
+    at = sliced(c)
+    return paired((at, s.sliced(2)), (t.sliced(3), at))
+
+
+def lifted_products(basis: Basis, c: Array, s: ExactSum, t: ExactSum) -> Parts:
+    """Gives what Σ (xA)ᵀx is larger by than C, packed like it."""
+    at, of_s, of_t = sliced(c), s.sliced(2), t.sliced(3)
+    if mixing(basis) is None:
+        rows, columns = _triangle(basis.inputs)
+        products = outer((at, of_s), (of_t, at))
+        return {place: part[rows, columns] for place, part in products.items()}
+    products = outer((_through(basis, at), of_s), (_through(basis, of_t), at))
+    return {place: part.ravel() for place, part in products.items()}
+
+
+def _through(basis: Basis, vector: Parts) -> Parts:
+    mixtures = ExactSum(mixed(basis)).plus_products(through(vector, _slices(basis.hidden)))
+    return mixtures.sliced(3)
+
+
+@lru_cache(maxsize=8)
+def _triangle(inputs: int) -> tuple[Indices, Indices]:
+    rows, columns = np.triu_indices(inputs)
+    return rows, columns
+
+
+@lru_cache(maxsize=8)
+def _slices(hidden: HiddenLayer) -> Parts:
+    return sliced(hidden.alpha)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.cholesky import epsilon, mirrored
 from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.linalg import epsilon, mirrored
 from elmgrove.algebra.moments import Moments, mixing
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra.blas import Blas, one_thread
+from elmgrove.algebra.linalg import Blas, one_thread
 from elmgrove.errors import BadInput
 
 #: An array of numbers of any shape and dtype.

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.blas import Blas
-from elmgrove.algebra.cholesky import epsilon, mirrored
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.fresh import Fresh
+from elmgrove.algebra.linalg import Blas, epsilon, mirrored
 from elmgrove.algebra.moments import Moments, mixing, zero_evidence
 from elmgrove.algebra.rows import Array
+from elmgrove.algebra.unsent import Fresh
 from elmgrove.errors import BadInput
 
 #: Rows that wait for their addition: one row reads and writes all of C, so many do no more.

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from elmgrove.cli.options import notes
-from elmgrove.cli.store_option import StoreFile, StoreUrl, chosen_store
+from elmgrove.cli.serve import StoreFile, StoreUrl, chosen_store
 from elmgrove.errors import require_extra
 
 

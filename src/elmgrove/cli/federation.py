@@ -1,17 +1,18 @@
 """``elmgrove federation``: makes federations, and administers them and their devices."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import httpx
 import typer
 from rich.console import Console
+from rich.table import Table as Grid
 
-from elmgrove.cli.administrators import administrator
+from elmgrove.cli.administrators import administrator, ends
 from elmgrove.cli.audit import audit
-from elmgrove.cli.federation_show import show
-from elmgrove.cli.membership import Name, clear, readmit, revoke
 from elmgrove.cli.options import (
     LAYER_OPTIONS,
     Activation,
@@ -30,23 +31,226 @@ from elmgrove.cli.options import (
     note_window,
     notes,
     require_not_given,
+    with_layout,
 )
 from elmgrove.cli.pooled import Pool, basis_like
-from elmgrove.cli.reading_options import with_layout
-from elmgrove.cli.terms import (
-    Least,
-    MostEnergy,
-    MostRows,
-    MostTimes,
-    Shows,
-    require_kept,
-    terms_of,
-)
 from elmgrove.detector import Choice
-from elmgrove.errors import BadInput
-from elmgrove.exchange import BrokerAddress, FolderExchange, Tls, client, request
-from elmgrove.federation import SUMS, Charter
+from elmgrove.errors import BadInput, require_time
+from elmgrove.exchange import BrokerAddress, Fields, FolderExchange, Tls, client, request
+from elmgrove.federation import CONTRIBUTIONS, SUMS, Charter, Terms, address_of
 from elmgrove.reading import Layout
+
+Shows = Annotated[
+    str,
+    typer.Option(
+        help=f"What a device's key reads of others: {SUMS}, or {CONTRIBUTIONS}, which rules that "
+        "choose devices need."
+    ),
+]
+Least = Annotated[int, typer.Option(help="A sum is told from so many devices on.", min=1)]
+MostRows = Annotated[
+    str, typer.Option(help="A device counts with at most so many rows in sums, or 'none'.")
+]
+MostTimes = Annotated[
+    str,
+    typer.Option(
+        help="...with at most so many times the rows of the one in the middle, or 'none'."
+    ),
+]
+MostEnergy = Annotated[
+    str,
+    typer.Option(
+        help="...and hardly where the mean square of a scaled column is above this, or 'none'."
+    ),
+]
+_NONE = "none"
+
+
+def require_kept(context: typer.Context, place: str) -> None:
+    """Refuses terms that nobody can keep in a shared folder, or at a broker."""
+    require_not_given(
+        context,
+        ("shows", "least"),
+        f"every device that reads {place} sees what each contributed; only a server can show less",
+    )
+    require_not_given(context, ("key_days",), f"devices need no key for {place}, so none expires")
+
+
+def terms_of(shows: str, least: int, bounds: tuple[str, str, str], key_days: float | None) -> Terms:
+    """Makes terms of what the options say; ``bounds`` are of rows, times and energy."""
+    rows, times, energy = bounds
+    return Terms(
+        shows,
+        least,
+        _bound("most-rows", rows),
+        _bound("most-times", times),
+        _bound("most-energy", energy),
+        key_days=key_days,
+    )
+
+
+def _bound(name: str, text: str) -> float | None:
+    """Reads a bound of what one device can weigh; None for none of it."""
+    try:
+        return None if text == _NONE else float(text) or None
+    except ValueError:
+        raise BadInput(f"--{name}: a number, or {_NONE!r}, not {text!r:.40}") from None
+
+
+def said(terms: Terms) -> str:
+    """Says what a key reads and what a device weighs, for people."""
+    devices = f"{terms.least} device{'s' * (terms.least != 1)}"
+    reads = SUMS if terms.shows == SUMS else f"{terms.shows}, and {SUMS}"
+    bounds = [
+        f"{terms.most_rows:,.0f} rows" if terms.most_rows is not None else "",
+        f"{terms.most_times:g} times the rows of the one in the middle"
+        if terms.most_times is not None
+        else "",
+        f"an energy of {terms.most_energy:,.10g}" if terms.most_energy is not None else "",
+    ]
+    weighs = ", ".join(filter(None, bounds))
+    return (
+        f"a key reads {reads} of {devices} or more; "
+        f"a device counts with {'at most ' + weighs if weighs else 'all it states'}"
+    )
+
+
+def counted(rows: float, weight: float) -> str:
+    """Says how many rows a device counts as, for people."""
+    return f"{rows:,.0f}" if weight == 1.0 else f"{weight * rows:,.0f} of {rows:,.0f}"
+
+
+Name = Annotated[str, typer.Argument(help="The federation's name.")]
+Device = Annotated[str, typer.Argument(help="The device's name.")]
+
+
+def revoke(
+    context: typer.Context,
+    name: Name,
+    device: Device,
+) -> None:
+    """Shut a device out: its key becomes invalid, and its part leaves the others' next models."""
+    with context.obj.client() as opened:
+        request(opened, "DELETE", f"/{name}/devices/{address_of(device)}")
+    notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
+
+
+def clear(
+    context: typer.Context,
+    name: Name,
+    device: Device,
+) -> None:
+    """Forget what is held of a device, so that its next sync can publish.
+
+    For an entry that the device can't get past: one that a stolen key made, or one that is damaged.
+    """
+    with context.obj.client() as opened:
+        request(opened, "DELETE", f"/{name}/entries/{address_of(device)}")
+    notes.print(f"Nothing is held of {device} in {name} until its next sync.")
+
+
+def readmit(
+    context: typer.Context,
+    name: Name,
+    device: Device,
+) -> None:
+    """Make and print a new key for a device that was shut out, or that lost its own."""
+    with context.obj.client() as opened:
+        asked = {"name": device}
+        made = request(opened, "POST", f"/{name}/devices", json=asked).json().text("key")
+    notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
+    Console().print(made, soft_wrap=True, highlight=False)
+
+
+#: Devices that are asked about at once.
+_PAGE = 1000
+#: What a server says of devices, where its word is not enough, or the key says it.
+_STATES = {"untold": "has told nothing", "revoked": ""}
+
+
+def show(
+    context: typer.Context,
+    name: Name,
+) -> None:
+    """Show a federation's layer and its devices: how each is doing, and what it contributed.
+
+    The state is what a device told with its last sync; a silent one should have told more since.
+    """
+    with context.obj.client() as opened:
+        answer = request(opened, "GET", f"/{name}")
+        with answer.reading():
+            charter = Charter.from_fields(dict(answer.json()))
+        devices = list(request(opened, "GET", f"/{name}/devices").json().each("devices"))
+        entries = list(request(opened, "GET", f"/{name}/entries").json().each("entries"))
+        told = {one.text("name"): one for one in _told(opened, name)}
+    grid = _grid(devices, {entry.text("origin"): entry for entry in entries}, told)
+    basis, layer, samples = charter.basis, charter.basis.layer, ""
+    if basis.spectrum is not None:
+        rate, length = basis.spectrum.rate, basis.spectrum.length
+        samples = f" of frames of {length} samples ({rate:g} a second)"
+    # Patterns of names like fan-[ab] are no markup.
+    console = Console(markup=False, emoji=False)
+    console.print(
+        f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
+        f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
+        f"score {basis.score}, ridge {charter.ridge:g}, {'merged, ' if charter.merged else ''}"
+        f"members {', '.join(charter.members or ['any'])}; {said(charter.terms)}",
+        highlight=False,
+    )
+    console.print(grid)
+    for entry in entries:
+        if entry["why"]:
+            rows = counted(entry.number("count"), entry.number("weight"))
+            console.print(f"{entry.text('origin')} counts as {rows} rows: {entry.text('why')}.")
+
+
+def _told(opened: httpx.Client, name: str) -> Iterator[Fields]:
+    """How each device is doing, as far as it told; a server of before 0.2 knows nothing of it."""
+    offset = 0
+    while True:
+        asked = {"limit": _PAGE, "offset": offset}
+        where = f"/{name}/summaries"
+        answer = request(opened, "GET", where, params=asked, expected=(200, 404))
+        found = list(answer.json().each("rows")) if answer.status == 200 else []
+        yield from found
+        offset += len(found)
+        if len(found) < _PAGE:
+            return
+
+
+def _grid(devices: list[Fields], entries: dict[str, Fields], told: dict[str, Fields]) -> Grid:
+    grid = Grid()
+    for heading in ("device", "key", "state", "last seen", "rows", "last upload"):
+        grid.add_column(heading)
+    for device in devices:
+        name = device.text("name")
+        key = "revoked" if device.flag("revoked") else ends(device.number_or_none("expires"))
+        doing = ("", "") if name not in told else _doing(told[name])
+        entry = entries.get(name)
+        uploaded = ("", "never") if entry is None else (_rows(entry), _when(entry, "received"))
+        grid.add_row(name, key, *doing, *uploaded)
+    return grid
+
+
+def _doing(told: Fields) -> tuple[str, str]:
+    """The state in words, with what is strange and what changed; and when it was last heard of."""
+    state = told.text("state")
+    said = [_STATES.get(state, state)]
+    said += ["an event is open"] * told.flag("event") + ["drift"] * told.flag("drift")
+    seen = "" if told["seen"] is None else _when(told, "seen")
+    return ", ".join(filter(None, said)), seen
+
+
+def _when(fields: Fields, name: str) -> str:
+    return datetime.fromtimestamp(require_time(fields.number(name))).isoformat(" ", "seconds")
+
+
+def _rows(entry: Fields) -> str:
+    if entry.flag("left"):
+        return "left"
+    damaged = " (damaged until its next sync)" if entry.flag("damaged") else ""
+    return counted(entry.number("count"), entry.number("weight")) + damaged
+
 
 federation = typer.Typer(
     name="federation",

@@ -12,8 +12,7 @@ import numpy as np
 import typer
 
 from elmgrove.algebra import Array
-from elmgrove.cli.options import notes
-from elmgrove.cli.reading_options import SkipBad, file_or_input, read_for, with_layout
+from elmgrove.cli.options import SkipBad, file_or_input, notes, read_for, with_layout
 from elmgrove.detector import (
     TIME,
     AlarmRule,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import OWN, Basis, Evidence, Levels, Moments, MomentSums, Scaling
-from elmgrove.cli.options import chosen_spectrum, chosen_window, notes
-from elmgrove.cli.reading_options import read
+from elmgrove.cli.options import chosen_spectrum, chosen_window, notes, read
 from elmgrove.detector import Choice
 from elmgrove.errors import BadInput
 from elmgrove.federation import compare, learned_of

@@ -12,9 +12,8 @@ from typing import Annotated, Any, NamedTuple, TextIO
 import numpy as np
 import typer
 
-from elmgrove.cli.options import notes
-from elmgrove.cli.reading_options import Data, SkipBad, read, with_layout
-from elmgrove.cli.rounds_report import Marks
+from elmgrove.cli.federate import Marks
+from elmgrove.cli.options import Data, SkipBad, notes, read, with_layout
 from elmgrove.errors import BadInput
 from elmgrove.reading import STANDARD_INPUT, ColumnCells, Layout, Table, has_column, read_column
 from elmgrove.rounds import Exam, Predictor

@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra import Array, Basis
-from elmgrove.cli.options import SavedState, notes, tracked
-from elmgrove.cli.reading_options import Data, SkipBad, read_for, with_layout
+from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read_for, tracked, with_layout
 from elmgrove.detector import Cause, Detector, Drift, drift_in
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member

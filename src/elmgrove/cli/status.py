@@ -8,8 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.moments import shown
-from elmgrove.cli.options import percent
+from elmgrove.cli.options import percent, shown
 from elmgrove.cli.running import AgentUrl, ControlToken, Device, StateOrAgent
 from elmgrove.detector import LEARNING, normal_at
 from elmgrove.federation import Borrowing

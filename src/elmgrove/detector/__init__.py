@@ -1,50 +1,55 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
-from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.answers import Answer
-from elmgrove.detector.archive import (
-    STATE_FORMAT,
-    pack_detector,
-    pack_state,
-    unpack_detector,
-)
-from elmgrove.detector.conversion import converted
+from elmgrove.detector.change_test import DriftWatch
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import CHANGE, SCATTERED, SLOW, SPIKE, Drift, Relation, Shift
 from elmgrove.detector.drift_search import drift_in
-from elmgrove.detector.drift_watch import DriftWatch
-from elmgrove.detector.elsewhere import TRUSTED, Elsewhere, Other
-from elmgrove.detector.events import Events
-from elmgrove.detector.fading import fade
+from elmgrove.detector.events import (
+    ENDED,
+    OPENED,
+    WORSENED,
+    AlarmRule,
+    Event,
+    Events,
+    News,
+    When,
+    json_when,
+    normal_at,
+    when_text,
+)
 from elmgrove.detector.feedback import Feedback, accept, listed, reject, undo
-from elmgrove.detector.matching import Matching
-from elmgrove.detector.mixture import ASSIGNMENTS, COMPARISONS, OTHERS, PatternRule
+from elmgrove.detector.gaussian import summed
+from elmgrove.detector.history import Span
 from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
-from elmgrove.detector.news import ENDED, OPENED, WORSENED, Event, News, normal_at
-from elmgrove.detector.picture import (
+from elmgrove.detector.patterns import ASSIGNMENTS, COMPARISONS, OTHERS, Matching, PatternRule
+from elmgrove.detector.peers import TRUSTED, Elsewhere, Other
+from elmgrove.detector.plot import draw, draw_scores, save_picture, title
+from elmgrove.detector.quarantine import Waiting
+from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING, Flagged, Progress
+from elmgrove.detector.removal import fade
+from elmgrove.detector.replay import (
     TIME,
     Course,
+    Prepared,
     Spell,
     ToldSensors,
     course_of,
     course_of_state,
-    draw,
-    draw_scores,
-    save_picture,
     spells_of,
     spells_told,
-    title,
 )
-from elmgrove.detector.pieces import Span
-from elmgrove.detector.prepared import Prepared
-from elmgrove.detector.progress import CHANGING, LEARNING, WATCHING, Flagged, Progress
-from elmgrove.detector.quarantine import Waiting
-from elmgrove.detector.retune import TUNABLE, too_few_scores, tune
 from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
-from elmgrove.detector.single import summed
+from elmgrove.detector.state import (
+    STATE_FORMAT,
+    converted,
+    pack_detector,
+    pack_state,
+    unpack_detector,
+)
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
+from elmgrove.detector.tuning import TUNABLE, too_few_scores, tune
 from elmgrove.detector.verdict import Cause, Verdict
-from elmgrove.detector.when import When, json_when, when_text
 from elmgrove.detector.windows import Choice, choose_window, require_window, rows_to_decide
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Packed
-from elmgrove.detector.pieces import Increment
+from elmgrove.detector.history import Increment
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.reading import time_told

@@ -20,26 +20,23 @@ from elmgrove.algebra import (
     default_score,
     one_thread,
 )
-from elmgrove.detector.alarm import AlarmRule
 from elmgrove.detector.answers import Answers
-from elmgrove.detector.drift_watch import DriftWatch
-from elmgrove.detector.elsewhere import Elsewhere, Other
-from elmgrove.detector.events import Events
+from elmgrove.detector.change_test import DriftWatch
+from elmgrove.detector.decision import Gate
+from elmgrove.detector.events import AlarmRule, Events
 from elmgrove.detector.frames import rows_with_names
-from elmgrove.detector.gate import Gate
-from elmgrove.detector.increments import HOUR, Increments
-from elmgrove.detector.last_rows import stamps_of
-from elmgrove.detector.matching import Matching
-from elmgrove.detector.mixture import RAW, Mixture, PatternRule
+from elmgrove.detector.gaussian import single_model
+from elmgrove.detector.history import HOUR, Increments, split_at
+from elmgrove.detector.inputs import Preparation
+from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.model import Answer, Model, Part
-from elmgrove.detector.parting import split_at
-from elmgrove.detector.preparation import Preparation
-from elmgrove.detector.progress import CHANGING, LEARNING, Progress
+from elmgrove.detector.patterns import RAW, Matching, PatternRule
+from elmgrove.detector.peers import Elsewhere, Other
 from elmgrove.detector.quarantine import Quarantine, Waiting
-from elmgrove.detector.single import single_model
+from elmgrove.detector.rate_test import CHANGING, LEARNING, Progress
+from elmgrove.detector.recent import stamps_of
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
-from elmgrove.detector.verdict import Cause, Verdict, explained
-from elmgrove.detector.views import bulk_of, score_of, view_of
+from elmgrove.detector.verdict import Cause, Verdict, bulk_of, explained, score_of, view_of
 from elmgrove.detector.windows import Period, choose_window, stacked
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.storage import FilePath, as_path, load, locked, seal, unseal, write
@@ -346,7 +343,7 @@ class Detector:
         ``elmgrove[plot]``.
         """
         # Here, since it replays this detector.
-        from elmgrove.detector.picture import plotted
+        from elmgrove.detector.plot import plotted
 
         return plotted(self, rows, path, times=times, name=name)
 
@@ -511,7 +508,7 @@ class Detector:
         recent rows, so only its owner may read it.
         """
         # Here, since it makes detectors itself.
-        from elmgrove.detector.archive import STATE_FORMAT, pack_state
+        from elmgrove.detector.state import STATE_FORMAT, pack_state
 
         path = as_path(path)
         with locked(path):
@@ -526,7 +523,7 @@ class Detector:
         Of what others gave and lent nothing is loaded; where that is part of the model (the policy
         ``merged``) it is refused.
         """
-        from elmgrove.detector.archive import detector_from_bytes
+        from elmgrove.detector.state import detector_from_bytes
 
         return load(as_path(path), detector_from_bytes)
 
@@ -673,7 +670,7 @@ class Detector:
 
 def _beside(blob: bytes) -> dict[str, Any]:
     """Reads what a state holds beside its detector; ``BadInput`` if that would not fit another."""
-    from elmgrove.detector.archive import STATE_FORMAT
+    from elmgrove.detector.state import STATE_FORMAT
 
     fields, _ = unseal(STATE_FORMAT, blob)
     exchanged = [name for name in ("heard", "left", "merged", "published") if fields.get(name)]

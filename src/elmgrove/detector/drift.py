@@ -1,11 +1,204 @@
-"""Drift as it is told: a spike, a lasting change or a slow drift, in words and as fields."""
+"""From sums to words: what changed in the rows since a moment, by what was learned before."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from elmgrove.detector.news import normal_at
-from elmgrove.detector.when import json_when
+import numpy as np
+
+from elmgrove.algebra import Array, Distance, Moments, Packed, Scaling
+from elmgrove.detector.events import json_when, normal_at
+from elmgrove.detector.model import Model
+from elmgrove.errors import BadInput
+
+#: Of more columns than this, how they move together is not looked at.
+RELATED = 64
+# Rows that wait for their addition: most never get there, since a minimum comes first.
+_WAITING = 64
+# Rows of the youngest blocks; blocks of one size, of which more are folded together; all of them.
+_BLOCK, _ALIKE, _MOST = 16, 8, 64
+
+
+class Since:
+    """Sums over all rows since a change began, if one did: count, mean, and how they vary.
+
+    They begin again with every minimum of Page-Hinkley's sum. So when it rings they hold the rows
+    since the change, and no others.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._waiting: list[Array] = []
+        self._clear()
+
+    def begin(self) -> None:
+        """Forgets all rows: the next one is the first."""
+        self._waiting.clear()
+        if self.rows:
+            self._clear()
+
+    def _clear(self) -> None:
+        #: The rows, those of them that were strange, and when the first one came.
+        self.rows = self.strange = 0
+        self.time: float | None = None
+        self._centre: Array | None = None
+
+    def add(self, x: Array, strange: bool, time: float | None) -> None:
+        """Takes in the next row."""
+        if not self.rows:
+            self.time = time
+        self.rows += 1
+        self.strange += strange
+        self._waiting.append(x)
+        if len(self._waiting) == _WAITING:
+            self._fold()
+
+    def add_many(self, X: Array, strange: int, time: float | None) -> None:
+        """Takes in rows at once, of which so many were strange; ``time`` is that of the first."""
+        if not self.rows:
+            self.time = time
+        self.rows += len(X)
+        self.strange += strange
+        self._fold()
+        self._sum_up(X)
+
+    @property
+    def mean(self) -> Array:
+        """The mean of the rows."""
+        self._fold()
+        assert self._centre is not None
+        mean: Array = self._centre + self._s / self.rows
+        return mean
+
+    @property
+    def covariance(self) -> Array:
+        """How the rows vary about their mean; of more than 64 columns, the variances alone."""
+        self._fold()
+        m = self._s / self.rows
+        if self._columns > RELATED:
+            return np.asarray(np.maximum(self._products / self.rows - m**2, 0.0))
+        return np.asarray(self._products / self.rows - np.outer(m, m))
+
+    def _fold(self) -> None:
+        if self._waiting:
+            X = np.array(self._waiting)
+            self._waiting.clear()
+            self._sum_up(X)
+
+    def _sum_up(self, X: Array) -> None:
+        X = np.asarray(X, np.float64)
+        if self._centre is None:
+            # Near the rows, so that a large offset swallows nothing.
+            self._centre = X[0]
+            self._s, self._products = np.zeros(self._columns), np.zeros(self._shape)
+        Y = X - self._centre
+        self._s += Y.sum(axis=0)
+        self._products += (Y * Y).sum(axis=0) if self._columns > RELATED else Y.T @ Y
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self._columns,) * (1 if self._columns > RELATED else 2)
+
+    # On disk
+
+    def pack(self) -> Packed:
+        """Packs its sums; a watch in quiet times has none."""
+        self._fold()
+        fields = {"rows": self.rows, "strange": self.strange, "time": self.time}
+        if self._centre is None:
+            return fields, {}
+        sums = {"sum": self._s, "products": self._products}
+        return fields, {"centre": self._centre, **sums}
+
+    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Goes on from what was packed."""
+        self.rows, self.strange, self.time = fields["rows"], fields["strange"], fields["time"]
+        if self.rows:
+            self._centre = np.array(arrays["centre"])
+            self._s, self._products = (np.array(arrays[name]) for name in ("sum", "products"))
+            if self._s.shape != (self._columns,) or self._products.shape != self._shape:
+                raise BadInput("drift: sums of other columns than the model has")
+
+
+class Passage(NamedTuple):
+    """Rows that followed each other: how many, their mean, and their mean time (or no number)."""
+
+    rows: int
+    time: float
+    mean: Array
+
+
+class History:
+    """The means of blocks of rows, up to the last: young blocks are short, and older ones long.
+
+    Neighbouring blocks of one size are folded together where there are more than eight, so a few
+    dozen blocks reach back for some ten thousand rows.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets all rows."""
+        self._blocks: list[Passage] = []
+        self._open: list[Array] = []
+        self._times: list[float] = []
+
+    def add(self, x: Array, time: float | None) -> None:
+        """Takes in the next row."""
+        self._open.append(x)
+        self._times.append(math.nan if time is None else time)
+        if len(self._open) == _BLOCK:
+            self._blocks.append(self._closed())
+            self._open, self._times = [], []
+            self._blocks = _folded(self._blocks)
+
+    @property
+    def blocks(self) -> list[Passage]:
+        """All blocks, the oldest first; the last one may be short."""
+        return [*self._blocks, self._closed()] if self._open else list(self._blocks)
+
+    def _closed(self) -> Passage:
+        mean = np.mean(np.array(self._open, np.float64), axis=0)
+        return Passage(len(self._open), float(np.mean(self._times)), mean)
+
+    # On disk
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All blocks as arrays, to be saved; rows that complete none are left out."""
+        return {
+            "drift_block_rows": np.array([block.rows for block in self._blocks], np.int64),
+            "drift_block_times": np.array([block.time for block in self._blocks], np.float64),
+            "drift_block_means": np.array([block.mean for block in self._blocks]).reshape(
+                len(self._blocks), self._columns
+            ),
+        }
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Goes on from ``arrays``."""
+        names = ("drift_block_rows", "drift_block_times", "drift_block_means")
+        rows, times, means = (arrays[name] for name in names)
+        if means.shape != (len(rows), self._columns) or len(times) != len(rows):
+            raise BadInput("drift: blocks of other columns than the model has")
+        found = zip(rows.tolist(), times.tolist(), means, strict=True)
+        self._blocks = [Passage(*one) for one in found]
+
+
+def _folded(blocks: list[Passage]) -> list[Passage]:
+    """Folds the two oldest of one size together where there are too many, and drops the oldest."""
+    size = _BLOCK
+    while True:
+        alike = [place for place, block in enumerate(blocks) if block.rows == size]
+        if len(alike) <= _ALIKE:
+            return blocks[-_MOST:]
+        first, second = (blocks[place] for place in alike[:2])
+        mean, time = (first.mean + second.mean) / 2.0, (first.time + second.time) / 2.0
+        blocks = [*blocks[: alike[0]], Passage(2 * size, time, mean), *blocks[alike[1] + 1 :]]
+        size *= 2
+
 
 #: A few rows were strange, and then rows were normal again.
 SPIKE = "spike"
@@ -194,3 +387,324 @@ def _digits(change: float) -> int:
 
 def _signed(value: float) -> str:
     return f"{value:+.{_digits(value)}f}"
+
+
+# Sensors that are named at most.
+_NAMED = 3
+# Sensors explain a change where, without them, the squared distance of the others is no more than
+# so much, which is usual, or a small share of all; from so much on, the others changed as well.
+_USUAL, _SMALL, _CHANGED = 4.0, 0.2, 12.0
+# A sensor with so small a share of its variance is stuck.
+_STUCK = 1e-3
+# A sensor follows another that tells so much of it, and does no longer when what is left of it
+# has so many times the variance.
+_FOLLOWED, _NO_LONGER = 0.6, 4.0
+# What a ramp may leave, as a share of what a step leaves: it must fit better where rows were others
+# all at once, and else a step must.
+_SUDDEN, _SLOW = 0.7, 1.2
+# A ramp leads at least such a share of the way to where the rows are at last.
+_WAY = 0.4
+
+
+class Learned(NamedTuple):
+    """What rows were like: their mean, and how they vary (of many columns, the variances alone)."""
+
+    mean: Array
+    covariance: Array
+
+    @property
+    def deviation(self) -> Array:
+        """How far each column usually is from its mean."""
+        flat = self.covariance.ndim == 1
+        found: Array = np.sqrt(self.covariance if flat else np.diag(self.covariance))
+        return found
+
+
+class Displacement(NamedTuple):
+    """What one column did: where it should have been and is, or how it varied and varies now.
+
+    ``weights`` make of a row how far the column is from where it should be.
+    """
+
+    column: int
+    before: float
+    after: float
+    varied: float
+    varies: float
+    size: float
+    weights: Array
+    by_spread: bool = False
+
+
+def learned_of(model: Model, recent: Array) -> Learned:
+    """Finds what the model knows of one row; where there are patterns, of all of them together.
+
+    A model by reconstruction has no moments of rows; the last rows that were learned have.
+    """
+    columns, several = model.basis.layer.inputs, len(model.models) > 1
+    if model.basis.score == "distance":
+        whole = Distance(cast(Moments, model.evidence)) if several else _distance(model)
+        view = whole.last(columns)
+        variance = view.deviation**2 * (1.0 + np.einsum("ij,ij->j", view.L, view.L))
+        if columns > RELATED:
+            return Learned(view.mean, variance)
+        D = view.deviation
+        return Learned(view.mean, D[:, np.newaxis] * (view.L.T @ view.L + np.eye(columns)) * D)
+    rows = np.asarray(recent[:, -columns:], np.float64)
+    # One more row, a unit away: a column that never moved has no variance else.
+    noise = 1.0 / (len(rows) + 1.0)
+    if columns > RELATED:
+        return Learned(rows.mean(axis=0), rows.var(axis=0) + noise)
+    products = np.cov(rows, rowvar=False, bias=True).reshape(columns, columns)
+    return Learned(rows.mean(axis=0), products + noise * np.eye(columns))
+
+
+def _distance(model: Model) -> Distance:
+    found: Distance = model.explainer(np.zeros(model.basis.inputs, model.dtype))[1]
+    return found
+
+
+def changes(learned: Learned, mean: Array, covariance: Array) -> list[Displacement]:
+    """Finds the few columns that explain how these rows differ, those that explain most first.
+
+    The mean squared distance of rows is dᵀΩd + tr(ΩS): by where they lie, and by how they vary.
+    Whichever grew more is explained: by columns without which the rest is as it was.
+    """
+    d = mean - learned.mean
+    if learned.covariance.ndim == 1:
+        return _each_by_itself(learned, d, covariance)
+    omega = np.linalg.pinv(learned.covariance, hermitian=True)
+    away, wider = float(d @ omega @ d), float(np.sum(omega * covariance)) - len(d)
+    if away >= wider:
+        return _by_level(learned, omega, d, covariance)
+    return _by_spread(learned, omega, d, covariance)
+
+
+def _each_by_itself(learned: Learned, d: Array, variance: Array) -> list[Displacement]:
+    off = np.abs(d) / learned.deviation
+    ratio = np.sqrt(variance) / learned.deviation
+    by_spread = float(np.mean(variance / learned.covariance)) - 1.0 > float(np.mean(off**2))
+    order = np.argsort(ratio if by_spread else off)[::-1][:_NAMED]
+    unit = np.eye(1, len(d))[0]
+    return [
+        Displacement(
+            column,
+            float(learned.mean[column]),
+            float(learned.mean[column] + d[column]),
+            float(learned.deviation[column]),
+            float(np.sqrt(variance[column])),
+            float(ratio[column] if by_spread else off[column]),
+            np.roll(unit, column),
+            by_spread,
+        )
+        for column in map(int, order)
+        if by_spread or 2.0 * off[column] >= off[order[0]]
+    ]
+
+
+def _by_level(learned: Learned, omega: Array, d: Array, covariance: Array) -> list[Displacement]:
+    """Those columns that, with any values, leave the others where they were; else the farthest."""
+    sigma, total = learned.covariance, float(d @ omega @ d)
+    free, left = list[int](), total
+    while len(free) < min(_NAMED, len(d)) and (not free or left > max(_SMALL * total, _USUAL)):
+        rest = {j: _left_without(sigma, d, [*free, j]) for j in range(len(d)) if j not in free}
+        best = min(rest, key=rest.__getitem__)
+        free, left = [*free, best], rest[best]
+    expected = np.zeros(len(d))
+    if left <= _CHANGED:
+        kept = np.setdiff1d(np.arange(len(d)), free)
+        # What the others say: Σ_FR Σ_RR⁻¹ d_R
+        told = np.linalg.pinv(sigma[np.ix_(kept, kept)], hermitian=True) @ d[kept]
+        expected = sigma[:, kept] @ told
+    else:
+        off = np.abs(d) / learned.deviation
+        free = [int(j) for j in np.argsort(off)[::-1][:_NAMED] if 3.0 * off[j] >= off.max()]
+    return [
+        Displacement(
+            j,
+            float(learned.mean[j] + expected[j]),
+            float(learned.mean[j] + d[j]),
+            float(learned.deviation[j]),
+            float(np.sqrt(max(covariance[j, j], 0.0))),
+            float(abs(d[j] - expected[j]) * np.sqrt(omega[j, j])),
+            omega[j] / omega[j, j],
+            bool(covariance[j, j] < _STUCK * sigma[j, j]),
+        )
+        for j in free
+    ]
+
+
+def _left_without(sigma: Array, d: Array, free: list[int]) -> float:
+    """The squared distance that is left where some columns may have any value."""
+    kept = np.setdiff1d(np.arange(len(d)), free)
+    if not len(kept):
+        return 0.0
+    inverse = np.linalg.pinv(sigma[np.ix_(kept, kept)], hermitian=True)
+    return float(d[kept] @ inverse @ d[kept])
+
+
+def _by_spread(learned: Learned, omega: Array, d: Array, covariance: Array) -> list[Displacement]:
+    """The column whose distance from what the others say varies most beyond the usual."""
+    grown = np.einsum("ij,jk,ik->i", omega, covariance, omega) / np.diag(omega)
+    j = int(grown.argmax())
+    return [
+        Displacement(
+            j,
+            float(learned.mean[j]),
+            float(learned.mean[j] + d[j]),
+            float(learned.deviation[j]),
+            float(np.sqrt(max(covariance[j, j], 0.0))),
+            float(np.sqrt(grown[j])),
+            omega[j] / omega[j, j],
+            True,
+        )
+    ]
+
+
+def no_longer_followed(learned: Learned, covariance: Array, column: int) -> int | None:
+    """Finds the column that this one followed most, if it does no longer; None if it still does.
+
+    By what the other one leaves of it, with the slope that was learned: that is no larger where
+    the other one hardly moves for a while.
+    """
+    if learned.covariance.ndim == 1 or len(covariance) < 2:
+        return None
+    sigma = learned.covariance
+    r = sigma[column] / (learned.deviation * learned.deviation[column])
+    r[column] = 0.0
+    other = int(np.abs(r).argmax())
+    if abs(r[other]) < _FOLLOWED:
+        return None
+    slope = sigma[column, other] / sigma[other, other]
+    before = sigma[column, column] * (1.0 - r[other] ** 2)
+    now = covariance[column, column] - 2.0 * slope * covariance[column, other]
+    now += slope**2 * covariance[other, other]
+    return other if now > _NO_LONGER * before else None
+
+
+class Ramp(NamedTuple):
+    """A level that moved slowly: the rows since it began, its time if known, and the slope."""
+
+    rows: int
+    time: float | None
+    per_row: float
+    per_hour: float | None
+
+
+def ramp_of(blocks: list[Passage], values: Array, sudden: bool) -> Ramp | None:
+    """Finds since when a value moved slowly; None where a step explains the blocks better.
+
+    ``sudden`` says that rows were others all at once, by how strange they were.
+    """
+    rows = np.array([block.rows for block in blocks], np.float64)
+    end = np.cumsum(rows)
+    middle = end - rows / 2.0
+    if len(blocks) < 4:
+        return None
+    # A step within a block shows as a part of itself there.
+    steps = (np.clip((end - at) / rows, 0.0, 1.0) for at in _places(end, rows))
+    step = min(_misfit(rows, values, shape) for shape in steps)
+    knees = [0.0, *end[:-2]]
+    bends = [_misfit(rows, values, np.maximum(middle - knee, 0.0)) for knee in knees]
+    best = int(np.argmin(bends))
+    if bends[best] > (_SUDDEN if sudden else _SLOW) * step:
+        return None
+    rising = np.maximum(middle - knees[best], 0.0)
+    per_row = _slope(rows, values, rising)
+    first = float(np.average(values - per_row * rising, weights=rows))
+    rise = per_row * float(rising[-1])
+    if abs(rise) < _WAY * abs(first + rise):
+        return None
+    times = np.array([block.time for block in blocks])
+    if not np.isfinite(times).all() or times[-1] <= times[best]:
+        return Ramp(int(end[-1] - knees[best]), None, per_row, None)
+    # Times of the middles; the knee lies where a block begins.
+    time = float(np.interp(knees[best], middle, times))
+    pace = (times[-1] - times[best]) / (middle[-1] - middle[best])
+    return Ramp(int(end[-1] - knees[best]), time, per_row, float(per_row / pace * 3600.0))
+
+
+def _places(end: Array, rows: Array) -> Array:
+    """Where a step may lie: the bounds of blocks, and three places within each."""
+    return np.concatenate([end - share * rows for share in (0.25, 0.5, 0.75, 1.0)])
+
+
+def _slope(weights: Array, y: Array, x: Array) -> float:
+    x = x - np.average(x, weights=weights)
+    square: Any = weights @ (x * x)
+    return float(weights @ (x * y) / square) if square > 0.0 else 0.0
+
+
+def _misfit(weights: Array, y: Array, x: Array) -> float:
+    """What a line in x leaves of y: Σ w (y − a − b x)²."""
+    centred = y - np.average(y, weights=weights)
+    x = x - np.average(x, weights=weights)
+    left = centred - _slope(weights, y, x) * x
+    return float(weights @ (left * left))
+
+
+def described(
+    model: Model,
+    recent: Array,
+    since: Since,
+    blocks: Sequence[Passage],
+    sudden: bool,
+    now: float | None,
+) -> Drift:
+    """Tells what changed in the rows of ``since``; ``blocks`` are means up to the last of them.
+
+    ``sudden`` says that rows were others all at once, by how strange they were.
+    """
+    mean, covariance = since.mean, since.covariance
+    learned = learned_of(model, recent)
+    found = changes(learned, mean, covariance)
+    ramps = [_moved(learned, one, blocks, sudden) for one in found]
+    # The first explains most: whether it moved slowly is whether the rows did.
+    moved = ramps[0] if ramps else None
+    named = [pair for pair in zip(found, ramps, strict=True) if moved is None or pair[1]]
+    return Drift(
+        CHANGE if moved is None else SLOW,
+        since.time if moved is None else moved.time,
+        now,
+        since.rows if moved is None else moved.rows,
+        since.strange / since.rows,
+        tuple(_shift(model, one, ramp if moved else None) for one, ramp in named),
+        tuple(_relations(model.basis.names, learned, covariance, found)),
+    )
+
+
+def _moved(
+    learned: Learned, change: Displacement, blocks: Sequence[Passage], sudden: bool
+) -> Ramp | None:
+    """Since when a column moved slowly away from where it should be, if it did."""
+    if change.by_spread:
+        return None
+    values = np.array([(block.mean - learned.mean) @ change.weights for block in blocks])
+    return ramp_of(list(blocks), values, sudden)
+
+
+def _relations(
+    names: Sequence[str], learned: Learned, covariance: Array, found: Sequence[Displacement]
+) -> list[Relation]:
+    pairs = ((one.column, no_longer_followed(learned, covariance, one.column)) for one in found)
+    return [Relation(names[column], names[other]) for column, other in pairs if other is not None]
+
+
+def _shift(model: Model, change: Displacement, moved: Ramp | None) -> Shift:
+    """A change in the data's own units."""
+    scaling, column = model.basis.scaling, change.column
+    scale = _scale(scaling, column)
+    shift = scaling.shift[column] if scaling.kind != "none" else 0.0
+    before, after = change.before * scale + shift, change.after * scale + shift
+    varied, varies = change.varied * scale, change.varies * scale
+    pace = None if moved is None else moved.per_row * scale
+    hourly = None if moved is None or moved.per_hour is None else moved.per_hour * scale
+    percent = percent_of(before, after, varied)
+    name = model.basis.names[column]
+    return Shift(
+        name, before, after, percent, change.size, varied, varies, change.by_spread, hourly, pace
+    )
+
+
+def _scale(scaling: Scaling, column: int) -> float:
+    return scaling.scale[column] if scaling.kind != "none" else 1.0

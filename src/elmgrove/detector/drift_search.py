@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra import Array
-from elmgrove.detector.drift import CHANGE, Drift
-from elmgrove.detector.drift_report import described
-from elmgrove.detector.drift_watch import (
+from elmgrove.detector.change_test import (
     ALLOWED,
     HEIGHT,
     LEAST_STRANGE,
@@ -18,9 +16,9 @@ from elmgrove.detector.drift_watch import (
     SUDDEN,
     lasting,
     neighbours_of,
+    rarities,
 )
-from elmgrove.detector.page_hinkley import rarities
-from elmgrove.detector.since import Passage, Since
+from elmgrove.detector.drift import CHANGE, Drift, Passage, Since, described
 
 if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector

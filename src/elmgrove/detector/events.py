@@ -1,25 +1,433 @@
 """Events: strange rows that belong together, from the alarm that opens one to its end."""
 
+import sys
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
-from elmgrove.detector.alarm import Alarm, AlarmRule, Mark
-from elmgrove.detector.news import (
-    ENDED,
-    OPENED,
-    WORSENED,
-    Event,
-    News,
-    event_from,
-    news_from,
-    require_numbers,
-)
-from elmgrove.detector.progress import CHANGING
-from elmgrove.detector.running import Explain, Running, running_from
-from elmgrove.detector.verdict import Verdict
+from elmgrove.detector.rate_test import CHANGING
+from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.errors import BadInput, require_whole
+
+#: When a row was measured: seconds since 1970 (UTC) as a float, or, where that was not told, the
+#: number of the row as an int, counted from the first one observed.
+When = float | int
+
+
+def json_when(when: When) -> str | int:
+    """Gives a time in ISO 8601 (UTC), or the number of a row as it is.
+
+    >>> json_when(1714573200.0), json_when(17)
+    ('2024-05-01T14:20:00Z', 17)
+    """
+    if isinstance(when, int):
+        return when
+    return _written(when, "milliseconds" if when % 1 else "seconds").replace("+00:00", "Z")
+
+
+def when_text(when: When) -> str:
+    """Says when a row was: its time, or which row it is."""
+    return f"row {when}" if isinstance(when, int) else str(json_when(when))
+
+
+def _written(time: float, precise: str) -> str:
+    try:
+        return datetime.fromtimestamp(time, UTC).isoformat("T", precise)
+    except (OverflowError, OSError, ValueError):
+        # No calendar has it: a state of an earlier release may hold such a time.
+        return f"{time:g} s after 1970"
+
+
+#: The most rows that an alarm looks back at, or is calm after.
+MOST_ROWS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class AlarmRule:
+    """An alarm when ``k`` of the last ``n`` rows were strange, and calm after ``cooldown`` rows.
+
+    The default is what a person would choose: a row or two that are odd tell nobody, three of five
+    do, and what comes back within 60 rows is still the same event. With a window, rows are inputs,
+    and one row that is far off can make as many of them strange: that is an alarm, too.
+    """
+
+    k: int = 3
+    n: int = 5
+    cooldown: int = 60
+
+    def __post_init__(self) -> None:
+        for name, least in (("k", 1), ("n", 1), ("cooldown", 0)):
+            object.__setattr__(
+                self, name, require_whole(f"the alarm's {name}", getattr(self, name), least)
+            )
+            if getattr(self, name) > MOST_ROWS:
+                raise BadInput(f"the alarm's {name} must be at most {MOST_ROWS:,} rows")
+        if self.k > self.n:
+            raise BadInput(f"an alarm needs 1 ≤ k ≤ n, not k = {self.k} and n = {self.n}")
+
+    @property
+    def calm(self) -> int:
+        """The rows without another alarm after which all is normal again: never less than n."""
+        return max(self.cooldown, self.n)
+
+
+class Mark(NamedTuple):
+    """A strange row: its number, when it was, and its verdict (None after a restart).
+
+    ``learned`` counts the rows that had been learned by then.
+    """
+
+    row: int
+    when: When
+    verdict: Verdict | None = None
+    learned: int = 0
+
+
+class Alarm:
+    """Applies k of n to a stream, of which it is told the strange rows alone.
+
+    >>> alarm = Alarm(AlarmRule(k=2, n=3))
+    >>> [alarm.raised(Mark(row, row)) for row in (1, 4, 6, 7)]
+    [False, False, True, True]
+    >>> alarm.first.row
+    6
+    """
+
+    def __init__(self, rule: AlarmRule) -> None:
+        self.rule = rule
+        #: The last k strange rows.
+        self.marks: deque[Mark] = deque(maxlen=rule.k)
+
+    def raised(self, mark: Mark) -> bool:
+        """Takes the next strange row in, and says whether k of the last n rows were strange."""
+        self.marks.append(mark)
+        return self.within(self.rule.n)
+
+    def within(self, rows: int) -> bool:
+        """Says whether k of so many rows were strange, up to the last strange one."""
+        marks = self.marks
+        return len(marks) == self.rule.k and marks[-1].row - marks[0].row < rows
+
+    @property
+    def first(self) -> Mark:
+        """The first of the strange rows that count."""
+        return self.marks[0]
+
+
+#: Causes of an event that its text names, and devices at which its rows are normal.
+TOLD = 3
+#: What is told of an event: that it began,
+OPENED = "opened"
+#: that it is far stranger than was told before,
+WORSENED = "worse"
+#: or that it is over.
+ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Event:
+    """Strange rows that belong together, as they are known by now.
+
+    ``begin``, ``end`` (None while it is open) and ``peak_at`` are times (seconds since 1970, UTC),
+    or as whole numbers those of rows, where no time was told. ``peak`` is the highest score, and
+    ``threshold`` what it was compared with; ``rows`` counts strange rows. ``causes`` are those of
+    the strongest rows: the mean share of each feature, with what the peak shows and what was
+    expected there. ``changing`` says that it lasted, and may be a new normal; ``answered`` what
+    somebody said it was. ``known`` names others at whom most of its rows would have been
+    normal.
+
+    >>> flow = Cause("flow", 0.9, 22.0, 31.0)
+    >>> print(Event(3, 17, 52, 8.1, 21, 1.0, 31, (flow,), known=("pump-3",)))
+    event 3: row 17 to row 52, 31 rows strange, peak 8.1 × threshold, normal at pump-3; flow 22 \
+(not 31)
+    """
+
+    number: int
+    begin: When
+    end: When | None
+    peak: float
+    peak_at: When
+    threshold: float
+    rows: int
+    causes: tuple[Cause, ...]
+    changing: bool = False
+    answered: str = ""
+    known: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        since = "since " if self.end is None else ""
+        answered = f"; answered: {self.answered}" if self.answered else ""
+        return f"event {self.number}: {since}{self.span}, {self.facts}{answered}"
+
+    @property
+    def span(self) -> str:
+        """When it was, in words; while it is open, when it began."""
+        begin = when_text(self.begin)
+        return begin if self.end is None else f"{begin} to {when_text(self.end)}"
+
+    @property
+    def facts(self) -> str:
+        """How many rows, how strange, where else that is normal, and because of what, in words."""
+        rows = f"{self.rows} row{'s' if self.rows != 1 else ''} strange"
+        peak = f", peak {self.peak / self.threshold:.3g} × threshold" if self.threshold else ""
+        reasons = ", ".join(map(str, self.causes[:TOLD]))
+        told = [f"{rows}{peak}", normal_at(self.known)]
+        return ", ".join(filter(None, told)) + (f"; {reasons}" if reasons else "")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What there is to tell, as JSON holds it; times in ISO 8601, or numbers of rows."""
+        return {
+            "number": self.number,
+            "begin": json_when(self.begin),
+            "end": None if self.end is None else json_when(self.end),
+            "peak": self.peak,
+            "peak_at": json_when(self.peak_at),
+            "threshold": self.threshold,
+            "rows": self.rows,
+            "changing": self.changing,
+            "answered": self.answered or None,
+            "known": list(self.known),
+            "causes": [cause._asdict() for cause in self.causes],
+        }
+
+
+def normal_at(names: Sequence[str]) -> str:
+    """Says at whom rows would have been normal; nothing where they would have been at nobody.
+
+    >>> normal_at(["pump-3"]), normal_at(["a", "b", "c", "d", "e"])
+    ('normal at pump-3', 'normal at a, b, c and 2 more')
+    """
+    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    return f"normal at {', '.join(names[:TOLD])}{more}" if names else ""
+
+
+class News(NamedTuple):
+    """What is new: an event ``opened``, is ``worse`` or ``ended``."""
+
+    kind: str
+    event: Event
+
+    def __str__(self) -> str:
+        event = self.event
+        if self.kind == OPENED:
+            return f"event {event.number} opened at {event.span}: {event.facts}"
+        if self.kind == WORSENED:
+            return f"event {event.number} is worse: since {event.span}, {event.facts}"
+        return f"event {event.number} ended: {event.span}, {event.facts}"
+
+
+# On disk
+
+
+def event_from(fields: Mapping[str, Any]) -> Event:
+    """Makes an event of its own fields, as JSON holds them; ``BadInput`` if they are none."""
+    named = {"causes": causes_from(fields["causes"]), "known": names_from(fields["known"])}
+    event = Event(**{**fields, **named})
+    require_numbers(fields, {"end": event.begin} if event.end is None else {})
+    return event
+
+
+def news_from(kind: str, fields: Mapping[str, Any]) -> News:
+    """Makes news of their kind and their event's own fields; ``BadInput`` if they are none."""
+    if kind not in (OPENED, WORSENED, ENDED):
+        raise BadInput(f"news of an event can't be {kind!r}")
+    return News(kind, event_from(fields))
+
+
+def causes_from(known: Sequence[Sequence[Any]]) -> tuple[Cause, ...]:
+    """Makes causes of their values."""
+    causes = tuple(Cause(*cause) for cause in known)
+    for cause in causes:
+        if type(cause.feature) is not str:
+            raise BadInput(f"a feature has a name, not {cause.feature!r}")
+        require_numbers(cause._asdict())
+    return causes
+
+
+def names_from(known: Sequence[Any]) -> tuple[str, ...]:
+    """Makes names of devices of what JSON holds; ``BadInput`` if they are none."""
+    if not all(type(name) is str for name in known):
+        raise BadInput(f"devices have names, not {known!r:.80}")
+    return tuple(known)
+
+
+def require_numbers(fields: Mapping[str, Any], but: Mapping[str, Any] = {}) -> None:
+    """Raises ``BadInput`` unless each field is a number that is fit for it."""
+    for name, value in {**fields, **but}.items():
+        if name in _NAMED:
+            continue
+        if name == "answered" and isinstance(value, str):
+            continue
+        if type(value) not in ((bool,) if name == "changing" else (int, float)):
+            raise BadInput(f"{name} can't be {value!r}")
+        if name in _WHOLE:
+            require_whole(name, value, 0)
+
+
+# Fields that are no numbers, and those that count.
+_NAMED = {"causes", "feature", "known", "strong", "strongest"}
+_WHOLE = {"number", "rows", "last", "loose", "ago", "after", "until"}
+
+
+#: The strongest rows of an event, whose causes are the event's; and causes that are kept of each.
+STRONGEST, CAUSES = 8, 8
+#: Other devices that are counted as knowing rows of an event.
+KNOWING = 20
+#: An event is worse, and told again, where scores are more than so many times the peak last told.
+WORSE = 4.0
+
+Explain = Callable[[Verdict, int], list[Cause]]
+
+
+class Strong(NamedTuple):
+    """A row that is among the strongest of its event."""
+
+    score: float
+    threshold: float
+    when: When
+    causes: tuple[Cause, ...]
+
+
+@dataclass
+class Running:
+    """The event that is open, as it grows."""
+
+    number: int
+    begin: When
+    #: The last row at which there was an alarm's worth of strange rows.
+    last: int
+    last_at: When
+    rows: int = 0
+    #: Strange rows since then, and the strongest of them: they count once there is another.
+    loose: int = 0
+    strong: list[Strong] = field(default_factory=list)
+    changing: bool = False
+    strongest: list[Strong] = field(default_factory=list)
+    #: The peak that was last told, and the score that a row must exceed to be one of the strongest:
+    #: 0, or, once it got worse, that by which it did.
+    told: float = 0.0
+    floor: float = 0.0
+    #: Rows learned before it began, and up to the last row that prolonged it.
+    after: int = 0
+    until: int = 0
+    #: What somebody said it was, and who and when; '' as long as nobody has.
+    answered: str = ""
+    #: For each other device, at how many of the rows it would have been normal.
+    known: dict[str, int] = field(default_factory=dict)
+
+    def add(self, mark: Mark, explain: Explain) -> None:
+        """Counts a strange row, and explains it if it is among the strongest."""
+        self.loose += 1
+        verdict = mark.verdict
+        if verdict is None:
+            return
+        for name in verdict.known:
+            if name in self.known or len(self.known) < KNOWING:
+                self.known[name] = self.known.get(name, 0) + 1
+        score = _number(verdict.score)
+        if score <= self.floor or (
+            len(self.strongest) == STRONGEST and score <= self.strongest[-1].score
+        ):
+            return
+        if len(self.strong) == STRONGEST and score <= self.strong[-1].score:
+            return
+        causes = tuple(explain(verdict, CAUSES))
+        strong = Strong(score, verdict.threshold, mark.when, causes)
+        self.strong = _strongest([*self.strong, strong])
+
+    def confirm(self, mark: Mark) -> None:
+        """Takes the strange rows up to this one as part of the event."""
+        self.rows, self.loose = self.rows + self.loose, 0
+        if self.strong:
+            self.strongest, self.strong = _strongest([*self.strongest, *self.strong]), []
+        self.last, self.last_at, self.until = mark.row, mark.when, mark.learned
+
+    def is_worse(self, marks: Iterable[Mark]) -> bool:
+        """Says whether all of these rows are far stronger than the peak that was last told."""
+        least = WORSE * self.told
+        return all(
+            mark.verdict is not None and _number(mark.verdict.score) > least for mark in marks
+        )
+
+    def tell(self) -> Event:
+        """Gives the event to tell somebody, who knows its peak from then on."""
+        event = self.event()
+        self.told = event.peak
+        return event
+
+    def tell_worse(self) -> Event:
+        """Gives the event to tell again, as the rows show it by which it is worse."""
+        self.floor = WORSE * self.told
+        self.strongest = [strong for strong in self.strongest if strong.score > self.floor]
+        return self.tell()
+
+    def event(self, end: When | None = None) -> Event:
+        """Gives the event as it is known by now."""
+        peak = self.strongest[0] if self.strongest else Strong(0.0, 0.0, self.begin, ())
+        return Event(
+            self.number,
+            self.begin,
+            end,
+            peak.score,
+            peak.when,
+            peak.threshold,
+            self.rows,
+            self._causes(),
+            self.changing,
+            self.answered,
+            self._known(),
+        )
+
+    def _known(self) -> tuple[str, ...]:
+        """Those at whom more than half of the rows would have been normal, most rows first."""
+        half = (self.rows + self.loose) / 2
+        order = sorted(self.known, key=lambda name: -self.known[name])
+        return tuple(name for name in order if self.known[name] > half)
+
+    def _causes(self) -> tuple[Cause, ...]:
+        shares, seen = dict[str, float](), dict[str, Cause]()
+        for strong in self.strongest:
+            for cause in strong.causes:
+                shares[cause.feature] = shares.get(cause.feature, 0.0) + cause.share
+                # That of the strongest row which has it.
+                seen.setdefault(cause.feature, cause)
+        order = sorted(shares, key=lambda feature: -shares[feature])
+        # What each sensor has to do with a row overlaps: together it is the whole at most.
+        whole = max(float(len(self.strongest)), sum(shares.values()))
+        return tuple(seen[name]._replace(share=shares[name] / whole) for name in order[:CAUSES])
+
+
+def _number(score: float) -> float:
+    """A score as JSON holds it, which knows no infinity; one that is no number is the largest."""
+    return score if score < sys.float_info.max else sys.float_info.max
+
+
+def _strongest(strong: list[Strong]) -> list[Strong]:
+    return sorted(strong, key=lambda one: -one.score)[:STRONGEST]
+
+
+# On disk
+
+
+def running_from(fields: Mapping[str, Any]) -> Running:
+    """Makes an open event of its own fields, as JSON holds them; ``BadInput`` if they are none."""
+    require_numbers(fields)
+    rows = {name: _strong_from(fields.get(name, ())) for name in ("strong", "strongest")}
+    for name, count in fields["known"].items():
+        require_whole(f"rows known at {name}", count, 1)
+    return Running(**{**fields, **rows})
+
+
+def _strong_from(known: Sequence[Sequence[Any]]) -> list[Strong]:
+    strong = list[Strong]()
+    for score, threshold, when, causes in known:
+        require_numbers({"score": score, "threshold": threshold, "when": when})
+        strong.append(Strong(score, threshold, when, causes_from(causes)))
+    return strong
+
 
 #: Events that ended and are remembered.
 CLOSED = 20
@@ -188,13 +596,13 @@ class Events:
                 [mark.row, mark.when, *([mark.learned] if mark.learned else [])]
                 for mark in self._alarm.marks
             ],
-            "open": None if self.running is None else _written(self.running),
-            "closed": [_written(event) for event in self._closed],
+            "open": None if self.running is None else _fields_of(self.running),
+            "closed": [_fields_of(event) for event in self._closed],
         }
         if any(self.last_learned):
             known["last_learned"] = list(self.last_learned)
         if self._news:
-            known["news"] = [[news.kind, _written(news.event)] for news in self._news]
+            known["news"] = [[news.kind, _fields_of(news.event)] for news in self._news]
         return {"events": known}
 
     def restore(self, fields: Mapping[str, Any]) -> None:
@@ -220,7 +628,7 @@ class Events:
             raise BadInput("events: one of them, or a strange row, is not among those counted")
 
 
-def _written(event: Event | Running) -> dict[str, Any]:
+def _fields_of(event: Event | Running) -> dict[str, Any]:
     """An event as JSON holds it, without what is not known of it."""
     known = asdict(event)
     return {

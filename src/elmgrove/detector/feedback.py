@@ -10,12 +10,11 @@ import numpy as np
 from elmgrove.algebra import Array
 from elmgrove.detector.answers import ACCEPT, REJECT, UNDO, Answer, Undoable
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.news import Event
-from elmgrove.detector.pieces import Span
-from elmgrove.detector.preparation import Preparation
+from elmgrove.detector.events import Event, running_from
+from elmgrove.detector.history import Span
+from elmgrove.detector.inputs import Preparation
 from elmgrove.detector.quarantine import Waiting
-from elmgrove.detector.running import running_from
-from elmgrove.detector.taking_out import (
+from elmgrove.detector.removal import (
     TakenOut,
     give_back,
     settle,
@@ -23,8 +22,7 @@ from elmgrove.detector.taking_out import (
     take_out_all,
     take_out_learned,
 )
-from elmgrove.detector.verdict import Cause, explained
-from elmgrove.detector.views import view_of
+from elmgrove.detector.verdict import Cause, explained, view_of
 from elmgrove.errors import BadInput
 from elmgrove.reading import time_told
 

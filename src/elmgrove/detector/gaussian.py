@@ -1,4 +1,4 @@
-"""The model behind the distance: moments of the rows learned, and a Gaussian made of them."""
+"""The single model that a basis asks for, by its score."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,9 +18,11 @@ from elmgrove.algebra import (
     pack_evidence,
     require_forgetting,
     require_ridge,
+    typical_loss,
     unpack_evidence,
 )
-from elmgrove.detector.model import Answer, Part, left_out
+from elmgrove.detector.autoencoder import Autoencoder
+from elmgrove.detector.model import Answer, Model, Part, left_out
 from elmgrove.detector.new_normal import WIDER, typical_of_each_other
 from elmgrove.errors import BadInput, require_whole
 
@@ -299,3 +301,30 @@ class Gaussian:
             self._refresh()
         for row in waiting:
             self.learn(row)
+
+
+def single_model(basis: Basis, **settings: Any) -> Autoencoder | Gaussian:
+    """Makes one model of rows that are alike: a Gaussian for a distance, else an autoencoder."""
+    if basis.score == "distance":
+        return Gaussian(basis, **settings)
+    return Autoencoder(basis, **settings)
+
+
+def typical_score(evidence: Evidence, ridge: float) -> float:
+    """Gives the score of a typical row like these: 1 for a distance, else a loss to be expected."""
+    if evidence.basis.score == "distance":
+        return 1.0
+    return typical_loss(evidence, ridge) / evidence.basis.inputs
+
+
+def summed(model: Model, inputs: Sequence[tuple[Array, float]]) -> Evidence:
+    """Sums inputs up as a model does that learns them, each with its weight."""
+    by_weight = dict[float, list[Array]]()
+    for x, weight in inputs:
+        by_weight.setdefault(weight, []).append(x)
+    parts = list[Evidence]()
+    for weight, rows in by_weight.items():
+        made = single_model(model.basis, dtype=model.dtype)
+        made.learn_all(np.array(rows, model.dtype))
+        parts.append(made.evidence.weighted(weight))
+    return Evidence.sum(parts)

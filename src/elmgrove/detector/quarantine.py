@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, Packed
+from elmgrove.detector.history import Span
 from elmgrove.detector.model import Model
-from elmgrove.detector.pieces import Span
 from elmgrove.detector.windows import Period
 from elmgrove.errors import BadInput, require_whole
 

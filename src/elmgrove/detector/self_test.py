@@ -8,7 +8,7 @@ import numpy as np
 
 from elmgrove.algebra import OWN, Array, Levels, Moments
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.progress import LEARNING
+from elmgrove.detector.rate_test import LEARNING
 
 # The rows that errors are tried on, evenly chosen among the last ones, and the share of them that
 # must be flagged before an error counts as noticed: more than the 9 of 10 that are promised, since

@@ -6,8 +6,46 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Basis, Distance
-from elmgrove.detector.progress import Flagged
+from elmgrove.algebra import OSELM, Array, Basis, Bulk, Distance
+from elmgrove.detector.model import Model
+from elmgrove.detector.rate_test import Flagged
+
+
+def score_of(model: Model, x: Array) -> float:
+    """Scores an input by the rows that there are of it.
+
+    A distance leaves the missing ones open. A loss can't: there they are 0, which is nothing out
+    of the ordinary where rows are scaled.
+    """
+    if len(x) == model.basis.inputs:
+        return model.score_one(x)
+    if model.basis.score == "loss":
+        return model.score_one(_padded(model, x))
+    views = (single.explainer(x)[1] for single in model.models)
+    return min(float(view.last(len(x)).score_one(x)) for view in views)
+
+
+def view_of(model: Model, x: Array) -> tuple[Array, Any]:
+    """Gives an input, as long as what explains it needs it, and what explains it."""
+    missing = len(x) < model.basis.inputs
+    whole = _padded(model, x) if missing else x
+    _, view = model.explainer(whole)
+    if missing and model.basis.score == "distance":
+        return x, view.last(len(x))
+    return whole, view
+
+
+def bulk_of(model: Model) -> Bulk | None:
+    """Finds what scores rows as they come, for a model without patterns; None if nothing can."""
+    basis = model.basis
+    if basis.score == "loss" or basis.spectrum is not None:
+        return None
+    bulk: Bulk | None = model.explainer(np.zeros(basis.inputs))[1].of_rows
+    return bulk
+
+
+def _padded(model: Model, x: Array) -> Array:
+    return np.concatenate([np.zeros(model.basis.inputs - len(x), x.dtype), x])
 
 
 class Cause(NamedTuple):

@@ -3,10 +3,17 @@
 from elmgrove.device.actions import ACTIONS, DRY_RUN, Action, perform
 from elmgrove.device.agent import Agent
 from elmgrove.device.control import CONTROL_ROOT
-from elmgrove.device.listening import MEANT, hash_of, socket_places
+from elmgrove.device.control_server import MEANT, hash_of, socket_places
 from elmgrove.device.output import NobodyReads
-from elmgrove.device.settings import PREFIX, Settings, first_rows
-from elmgrove.device.settings_file import group_of, help_of, read_settings, type_of
+from elmgrove.device.settings import (
+    PREFIX,
+    Settings,
+    first_rows,
+    group_of,
+    help_of,
+    read_settings,
+    type_of,
+)
 from elmgrove.device.status import mark_state, status_of
 
 __all__ = [

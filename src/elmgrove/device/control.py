@@ -20,8 +20,7 @@ from elmgrove.device.actions import (
     HalfDone,
     perform,
 )
-from elmgrove.device.doors import Call, Refusal, Said
-from elmgrove.device.listening import Listener, LocalSocket
+from elmgrove.device.control_server import Call, Listener, LocalSocket, Refusal, Said
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import Member

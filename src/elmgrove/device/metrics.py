@@ -10,9 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from elmgrove.detector import CHANGING, LEARNING, OPENED, WATCHING, News, Verdict
-from elmgrove.device.doors import Call, Refusal, Said
-from elmgrove.device.hearing import Hearing
-from elmgrove.device.listening import door_at
+from elmgrove.device.control_server import Call, Refusal, Said, door_at
+from elmgrove.device.input_health import Hearing
 from elmgrove.device.saving import Saving
 from elmgrove.device.sync import BackgroundSync
 from elmgrove.errors import require_extra

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from elmgrove.detector import SPIKE, Cause, Drift, News, Verdict, json_when
-from elmgrove.device.recipients import Alarms
+from elmgrove.device.mqtt import Sink
+from elmgrove.device.notify import Alarms
+from elmgrove.device.outage import Trouble
 from elmgrove.device.settings import Settings
-from elmgrove.device.sink import Sink
-from elmgrove.device.trouble import Trouble
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import Member
 from elmgrove.reading import Point

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from elmgrove.device.trouble import Trouble
+from elmgrove.device.outage import Trouble
 from elmgrove.exchange import Backoff, keyfile
 from elmgrove.federation import Member
 from elmgrove.storage import InUse, Lock, remove_leftovers, takes_nothing, written

@@ -1,25 +1,172 @@
 """The settings of a device: one table for the file, the flags and the environment."""
 
-from dataclasses import dataclass
-from typing import Annotated
+import socket
+import tomllib
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 from elmgrove.algebra import SCALINGS, SCORES, Spectrum
 from elmgrove.detector import COMPARISONS, OTHERS, AlarmRule, PatternRule, require_window
-from elmgrove.device.row_settings import DEVICE, RowSettings
-from elmgrove.device.settings_checks import (
-    require_choice,
-    require_guarded,
-    require_limits,
-    require_metrics_address,
-    require_patterns,
-    require_sink,
-    require_source,
+from elmgrove.device.topics import RowTopics
+from elmgrove.errors import BadInput
+from elmgrove.exchange import BrokerAddress, is_at_broker
+from elmgrove.federation import RULES, Rule, rule_of
+from elmgrove.reading import INFLUX, REFUSE, Layout
+
+_NOT_NEGATIVE = (
+    *("sync_seconds", "sync_rows", "rotate_key_days"),
+    *("units", "increment", "mqtt_seconds"),
 )
-from elmgrove.federation import (
-    RULES,
-    Rule,
-    rule_of,
-)
+_ABOVE_0 = ("save_rows", "start_rows", "save_seconds")
+
+
+def require_choice(setting: str, value: str, known: Sequence[str]) -> None:
+    """Raises ``BadInput`` unless a setting is one of those known."""
+    if value not in known:
+        raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
+
+
+def require_limits(settings: Mapping[str, Any]) -> None:
+    """Raises ``BadInput`` if a number is below what it may be."""
+    for name in _NOT_NEGATIVE:
+        if not settings[name] >= 0:
+            raise BadInput(f"{name} can't be negative")
+    for name in _ABOVE_0:
+        if not settings[name] > 0:
+            raise BadInput(f"{name} must be above 0")
+
+
+def require_patterns(patterns: str) -> None:
+    """Raises ``BadInput`` unless this is a number of patterns, or ``auto``."""
+    if patterns != "auto" and not (patterns.isdecimal() and int(patterns)):
+        raise BadInput(f"patterns: auto or a number from 1 on, not {patterns!r}")
+
+
+def require_guarded(address: str, control_token: str) -> None:
+    """Raises ``BadInput`` unless it is clear where one listens, and who may ask and tell."""
+    if not _is_address(address):
+        raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {address!r}")
+    if not control_token:
+        raise BadInput("listen: nobody could ask anything there; set control_token as well")
+
+
+def require_metrics_address(address: str) -> None:
+    """Raises ``BadInput`` unless metrics can be shown there, or nowhere."""
+    if address and not _is_address(address):
+        raise BadInput(f"metrics: host:port, like 127.0.0.1:9190, not {address!r}")
+
+
+def require_source(source: str, pattern: str) -> None:
+    """Raises ``BadInput`` unless rows can come from there, if that is a broker."""
+    if is_at_broker(source):
+        RowTopics.of(source, pattern)
+
+
+def require_sink(mqtt: str, home_assistant: str) -> None:
+    """Raises ``BadInput`` unless one can publish under these topics."""
+    for setting, topic in (
+        ("mqtt", BrokerAddress.parsed(mqtt).topic),
+        ("home_assistant", home_assistant),
+    ):
+        if {*topic} & {"+", "#"}:
+            raise BadInput(f"{setting}: one publishes under a topic without + and #, not {topic!r}")
+
+
+def _is_address(text: str) -> bool:
+    port = text.rpartition(":")[2]
+    return port.isdecimal() and int(port) < 2**16 and ":" in text
+
+
+# The groups of these settings, as ``device run --help`` shows them.
+DEVICE, SOURCE = "Device", "Source"
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """What an agent is told of itself and of its rows; ``Settings`` has the rest."""
+
+    #: The settings that were given by a file, a flag or a variable, whatever their value.
+    given: ClassVar[frozenset[str]] = frozenset()
+
+    name: Annotated[str, "The device's name; '' = the state's, or this machine's.", DEVICE] = ""
+    state: Annotated[str, "The state file; made if it is not there.", DEVICE] = "device.elm"
+    metrics: Annotated[str, "host:port where Prometheus may read metrics; '' = none.", DEVICE] = ""
+    log_format: Annotated[str, "How lines of the log are written: text or json.", DEVICE] = "text"
+
+    source: Annotated[
+        str,
+        "Rows: a file (CSV, JSON lines, line protocol, also with gzip; .npy, Parquet), a folder "
+        "that files drop into, topics of a broker (mqtt://host/plant/pump1/#), - for input.",
+        SOURCE,
+    ] = "-"
+    follow: Annotated[bool, "Wait for more rows at the end of the file.", SOURCE] = False
+    pattern: Annotated[
+        str,
+        "Which files of a folder to read, as *.csv *.gz; '' = csv, tsv, jsonl, ndjson, lp, influx, "
+        "npy, parquet, gz. Of a broker: topics below the source's, as pump1/# hall/temp.",
+        SOURCE,
+    ] = ""
+    format: Annotated[
+        str,
+        f"{INFLUX}: rows and verdicts are InfluxDB line protocol, as for Telegraf; '' = found.",
+        SOURCE,
+    ] = ""
+    measurement: Annotated[
+        str,
+        "Which lines of line protocol are rows, like cpu,cpu=cpu-total; '' = those of the first "
+        "measurement.",
+        SOURCE,
+    ] = ""
+    time: Annotated[
+        str, "Column with each row's time, or COLUMN=FORMAT; '' = found if obvious.", SOURCE
+    ] = ""
+    columns: Annotated[list[str], "Learn only this column (repeatable).", SOURCE] = field(
+        default_factory=list
+    )
+    drop: Annotated[list[str], "Leave this column out (repeatable).", SOURCE] = field(
+        default_factory=list
+    )
+    label: Annotated[str, "Column that says which rows were anomalous: never learned.", SOURCE] = ""
+    delimiter: Annotated[
+        str, "What separates cells: one character, or tab; '' = found.", SOURCE
+    ] = ""
+    decimal: Annotated[str, "What a decimal point is written as: . or ,", SOURCE] = "."
+    encoding: Annotated[str, "Of text: utf-8, utf-16, latin-1, cp1252, ...", SOURCE] = "utf-8"
+    missing: Annotated[
+        str, "Where a value is missing: refuse the row, or hold the last value.", SOURCE
+    ] = REFUSE
+    hold_rows: Annotated[int, "Rows for which a missing value is held, at most.", SOURCE] = 5
+    categories: Annotated[
+        list[str], "New device: column of words, each becomes a 0 or 1 (repeatable).", SOURCE
+    ] = field(default_factory=list)
+    mqtt_seconds: Annotated[
+        float,
+        "Of a broker, one number a topic: a row every so many seconds; 0 = when each topic has "
+        "come again.",
+        SOURCE,
+    ] = 0.0
+
+    @property
+    def own_name(self) -> str:
+        """The name for a new device: the one that was set, or else this machine's."""
+        return self.name or socket.gethostname()
+
+    @property
+    def path(self) -> Path:
+        """The path of the state file."""
+        return Path(self.state)
+
+    @property
+    def layout(self) -> Layout:
+        """What is said about how the rows are written."""
+        said = {name: getattr(self, name) for name in vars(Layout()) if name != "remembered"}
+        # '' is how a setting says nothing.
+        return Layout(**{name: value for name, value in said.items() if value != ""})
+
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
@@ -239,3 +386,75 @@ class Settings(RowSettings):
 def first_rows(start_rows: int, spectrum: Spectrum | None) -> int:
     """The rows that a new device is made for; of samples at least some frames."""
     return start_rows if spectrum is None else max(start_rows, _START_FRAMES * spectrum.length)
+
+
+def read_settings(path: Path | None, given: dict[str, Any]) -> Settings:
+    """Reads the file, if there is one; what flags and environment say takes precedence."""
+    table = {} if path is None else _read(path)
+    told = table | given
+    if str(told.get("token", "")).startswith("@"):
+        told["token"] = _secret_in(Path(told["token"][1:]))
+    made = Settings(**told)
+    # Not a field, since every field is a setting.
+    object.__setattr__(made, "given", frozenset(table | given))
+    return made
+
+
+def _secret_in(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"token: {path} can't be read: {error}") from error
+
+
+def help_of(setting: str) -> str:
+    """Gives the sentence that says what a setting is for."""
+    return str(_hint(setting).__metadata__[0])
+
+
+def type_of(setting: str) -> Any:
+    """Gives the type of a setting's value."""
+    return typing.get_args(_hint(setting))[0]
+
+
+def group_of(setting: str) -> str:
+    """Gives the group in which a setting is shown."""
+    return str(_hint(setting).__metadata__[1])
+
+
+def _hint(setting: str) -> Any:
+    return typing.get_type_hints(Settings, include_extras=True)[setting]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: {error}") from error
+    known = {one.name for one in fields(Settings)}
+    for key, value in table.items():
+        if key not in known:
+            near = get_close_matches(key, known, n=2)
+            meant = f"did you mean {' or '.join(near)}? " if near else ""
+            if isinstance(value, dict):
+                meant = f"settings stand above any [{key}]; "
+            raise BadInput(
+                f"{path}: no setting is called {key!r}; {meant}'elmgrove device settings' lists all"
+            )
+        table[key] = _fitting(path, key, value)
+    return table
+
+
+def _fitting(path: Path, key: str, value: Any) -> Any:
+    wanted = type_of(key)
+    if wanted is float and type(value) is int:
+        return float(value)
+    if wanted == list[str]:
+        fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    else:
+        fits = type(value) is wanted
+    if not fits:
+        raise BadInput(
+            f"{path}: {key} = {value!r} is not of type {getattr(wanted, '__name__', wanted)}"
+        )
+    return value

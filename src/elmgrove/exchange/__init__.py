@@ -17,13 +17,12 @@ from elmgrove.exchange.connection import connect, keyfile, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.responses import Fields, is_loopback, plain
-from elmgrove.exchange.session import Session
-from elmgrove.exchange.steps import Incoming, Outgoing
+from elmgrove.exchange.session import Incoming, Outgoing, Session
 
 if TYPE_CHECKING:
-    from elmgrove.exchange.asking import client, post, request
     from elmgrove.exchange.broker import Broker
     from elmgrove.exchange.http import HttpExchange
+    from elmgrove.exchange.http_client import client, post, request
     from elmgrove.exchange.mqtt import MqttExchange
 
 __all__ = [
@@ -62,9 +61,9 @@ _OVER_A_LINE = {
     "Broker": "broker",
     "HttpExchange": "http",
     "MqttExchange": "mqtt",
-    "client": "asking",
-    "post": "asking",
-    "request": "asking",
+    "client": "http_client",
+    "post": "http_client",
+    "request": "http_client",
 }
 
 

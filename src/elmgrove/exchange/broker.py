@@ -1,29 +1,204 @@
 """A broker, as a device sees it: what was published was acknowledged, and lost links come back."""
 
+import hashlib
 import logging
 import math
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from elmgrove.errors import ElmgroveError
+from elmgrove.errors import ElmgroveError, require_extra
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import TLS, Tls, Unreachable
-from elmgrove.exchange.broker_address import LONGEST_MESSAGE, BrokerAddress, Message
-from elmgrove.exchange.jobs import Job, Jobs, log_refusal
-from elmgrove.exchange.receipts import Receipts
+from elmgrove.exchange.broker_address import (
+    LONGEST_MESSAGE,
+    BrokerAddress,
+    Message,
+    Receipt,
+    require_topic,
+)
+from elmgrove.exchange.broker_connection import Job, Jobs, log_refusal
 from elmgrove.exchange.responses import plain
-from elmgrove.exchange.subscriptions import Hears, Subscriptions
-from elmgrove.exchange.trust import context_of
+from elmgrove.exchange.tls import context_of
 
 if TYPE_CHECKING:
-    from elmgrove.exchange.link import Link
+    from elmgrove.exchange.broker_connection import Link
+
+
+matcher: Any = require_extra("paho.mqtt.matcher", "mqtt")
+
+#: Hears a message. MUST be quick, and wait for nothing of the broker: it has the broker's thread.
+Hears = Callable[[Message], None]
+
+
+@dataclass(frozen=True)
+class Subscribed:
+    """Some topics, who hears them, and whether that lasts when a link is lost."""
+
+    topics: tuple[str, ...]
+    hears: Hears
+    lasts: bool
+
+
+class Subscriptions:
+    """Keeps who hears which topic: the last one who asked for it. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all = list[Subscribed]()
+        # Those of their topics that the broker has acknowledged: the others are still asked for.
+        self._acknowledged = set[str]()
+        self._hearing = matcher.MQTTMatcher()
+
+    def add(self, topics: Sequence[str], hears: Hears, *, lasts: bool) -> Subscribed:
+        """Lets who asks now hear these topics, and nobody else."""
+        made = Subscribed(tuple(map(require_topic, topics)), hears, lasts)
+        self._change(topics, made)
+        return made
+
+    def remove(self, topics: Collection[str]) -> None:
+        """Lets nobody hear these topics."""
+        self._change(topics)
+
+    def acknowledge(self, topics: Collection[str]) -> None:
+        """Takes note that the broker knows who wants these topics."""
+        with self._lock:
+            self._acknowledged.update(topics)
+
+    def again(self) -> list[str]:
+        """Gives the topics that a new link has to ask for again."""
+        with self._lock:
+            lasting = [topic for one in self._all if one.lasts for topic in one.topics]
+            return [topic for topic in lasting if topic in self._acknowledged]
+
+    def hearing(self, topic: str) -> list[Hears]:
+        """Gives those who hear a message under this topic, each once though several match."""
+        return [*dict.fromkeys(self._hearing.iter_match(topic))]
+
+    def _change(self, topics: Collection[str], *added: Subscribed) -> None:
+        hearing = matcher.MQTTMatcher()
+        with self._lock:
+            left = [
+                replace(one, topics=tuple(topic for topic in one.topics if topic not in topics))
+                for one in self._all
+            ]
+            self._all = [one for one in (*left, *added) if one.topics]
+            self._acknowledged.difference_update(topics)
+            for one in self._all:
+                for topic in one.topics:
+                    hearing[topic] = one.hears
+            self._hearing = hearing
+
+
+#: Messages that may wait to be dealt with, and their bytes: what is more stays in the connection. A
+#: broker is asked for fewer, but mosquitto gives out all that it kept after it was restarted.
+MOST_WAITING, MOST_BYTES = 1000, 16 << 20
+# Messages that are remembered after they were dealt with: more than a broker gives out at a time.
+_REMEMBERED = 4 * MOST_WAITING
+
+
+class Receipts:
+    """Keeps what was dealt with until a link can tell the broker, and remembers it for longer.
+
+    A link may be lost before the broker has heard of it: then the message comes again, by the same
+    number and marked, and is not dealt with a second time. Any thread may use it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting = deque[Receipt]()
+        self._dealt_with = OrderedDict[int, bytes]()
+        # The last link, and the first since which the broker forgot nothing that it owes.
+        self._link = self._session = 0
+        # The sizes of what waits to be dealt with, by links and numbers: also of what comes again
+        # by the next link, as long as it is not known to be of no use.
+        self._open = dict[tuple[int, int], int]()
+        self._size = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether so much waits to be dealt with that no more may be read."""
+        return len(self._open) >= MOST_WAITING or self._size >= MOST_BYTES
+
+    def begin(self, link: int, *, resumed: bool) -> None:
+        """Takes note of a new link; where the broker has not ``resumed``, it owes nothing."""
+        self._link = link
+        if not resumed:
+            self._session = link
+
+    def add(self, message: Message) -> bool:
+        """Takes note that a message was dealt with; says whether a broker waits to hear of it."""
+        if message.receipt is None:
+            return False
+        with self._lock:
+            self._waiting.append(message.receipt)
+            self._close(message.receipt)
+            self._dealt_with[message.receipt.number] = _digest(message)
+            if len(self._dealt_with) > _REMEMBERED:
+                self._dealt_with.popitem(last=False)
+        return True
+
+    def owes(self, message: Message) -> bool:
+        """Says whether a message is to be dealt with; takes note of it if not.
+
+        What came by a lost link comes again, unless the broker forgot it; and what came again may
+        have been dealt with meanwhile.
+        """
+        if message.receipt is None:
+            return True
+        if self._session <= message.receipt.link < self._link:
+            with self._lock:
+                self._close(message.receipt)
+            return False
+        return not (self._knows(message) and self.add(message))
+
+    def give(self, link: "Link", number: int) -> None:
+        """Tells the broker by the link of this number; what came by another comes again."""
+        while self._waiting:
+            receipt = self._waiting.popleft()
+            if receipt.link == number:
+                link.acknowledge(receipt.number)
+
+    def taken(self, message: Message, link: int) -> Message | None:
+        """Gives a message that came by a link as it is to be heard; None if it was before."""
+        receipt = message.receipt
+        if receipt is None:
+            return message
+        known, receipt = self._knows(message), receipt._replace(link=link)
+        message = replace(message, receipt=receipt)
+        with self._lock:
+            self._close(receipt)  # a broker may use a number twice
+            self._open[link, receipt.number] = message.size
+            self._size += message.size
+            self._dealt_with.pop(receipt.number, None)
+        if known:
+            self.add(message)
+            return None
+        return message
+
+    def _knows(self, message: Message) -> bool:
+        """Whether a message that may have come before was dealt with then."""
+        receipt = message.receipt
+        if receipt is None or not receipt.again:
+            return False
+        with self._lock:
+            return self._dealt_with.get(receipt.number) == _digest(message)
+
+    def _close(self, receipt: Receipt) -> None:
+        self._size -= self._open.pop((receipt.link, receipt.number), 0)
+
+
+def _digest(message: Message) -> bytes:
+    return hashlib.sha256(message.topic.encode() + b"\0" + message.payload).digest()
+
 
 log = logging.getLogger("elmgrove.exchange")
 #: Seconds that an acknowledgement may take.
@@ -230,7 +405,9 @@ class Broker:
 
     def _live(self, backoff: Backoff) -> None:
         """Opens a link, and serves it until it is lost or nobody needs it any more."""
-        from elmgrove.exchange.link import Link  # which only who has the extra can load
+        from elmgrove.exchange.broker_connection import (
+            Link,  # which only who has the extra can load
+        )
 
         number = self.links + 1
         came = partial(self._came, number)

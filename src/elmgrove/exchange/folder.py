@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elmgrove.errors import BadFile, BadInput, ElmgroveError
-from elmgrove.exchange.bare import BareExchange
-from elmgrove.exchange.base import Listing, Unreachable, listing_of, version_of
+from elmgrove.exchange.base import BareExchange, Listing, Unreachable, listing_of, version_of
 from elmgrove.federation import (
     Charter,
     Entry,

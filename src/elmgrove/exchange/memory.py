@@ -3,8 +3,7 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from elmgrove.exchange.bare import BareExchange
-from elmgrove.exchange.base import Listing, listing_of, version_of
+from elmgrove.exchange.base import BareExchange, Listing, listing_of, version_of
 from elmgrove.federation import (
     Charter,
     Entry,

@@ -1,22 +1,7 @@
 """Which device knows what of which, and what is merged: pure rules, without files or networks."""
 
 from elmgrove.detector import STATE_FORMAT
-from elmgrove.federation.alike import (
-    Comparison,
-    compare,
-    compare_each,
-    compare_used,
-    worth_telling,
-)
 from elmgrove.federation.audit import PRUNED, AuditRecord, BrokenChain, require_unbroken
-from elmgrove.federation.borrowing import (
-    Borrowing,
-    borrowed_by,
-    borrowing,
-    own_score,
-    share_of_others,
-)
-from elmgrove.federation.bounded_sum import BoundedSum
 from elmgrove.federation.charter import (
     Charter,
     address_of,
@@ -28,7 +13,8 @@ from elmgrove.federation.charter import (
     require_address,
     require_name,
 )
-from elmgrove.federation.entries import (
+from elmgrove.federation.commands import ERRANDS, EVENT, FROM, INSTEAD, TO, Errand, Outcome
+from elmgrove.federation.contribution import (
     EVIDENCE_FORMAT,
     HIGHEST_USABLE_EPOCH,
     Contribution,
@@ -42,7 +28,6 @@ from elmgrove.federation.entries import (
     require_origin,
     unbundle,
 )
-from elmgrove.federation.errands import ERRANDS, EVENT, FROM, INSTEAD, TO, Errand, Outcome
 from elmgrove.federation.groups import (
     DISTANCES,
     EVIDENCE,
@@ -57,29 +42,24 @@ from elmgrove.federation.groups import (
     returned,
 )
 from elmgrove.federation.guard import least_new_rows
-from elmgrove.federation.influence import Claim, Influence, bounded, influence
-from elmgrove.federation.judgement import Judgement, judge
 from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows, shrinks
-from elmgrove.federation.limits import content_limit, others_limit, require_makeable
-from elmgrove.federation.member import Member
-from elmgrove.federation.merged import GroupLabel, Merged
-from elmgrove.federation.others import MOST_BYTES, StandingOthers
-from elmgrove.federation.running_sum import RunningSum
-from elmgrove.federation.selection import (
-    GROUPS,
-    PARTS,
-    RULES,
-    SUM,
-    Everyone,
-    Named,
-    Quality,
-    Rule,
-    SameGroup,
-    rule_of,
+from elmgrove.federation.member import (
+    Borrowing,
+    Member,
+    borrowed_by,
+    borrowing,
+    own_score,
+    share_of_others,
 )
-from elmgrove.federation.standing import StandingGroups
-from elmgrove.federation.stated import json_size
-from elmgrove.federation.summary import (
+from elmgrove.federation.merged import GroupLabel, Merged
+from elmgrove.federation.others import (
+    MOST_BYTES,
+    StandingOthers,
+    content_limit,
+    others_limit,
+    require_makeable,
+)
+from elmgrove.federation.report import (
     MOST_BYTES_EVENTS,
     MOST_BYTES_OUTCOMES,
     MOST_BYTES_STATUS,
@@ -95,6 +75,32 @@ from elmgrove.federation.summary import (
     Summary,
     seconds_of,
 )
+from elmgrove.federation.selection import (
+    GROUPS,
+    PARTS,
+    RULES,
+    SUM,
+    Everyone,
+    Judgement,
+    Named,
+    Quality,
+    Rule,
+    SameGroup,
+    judge,
+    rule_of,
+)
+from elmgrove.federation.similarity import (
+    Comparison,
+    compare,
+    compare_each,
+    compare_used,
+    profile_of,
+    unlike_all,
+    unlike_used,
+    worth_telling,
+)
+from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.sums import BoundedSum, Claim, Influence, RunningSum, bounded, influence
 from elmgrove.federation.terms import (
     CONTRIBUTIONS,
     DAY,
@@ -104,7 +110,7 @@ from elmgrove.federation.terms import (
     of_enough,
     require_days,
 )
-from elmgrove.federation.unlike import profile_of, unlike_all, unlike_used
+from elmgrove.federation.validation import json_size
 
 __all__ = [
     "CONTRIBUTIONS",

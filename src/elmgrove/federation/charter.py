@@ -13,7 +13,7 @@ import numpy as np
 from elmgrove.algebra import Array, Basis, Evidence, Moments
 from elmgrove.detector import STATE_FORMAT, Detector, PatternRule, converted
 from elmgrove.errors import BadInput, Mismatch, NotAdmissible
-from elmgrove.federation.entries import Contribution, Entry
+from elmgrove.federation.contribution import Contribution, Entry
 from elmgrove.federation.ledger import Refused
 from elmgrove.federation.member import Member
 from elmgrove.federation.terms import Terms

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from elmgrove.algebra import Evidence, Moments, agreed
 from elmgrove.errors import ElmgroveError
-from elmgrove.federation.entries import Contribution, Departure, Entry
+from elmgrove.federation.contribution import Contribution, Departure, Entry
 
 
 class Refused(ElmgroveError):

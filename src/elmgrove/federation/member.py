@@ -1,29 +1,564 @@
 """A member: a detector with a name, what it received from others, and what it gave away."""
 
-from collections.abc import Collection, Iterable
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from elmgrove.algebra import Basis, Evidence, Packed
-from elmgrove.detector import STATE_FORMAT, Detector, pack_state, unpack_detector
-from elmgrove.errors import BadInput, ElmgroveError
-from elmgrove.federation.entries import (
+import numpy as np
+
+from elmgrove.algebra import (
+    ROWS_ALIKE,
+    Array,
+    Basis,
+    Distance,
+    Evidence,
+    Moments,
+    Packed,
+    agreed,
+    pack_part,
+    pack_parts,
+    rows_lent,
+    unpack_part,
+    unpack_parts,
+    weight_of,
+)
+from elmgrove.detector import (
+    STATE_FORMAT,
+    WATCHING,
+    Detector,
+    Other,
+    Part,
+    SingleModel,
+    pack_state,
+    summed,
+    unpack_detector,
+)
+from elmgrove.errors import BadInput, ElmgroveError, SingularSystem
+from elmgrove.federation.contribution import (
+    HIGHEST_USABLE_EPOCH,
     Contribution,
     Departure,
     Entry,
     require_epoch,
+    require_origin,
+    require_threshold,
 )
-from elmgrove.federation.giving import Giver
+from elmgrove.federation.guard import (
+    columns_covered,
+    least_forgetting,
+    least_new_rows,
+    rows_until,
+    units_covered,
+)
 from elmgrove.federation.ledger import Ledger
-from elmgrove.federation.member_state import (
-    Published,
-    pack_ledger,
-    pack_merged,
-    unpack_ledger,
-    unpack_merged,
-)
-from elmgrove.federation.merged import Merged
-from elmgrove.federation.policy import consult, loan_by, received_by, use
+from elmgrove.federation.merged import Merged, pack_answers, unpack_answers
+from elmgrove.federation.sums import bounded
+from elmgrove.federation.terms import Terms
 from elmgrove.storage import require_written_as, seal, unpacking, unseal
+
+Fields = Mapping[str, Any]
+Arrays = Mapping[str, Array]
+
+
+def pack_ledger(ledger: Ledger) -> Packed:
+    """Packs contributions by number, and departures if there are any."""
+    received, arrays = list[dict[str, Any]](), dict[str, Array]()
+    for index, held in enumerate(ledger):
+        known, parts = _pack(f"heard.{index}", held.parts, apart=len(held.parts) > 1)
+        known |= {} if held.threshold is None else {"threshold": held.threshold}
+        received.append({"origin": held.origin, "epoch": held.epoch, **known})
+        arrays |= parts
+    left = [[entry.origin, entry.epoch] for entry in ledger.departures]
+    return {"heard": received} | ({"left": left} if left else {}), arrays
+
+
+def unpack_ledger(basis: Basis, fields: Fields, arrays: Arrays) -> Ledger:
+    """Makes a ledger of what ``pack_ledger`` gave."""
+    ledger = Ledger(Departure(*entry) for entry in fields.get("left", ()))
+    for index, entry in enumerate(fields["heard"]):
+        parts = _unpack(basis, f"heard.{index}", entry, arrays)
+        ledger.join(Contribution(entry["origin"], entry["epoch"], parts, entry.get("threshold")))
+    return ledger
+
+
+def pack_merged(merged: Merged) -> Packed:
+    """Packs a sum over others, without the basis, which the detector has."""
+    numbers, arrays = _pack("merged", merged.parts, apart=merged.apart)
+    known = {
+        "federation": merged.federation,
+        "revision": merged.revision,
+        "devices": merged.devices,
+        **({} if merged.grouped is None else {"grouped": merged.grouped}),
+    }
+    more, lent = pack_answers(merged)
+    return {"merged": known | more | numbers}, arrays | lent
+
+
+def unpack_merged(basis: Basis, fields: Fields, arrays: Arrays) -> Merged | None:
+    """Makes a sum of what ``pack_merged`` gave; None where there was none."""
+    known = fields.get("merged")
+    if known is None:
+        return None
+    return Merged(
+        known["federation"],
+        known["revision"],
+        known["devices"],
+        _unpack(basis, "merged", known, arrays),
+        known.get("grouped"),
+        "kinds" in known,
+        *unpack_answers(basis, known, arrays),
+    )
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a device last gave away, pattern by pattern, and how many rows it had learned then.
+
+    ``threshold`` is where anomalous began then; None if it did not watch, or had a question open.
+    """
+
+    learned: int
+    parts: tuple[Part, ...]
+    threshold: float | None = None
+
+    def get(self, number: int) -> Part | None:
+        """Finds what was given away of a pattern."""
+        return next((part for part in self.parts if part.number == number), None)
+
+    def pack(self) -> Packed:
+        """Packs one part as it is, several by their numbers."""
+        stated = {} if self.threshold is None else {"threshold": self.threshold}
+        if [(part.number, part.learned) for part in self.parts] == [(0, self.learned)]:
+            (part,) = self.parts
+            numbers, arrays = pack_part("published", part.evidence)
+            known = {"learned": self.learned, **stated, **_withheld(part), **numbers}
+            return {"published": known}, arrays
+        fields, arrays = pack_parts("published", [part.evidence for part in self.parts])
+        parts = [
+            {"number": part.number, "learned": part.learned, **_withheld(part), **numbers}
+            for part, numbers in zip(self.parts, fields, strict=True)
+        ]
+        return {"published": {"learned": self.learned, **stated, "parts": parts}}, arrays
+
+    @classmethod
+    def unpack(cls, basis: Basis, fields: Fields, arrays: Arrays) -> "Published | None":
+        """Reads what ``pack`` gave; None where nothing was given away yet."""
+        published = fields.get("published")
+        if published is None:
+            return None
+        learned, known = published["learned"], published.get("parts")
+        threshold = published.get("threshold")
+        require_epoch(learned)
+        require_threshold(threshold)
+        if known is None:
+            evidence = unpack_part(basis, "published", published, arrays)
+            return cls(learned, (_part(0, published, evidence),), threshold)
+        evidences = unpack_parts(basis, "published", known, arrays)
+        parts = (
+            _part(one["number"], one, evidence)
+            for one, evidence in zip(known, evidences, strict=True)
+        )
+        return cls(learned, tuple(parts), threshold)
+
+
+def _withheld(part: Part) -> dict[str, float]:
+    return {"withheld": part.withheld} if part.withheld else {}
+
+
+def _part(number: int, fields: Fields, evidence: Evidence) -> Part:
+    return Part(number, fields["learned"], evidence, withheld=float(fields.get("withheld", 0.0)))
+
+
+def _pack(prefix: str, parts: Sequence[Evidence], *, apart: bool) -> Packed:
+    """Packs one evidence as it is, and several that are apart under the file's word, kinds."""
+    if not apart:
+        return pack_part(prefix, parts[0])
+    fields, arrays = pack_parts(prefix, parts)
+    return {"kinds": fields}, arrays
+
+
+def _unpack(basis: Basis, prefix: str, fields: Fields, arrays: Arrays) -> tuple[Evidence, ...]:
+    if "kinds" not in fields:
+        return (unpack_part(basis, prefix, fields, arrays),)
+    return unpack_parts(basis, prefix, fields["kinds"], arrays)
+
+
+class Giver:
+    """A device as others know it: its name, what it gave away, and what it may give away now.
+
+    ``offer`` keeps the upload guard: what is given away covers enough new rows that they can't be
+    computed from the difference. That holds for what was taken out again, too: it leaves with the
+    next upload, which has as many rows as any other that no upload had before. Counted like new
+    ones, rows that were taken out would guard nothing: of a hundred that came and ninety-nine that
+    went, two uploads show the one. Nor do rows count that may have been learned before: of a
+    hundred that went and ninety-nine of them that came again, two uploads show the one. Which
+    those are is told by their times: a file that has none and is learned twice counts twice.
+
+    Rows that are forgotten count by their weight (``rows_until``), and those of a unit that is
+    mostly 0 by unit (``units_covered``). Of windows, some are withheld (``inputs_withheld``), and
+    rows that columns with few values single out (``FewValues``). Where a former self gave something
+    away that this state does not know of, since it was lost or restored, the rows may be the same:
+    so many count for nothing as that one can have had.
+    """
+
+    def __init__(self, name: str, detector: Detector, merges: bool) -> None:
+        require_origin(name)
+        self.name = name
+        self.detector = detector
+        self.merges = merges
+        self.published: Published | None = None
+        #: Added to the rows learned, it makes the epoch.
+        self.lead = 0
+        #: The epoch of what a former self gave away, and so the most rows it can have had; or 0.
+        self.former = 0
+
+    def contribution(self) -> Contribution:
+        """Gathers what this device learned itself up to now; ``offer`` gives what may leave it."""
+        return self._contribution(self._now(self.detector.parts))
+
+    def _now(self, parts: tuple[Part, ...]) -> Published:
+        return Published(self.detector.learned, parts, self._threshold)
+
+    @property
+    def _threshold(self) -> float | None:
+        """The threshold by which others may call a row normal here; None if they may not.
+
+        What was learned before alarms were earned, or while it is asked whether a change is a
+        fault, is not knowledge. Nor is one model of everybody: it is about others' rows as well.
+        """
+        detector = self.detector
+        asked = detector.drift is not None and detector.drift.found
+        if self.merges or asked or detector.state != WATCHING:
+            return None
+        return detector.threshold if detector.threshold < math.inf else None
+
+    def _contribution(self, given: Published) -> Contribution:
+        evidences = tuple(part.evidence.about_mean() for part in given.parts)
+        return Contribution(self.name, self.lead + given.learned, evidences, given.threshold)
+
+    @property
+    def shared(self) -> Contribution | None:
+        """What others may know of this device: what it last offered."""
+        return None if self.published is None else self._contribution(self.published)
+
+    # The guard
+
+    def offer(self, *, guarded: bool = True) -> Contribution | None:
+        """Decides what to give away now: all that was learned if the guard lets it, else as before.
+
+        None if nothing was ever given away and the guard does not let it. Save the member
+        before sending what this returns: a device that forgot what it sent can't keep the guard.
+        Who switches the guard off says that a former self had other rows.
+        """
+        chosen, before = self._offerable(guarded), self.published
+        is_new = before is None or [*map(id, chosen)] != [*map(id, before.parts)]
+        if chosen and (is_new or not guarded):
+            self.former = 0
+        if chosen and is_new:
+            self.published = self._now(tuple(self._given(part, guarded) for part in chosen))
+            if before is not None and self.published.learned <= before.learned:
+                # Rows were taken out and none came: newer all the same.
+                self.lead += before.learned + 1 - self.published.learned
+        elif before is not None and before.threshold is not None and self._threshold is None:
+            # The same sums again, newer, and nobody is to call a row normal by them.
+            self.published = replace(before, threshold=None)
+            self.lead += 1
+        return self.shared
+
+    def rows_missing(self, *, guarded: bool = True) -> float:
+        """Counts the rows that must still be learned before something new can be offered.
+
+        At least so many: which rows come decides as well. Infinite where no number is enough.
+        """
+        if not guarded:
+            return 0
+        first = self.detector.rows_undecided
+        new = [part for part in self.detector.parts if not self._unchanged(part)]
+        if not new and self.published is not None:
+            return 0
+        least = least_new_rows(self.detector.basis)
+        return max([first, min(map(self._missing, new), default=least)])
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to send, as far as the guard lets it."""
+        return self.published is not None or self.rows_missing() == 0
+
+    def hindrance(self, *, guarded: bool = True) -> str | None:
+        """Says why nothing new can be offered where learning alone may not help; else None."""
+        missing, detector = self.rows_missing(guarded=guarded), self.detector
+        if missing == math.inf:
+            return (
+                f"with forgetting {detector.model.forgetting:g} the newest rows could be computed "
+                f"from what is sent: use {least_forgetting(detector.basis):g} or more, or switch "
+                "the guard off"
+            )
+        if missing and self.former:
+            return (
+                f"{self.name!r} gave away up to {self.former:,} rows that this state does not know "
+                f"of (was it lost or restored?), and {missing:,.0f} more are needed in case they "
+                "are the same; if they are not, use another name, or switch the guard off once"
+            )
+        if missing and not detector.rows_undecided and any(map(self._doubtful, detector.parts)):
+            return (
+                "these rows may have been learned before: they were given by hand, or have times "
+                "at which rows were learned; rows of other times count"
+            )
+        if missing and not detector.rows_undecided and any(map(self._held_up, detector.parts)):
+            return (
+                "columns with few values (on or off, a word) single out so many rows since the "
+                f"last upload that too few are left: each must be like {ROWS_ALIKE - 1} others in "
+                "them. More rows may help; else leave such columns out (--drop), or switch the "
+                "guard off"
+            )
+        if missing and not (detector.rows_undecided or all(map(self._to_come, detector.parts))):
+            return (
+                "a unit of the relu layer was active in so few rows that these could be computed "
+                "from what is sent: more rows may help; else use another activation, scale the "
+                "columns, or switch the guard off"
+            )
+        return None
+
+    def _offerable(self, guarded: bool) -> list[Part]:
+        """Chooses of each pattern what the guard lets out: as it is, or as it was last given away.
+
+        Each upload of a pattern has enough rows that none before it had, and no two patterns share
+        a row: so each difference of uploads, in whatever way they are combined, is over at least
+        those of the newest among them. Not before it is decided how many patterns there are: then
+        other ones are made, of the same rows.
+        """
+        now = self.detector.parts
+        if not guarded:
+            known = (part if (held := self._before(part)) != part else held for part in now)
+            return [part for part in known if part is not None]
+        if self.detector.rows_undecided:
+            return []
+        chosen = (
+            self._before(part) if self._unchanged(part) or self._missing(part) else part
+            for part in now
+        )
+        return [part for part in chosen if part is not None]
+
+    def _given(self, part: Part, guarded: bool) -> Part:
+        """Makes a part what others get of it, and lets the next upload begin with what comes."""
+        if part is self._before(part):
+            return part
+        evidence, fresh, weight = part.evidence, part.fresh, 0.0
+        if fresh is not None:
+            forgetting = self.detector.model.forgetting
+            withheld = (self._withheld(part) if guarded else None) or []
+            if withheld:
+                less = summed(self.detector.model, fresh.weighed(withheld, forgetting))
+                # Of a column that moved in these rows alone nothing is left, no rounding either.
+                evidence, weight = (evidence - less).left_of(evidence), less.count
+            fresh.begin(withheld, forgetting)
+        return Part(part.number, part.learned, evidence, withheld=weight)
+
+    def _withheld(self, part: Part) -> list[tuple[int, Array]] | None:
+        """What others do not get of a part yet; None where that is not known any more."""
+        fresh, forgetting = part.fresh, self.detector.model.forgetting
+        return [] if fresh is None else fresh.withheld(forgetting)
+
+    def _before(self, part: Part) -> Part | None:
+        return None if self.published is None else self.published.get(part.number)
+
+    def _unchanged(self, part: Part) -> bool:
+        before = self._before(part)
+        if before is None or before.learned != part.learned:
+            return False
+        if not before.withheld:
+            return part.evidence == before.evidence
+        return math.isclose(part.evidence.count, before.evidence.count + before.withheld)
+
+    def _missing(self, part: Part) -> float:
+        """The rows to come, at least, before a part may be given away that is not as it was."""
+        covered = self._units_covered(part) and self._columns_covered(part)
+        return self._to_come(part) or self._instead_of_held(part) or (0 if covered else 1)
+
+    def _instead_of_held(self, part: Part) -> float:
+        """The rows to come until there are enough without those that columns hold back."""
+        fresh = part.fresh
+        if fresh is None or not (withheld := self._withheld(part)):
+            return 0
+        new = {number for number, _ in withheld if number > 0}
+        return max(self._to_come(part, len(new - fresh.kept)), 0)
+
+    def _to_come(self, part: Part, held: int = 0) -> float:
+        """The rows to come until there are enough, whatever they are; ``held`` do not count."""
+        detector, basis = self.detector, self.detector.basis
+        least, forgetting = least_new_rows(basis), detector.model.forgetting
+        before = self._before(part)
+        learned = 0 if before is None else before.learned
+        weight = max(detector.increments.new_weight(part, learned) - held, 0.0)
+        if self.published is None:
+            weight = min(weight, part.evidence.count)
+        missing = rows_until(least, weight, forgetting)
+        if self.former:
+            beyond = detector.increments.rows_after(part, 0) - self.former
+            known = weight_of(max(beyond, 0), forgetting)
+            missing = max(missing, max(-beyond, 0) + rows_until(least, known, forgetting))
+        if part.fresh is not None and not part.fresh.known:
+            # Those that came since then show which columns have few values.
+            missing = max(missing, least - part.fresh.inputs)
+        if basis.window > 1:
+            missing = max(missing, least if part.fresh is None else part.fresh.missing)
+        return missing
+
+    def _held_up(self, part: Part) -> bool:
+        """Whether columns with few values are what an upload waits for."""
+        held = self._instead_of_held(part) > 0 or not self._columns_covered(part)
+        return self._to_come(part) == 0 and held
+
+    def _doubtful(self, part: Part) -> bool:
+        """Whether there were enough rows since the last upload, had each one counted as new."""
+        before, forgetting = self._before(part), self.detector.model.forgetting
+        rows = self.detector.increments.rows_after(part, 0 if before is None else before.learned)
+        least, most = least_new_rows(self.detector.basis), weight_of(rows, forgetting)
+        return self._to_come(part) > 0 == rows_until(least, most, forgetting)
+
+    def _units_covered(self, part: Part) -> bool:
+        basis, fresh = self.detector.basis, part.fresh
+        if basis.layer.activation != "relu" or self._unchanged(part):
+            return True
+        active = None
+        if fresh is not None:
+            withheld = self._withheld(part) or []
+            active = fresh.active(fresh.weighed(withheld, self.detector.model.forgetting))
+        rows = np.zeros(basis.layer.units) if active is None else active
+        # Of rows that nobody followed, each unit may have been active in one.
+        doubtful = fresh is None or not fresh.known
+        counts = (rows > 0.0) | (part.evidence.U.diagonal() > 0.0 if doubtful else False)
+        return units_covered(basis, rows[counts])
+
+    def _columns_covered(self, part: Part) -> bool:
+        """Says whether no column with few values shows rows that can't be held back."""
+        fresh, before = part.fresh, self._before(part)
+        if fresh is None or self._unchanged(part):
+            return True
+        if self._withheld(part) is None:
+            return False
+        if fresh.known or not isinstance(fresh.since, Moments):
+            return True
+        # Rows that nobody followed came, went, or both.
+        given = None if before is None else before.evidence
+        alone = before is None and not self.former
+        still = fresh.still(self.detector.model.forgetting)
+        return columns_covered(fresh.since, given, still, alone=alone)
+
+    def take_back(self, published: Published | None, lead: int, former: int) -> None:
+        """Lets what others may know be what it was before an offer, which nobody got.
+
+        What was fresh then hid itself, and is no longer counted: what follows must do so as well.
+        """
+        self.published, self.lead, self.former = published, lead, former
+
+    # Which of two is newer
+
+    def depart(self) -> Departure:
+        """Makes the word that this device leaves; what it offers afterwards joins it again."""
+        departure = Departure(self.name, self.contribution().epoch + 1)
+        self._lead_over(departure.epoch)
+        return departure
+
+    def recall(self, epoch: int, *, left: bool) -> None:
+        """Takes note of what an exchange holds under this name: maybe what a former self gave.
+
+        ``BadInput`` for an epoch that no number of rows explains.
+        """
+        if left and epoch == self.highest + 1:
+            # Somebody took this device out: nothing was given away in between.
+            self._lead_over(epoch)
+        elif epoch > self.highest:
+            self.outrank(epoch)
+
+    def outrank(self, epoch: int) -> None:
+        """Makes sure that whatever is offered from now on is newer than ``epoch``.
+
+        If this state does not know of that one, a former self gave it away. ``BadInput`` for an
+        epoch that no number of rows explains: who got past it would have no room to go on, even
+        after it was taken out.
+        """
+        if epoch >= HIGHEST_USABLE_EPOCH // 2:
+            raise BadInput(
+                f"the exchange holds an entry of {self.name!r} that nothing can replace "
+                f"(epoch {epoch}): take it out there ('elmgrove federation clear'), or give this "
+                "device another name"
+            )
+        if epoch > self.highest:
+            self._met(epoch)
+        self._lead_over(epoch)
+
+    def _met(self, epoch: int) -> None:
+        """Takes note of a former self, which may have given away any of the rows up to now."""
+        self.former = max(self.former, epoch)
+        for part in self.detector.parts:
+            if part.fresh is not None and part.fresh.few.any:
+                part.fresh.doubt(part.evidence)
+
+    @property
+    def highest(self) -> int:
+        """The last epoch that this state knows of."""
+        return self.lead + self._rows_given
+
+    @property
+    def _rows_given(self) -> int:
+        return 0 if self.published is None else self.published.learned
+
+    def _lead_over(self, epoch: int) -> None:
+        self.lead = max(self.lead, epoch + 1 - self._rows_given)
+
+
+def received_by(merges: bool, ledger: Ledger, merged: Merged | None) -> Sequence[Evidence]:
+    """Gives what a model rests on beside its own rows: nothing, unless all are to be one model.
+
+    Where each device is known by itself nobody set terms: none weighs more than is usual.
+    """
+    if not merges:
+        return ()
+    if merged is not None:
+        return merged.received
+    return [part for held in bounded(Terms(), ledger) for part in held.parts]
+
+
+def loan_by(merges: bool, ledger: Ledger, merged: Merged | None) -> Moments | None:
+    """Gives what a model borrows: nothing where all are one model already."""
+    if merges:
+        return None
+    return ledger.loan if merged is None else agreed(merged.loans)
+
+
+def consult(detector: Detector, merges: bool, ledger: Ledger, merged: Merged | None) -> None:
+    """Lets a detector ask those who say where anomalous begins, and borrow from all."""
+    known = [(held.origin, held.parts, held.threshold) for held in ledger]
+    if merged is not None:
+        answers = zip(merged.labels, merged.parts, strict=False)
+        known += [(str(label), (part,), label.threshold) for label, part in answers]
+    others = [
+        Other(name, parts, threshold)
+        for name, parts, threshold in known
+        if threshold is not None and not merges
+    ]
+    detector.consult(others, loan_by(merges, ledger, merged))
+
+
+def use(
+    detector: Detector,
+    merges: bool,
+    ledger: Ledger,
+    merged: Merged | None,
+    numbers: tuple[int, ...] = (),
+) -> None:
+    """Applies to a detector what was received from others, in the place of what was before.
+
+    ``numbers`` are those of the patterns that were given away, by which a sum is matched to them.
+    """
+    received = received_by(merges, ledger, merged)
+    if received or detector.received is not None:
+        matching = None if merged is None else merged.matching
+        known = matching is not None and all(place < len(numbers) for place, _ in matching.groups)
+        detector.rest_on(received, matching.numbered(numbers) if matching and known else None)
+    consult(detector, merges, ledger, merged)
 
 
 class Member(Giver):
@@ -218,3 +753,99 @@ class Member(Giver):
             made.notes = fields.get("notes", {})
             require_written_as(made._packed(), fields, arrays)
         return made
+
+
+# Less than this many rows' worth is nothing that anybody would notice.
+_LEAST = 0.5
+
+
+@dataclass(frozen=True)
+class Borrowing:
+    """So many rows' worth, from so many devices, and how wide one's normal is by that.
+
+    ``width`` is how many times as wide the Gaussian is along its own axes, in the mean, as it would
+    be alone: below 1, others have shown that readings move together, and what breaks that is
+    stranger than a few rows of one's own could show. Of several patterns, that with the most.
+    """
+
+    rows: float
+    lenders: int
+    width: float
+
+    def __str__(self) -> str:
+        if self.rows < _LEAST:
+            return "nothing" + (": it has seen enough itself" if self.lenders else "")
+        rows = "1 row's" if round(self.rows) == 1 else f"{self.rows:.0f} rows'"
+        many = f"{self.lenders} device{'s' * (self.lenders != 1)}"
+        changed = f"its normal is {self.width:.2f} times as wide by that"
+        return f"{rows} worth from {many}; {changed}"
+
+
+def borrowing(
+    parts: Sequence[Evidence], loan: Callable[[], Moments | None], lenders: int
+) -> Borrowing:
+    """Finds what a device that learned these parts borrows of a loan, which only few rows need."""
+    learned = [part for part in parts if isinstance(part, Moments)]
+    least = min(learned, key=lambda part: part.count, default=None)
+    if least is None or not lenders:
+        return Borrowing(0.0, 0, 1.0)
+    rows = rows_lent(least.count, least.basis.inputs)
+    lent = loan() if rows >= _LEAST else None
+    if lent is None:
+        return Borrowing(0.0, lenders, 1.0)
+    # The mean of log σ² is twice that of log σ.
+    wider = Distance(least, loan=lent).width - Distance(least).width
+    return Borrowing(rows, lenders, math.exp(wider / 2.0))
+
+
+def borrowed_by(member: Member) -> Borrowing:
+    """Finds what a member borrows now."""
+    loan, told = member.detector.loan, 0 if member.merged is None else member.merged.devices
+    lenders = 0 if loan is None else len(member.ledger) or told
+    return borrowing([part.evidence for part in member.detector.parts], lambda: loan, lenders)
+
+
+def share_of_others(member: Member, borrowed: float) -> float:
+    """Finds how much of what decides about a row comes from others, from 0 to 1, by rows.
+
+    Of one model of everybody that is the others' part of its rows; of a device that has
+    ``borrowed`` so many rows' worth, their part in the pattern that borrows most.
+    """
+    detector = member.detector
+    own, received = detector.evidence.count, detector.received
+    others = 0.0 if received is None else max(received.count, 0.0)
+    if not others:
+        others = borrowed
+        own = min((part.evidence.count for part in detector.parts), default=0.0)
+    return others / (others + max(own, 0.0)) if others else 0.0
+
+
+def own_score(member: Member) -> float | None:
+    """Computes how strange a device's own rows are to its model, in the mean, without a row.
+
+    By distance they lie so many times as far from it as rows that are typical of it: 1 where it is
+    made of them alone, about 1 with what it borrows, more where one model of everybody is not like
+    them. By loss it is their mean squared error. None where there are no rows, or no number.
+    """
+    models = [model for model in member.detector.model.models if model.evidence.count > 0.0]
+    try:
+        # What is beyond range is no number below.
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = [(_own_score(member, model), model.evidence.count) for model in models]
+    except SingularSystem:
+        return None
+    rows = sum(count for _, count in found)
+    mean = sum(score * count for score, count in found) / rows if rows else math.nan
+    return mean if math.isfinite(mean) else None
+
+
+def _own_score(member: Member, model: SingleModel) -> float:
+    own, total, basis = model.evidence, model.total, model.basis
+    if not isinstance(own, Moments):
+        error = own.error_of(total.solve(model.ridge))
+        return max(error, 0.0) / (own.count * basis.outputs)
+    lends = member.detector.loan is not None and rows_lent(own.count, basis.inputs) >= _LEAST
+    if total.count == own.count and not lends:
+        return 1.0
+    _, distance = model.explainer(np.zeros(basis.inputs, model.dtype))
+    return float(distance.mean_score(Distance(own)))

@@ -19,7 +19,7 @@ from elmgrove.algebra import (
 )
 from elmgrove.detector import Matching
 from elmgrove.errors import BadInput
-from elmgrove.federation.entries import require_epoch, require_origin, require_threshold
+from elmgrove.federation.contribution import require_epoch, require_origin, require_threshold
 from elmgrove.federation.groups import require_distance
 from elmgrove.storage import require_written_as, seal, unpacking, unseal
 

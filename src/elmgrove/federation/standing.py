@@ -5,17 +5,19 @@ from itertools import chain, count
 
 from elmgrove.algebra import Basis, Evidence, kind_tolerance, numbers_in, zero_evidence
 from elmgrove.detector import Matching
-from elmgrove.federation.bounded_sum import BoundedSum
-from elmgrove.federation.entries import Contribution
+from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import (
     Grouping,
     LocalPattern,
+    Nearest,
+    NearestCentre,
+    NearestFit,
     coming_back,
     local_models,
     require_parameters,
 )
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.nearest import Nearest, NearestCentre, NearestFit
+from elmgrove.federation.sums import BoundedSum
 from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
 
 

@@ -1,23 +1,35 @@
 """Rows from files, lines and standard input: what is in them, which columns, when, and what not."""
 
 from elmgrove.reading.arrays import NpyArray, ParquetTable, opened_table
-from elmgrove.reading.blocks import Blocks
 from elmgrove.reading.cells import boolean, is_missing, number
-from elmgrove.reading.columns import Header, Record
-from elmgrove.reading.doubts import doubts_about, is_index, is_label, is_time, some_of
-from elmgrove.reading.formats import NOT_TEXT, NPY, PARQUET, STANDARD_INPUT, format_of
-from elmgrove.reading.gaps import Gaps
+from elmgrove.reading.columns import (
+    Header,
+    Record,
+    doubts_about,
+    is_index,
+    is_label,
+    is_time,
+    some_of,
+)
+from elmgrove.reading.formats import (
+    NOT_TEXT,
+    NPY,
+    PARQUET,
+    STANDARD_INPUT,
+    SpooledRows,
+    StoredRows,
+    blocks_of,
+    format_of,
+)
 from elmgrove.reading.joined import read_folder
 from elmgrove.reading.labels import read_label_spans, within
 from elmgrove.reading.layout import HOLD, INFLUX, LAYOUT, REFUSE, Layout
 from elmgrove.reading.line_protocol import Point
-from elmgrove.reading.line_reader import LineReader, WrongColumns
+from elmgrove.reading.lines import LineReader, WrongColumns
 from elmgrove.reading.one_column import ColumnCells, has_column, read_column
-from elmgrove.reading.spool import SpooledRows, StoredRows, blocks_of
-from elmgrove.reading.table import Table, read_table
-from elmgrove.reading.times import Clock, stated_time
+from elmgrove.reading.table import Blocks, Table, found_words, read_table, words_in
+from elmgrove.reading.times import Clock, Gaps, stated_time
 from elmgrove.reading.times import told as time_told
-from elmgrove.reading.words import found_words, words_in
 
 __all__ = [
     "HOLD",

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from elmgrove.errors import BadInput, require_extra, require_time
 from elmgrove.reading.cells import are_readings, plain_name
 from elmgrove.reading.columns import Columns, Header
+from elmgrove.reading.csv import LOOK, Numbers
 from elmgrove.reading.formats import NPY, PARQUET, opened
-from elmgrove.reading.text import LOOK, Numbers
 
 # Rows that are read at once.
 _BLOCK = 1 << 16

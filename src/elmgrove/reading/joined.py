@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra import Categories
 from elmgrove.errors import BadInput
-from elmgrove.reading.columns import Header
-from elmgrove.reading.doubts import doubts_about, is_label, label_left_out
-from elmgrove.reading.gaps import SEVERAL, gaps_in, usual_interval
+from elmgrove.reading.columns import Header, doubts_about, is_label, label_left_out
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.table import DOUBTED, Table, read_table
-from elmgrove.reading.times import told
+from elmgrove.reading.times import SEVERAL, gaps_in, told, usual_interval
 
 #: How the names of files end that are read.
 ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".lp", ".influx", ".parquet", ".gz")

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.errors import BadInput
-from elmgrove.reading.blocks import blocks_in
 from elmgrove.reading.cells import MISSING, is_missing
 from elmgrove.reading.formats import opened
 from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import blocks_in
 
 
 @dataclass(frozen=True)

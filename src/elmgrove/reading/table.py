@@ -1,25 +1,127 @@
 """A file as a table: its rows with their lines, times and labels, and what is to be said of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Categories, columns_of
+from elmgrove.algebra import Categories, columns_of, word_of
 from elmgrove.errors import BadInput
-from elmgrove.reading.blocks import Blocks, RecordBlock, blocks_in
-from elmgrove.reading.columns import Columns, StillMissing
-from elmgrove.reading.doubts import doubts_about
-from elmgrove.reading.formats import opened
-from elmgrove.reading.gaps import first_back, gaps_in, usual_interval
+from elmgrove.reading.arrays import NpyArray, ParquetTable
+from elmgrove.reading.cells import is_missing
+from elmgrove.reading.columns import Columns, Header, StillMissing, doubts_about
+from elmgrove.reading.csv import Cells, CsvText, Numbers
+from elmgrove.reading.formats import (
+    JSON_LINES,
+    NPY,
+    PARQUET,
+    Opened,
+    Spool,
+    StoredRows,
+    format_of,
+    opened,
+)
+from elmgrove.reading.jsonl import ObjectText, json_object
 from elmgrove.reading.layout import HOLD, Layout
-from elmgrove.reading.spool import Spool, StoredRows
-from elmgrove.reading.text import Numbers
-from elmgrove.reading.words import found_words
+from elmgrove.reading.line_protocol import Measurement
+from elmgrove.reading.times import first_back, gaps_in, usual_interval
+
+
+class RecordBlock(Protocol):
+    """Some records of a file."""
+
+    def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
+        """Reads all at once; None where that is not sure to be right."""
+        ...
+
+    def records(self) -> Iterator[tuple[int, Cells]]:
+        """Gives the cells of each record, or why it has none, with its line."""
+        ...
+
+
+class Blocks(Protocol):
+    """A file of records: its header, and the records in blocks, as often as they are asked for."""
+
+    unit: str
+    header: Header
+    notes: list[str]
+
+    def blocks(self) -> Iterator[RecordBlock]:
+        """Gives all records, from the first."""
+        ...
+
+
+def blocks_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> Blocks:
+    """Gives an open file as blocks of records, whatever it is; ``wanted`` are its known columns."""
+    if file.format == NPY:
+        return NpyArray(file.name, file.file)
+    if file.format == PARQUET:
+        return ParquetTable(file.name, file.file)
+    if layout.is_influx(file.name):
+        return _points_in(file, layout, wanted)
+    if file.format == JSON_LINES:
+        return ObjectText(file.name, file.file, layout, json_object)
+    return CsvText(file.name, file.file, layout, wanted)
+
+
+def _points_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> ObjectText:
+    measured = Measurement(layout.measurement, lambda: list(wanted or ()))
+    text = ObjectText(file.name, file.file, layout, measured)
+    if measured.point is None and measured.other is not None:
+        raise BadInput(
+            f"{file.name}: none of the first lines is a row, as {measured.other} is none; "
+            "--measurement chooses"
+        )
+    text.notes = measured.notes
+    return text
+
+
+# Words that a column may have.
+_MOST_WORDS = 64
+
+
+def found_words(source: Blocks, layout: Layout) -> dict[str, list[str]]:
+    """Finds the words that a file has in each column of words, in their order."""
+    places = source.header.places(layout.categories)
+    found: list[set[str]] = [set() for _ in places]
+    for block in source.blocks():
+        for _, cells in block.records():
+            if isinstance(cells, BadInput):
+                continue
+            for place, words in zip(places, found, strict=True):
+                if place < len(cells) and not is_missing(cells[place]):
+                    words.add(word_of(cells[place]))
+        for name, words in zip(layout.categories, found, strict=True):
+            if len(words) > _MOST_WORDS:
+                raise BadInput(
+                    f"{source.header.name}: column {name!r} has more than {_MOST_WORDS} different "
+                    f"words, too many for categories; --drop {name}"
+                )
+    return {name: sorted(words) for name, words in zip(layout.categories, found, strict=True)}
+
+
+def words_in(name: str, lines: Sequence[bytes], layout: Layout) -> dict[str, list[str]]:
+    """Finds the words of categories in the first lines of a text; ``BadInput`` if it has none."""
+    text = b"".join(lines)
+    form = format_of(name, text, layout.encoding)
+    if form == JSON_LINES:
+        text = b"".join(line for line in lines if _is_object(line))
+    file = Opened(name, BytesIO(text), form, lambda: 0)
+    return found_words(blocks_in(file, layout, None), layout)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        json_object("", line)
+    except BadInput:
+        return False
+    return True
+
 
 _WAYS_OUT = "--drop leaves a named column out, --skip-bad a row"
 # Texts about bad rows that are kept.

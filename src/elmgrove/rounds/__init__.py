@@ -1,26 +1,28 @@
 """Federations in rounds: rules, clients and messages; in this process or on Flower."""
 
-from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.balanced import (
     CLASSES_FORMAT,
     BalancedSumClient,
     BalancedSumRule,
     ClassReply,
 )
-from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
-from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, SumClient
-from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel, Quantized
+from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, Loss, NodeClient, SumClient
+from elmgrove.rounds.compact import (
+    CLASSIFIER_FORMAT,
+    COMPACT_FORMAT,
+    LARGEST,
+    CompactClassifier,
+    CompactModel,
+    Quantized,
+)
 from elmgrove.rounds.evaluation import ACCURACY, ERROR, EXAM_FORMAT, Evaluation, Exam, GlobalModel
-from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.local import run_here, run_plan
 from elmgrove.rounds.loop import Ask, Round, run_rounds
 from elmgrove.rounds.messages import Reply, Task, contribution_from_bytes
-from elmgrove.rounds.node import NodeClient
 from elmgrove.rounds.plan import Plan, RuleName
-from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor
+from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor, Target
 from elmgrove.rounds.report import Delivery, RoundReport
-from elmgrove.rounds.rules import RoundRule, SumRule
-from elmgrove.rounds.target import Target
+from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
 
 __all__ = [
     "ACCURACY",

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Basis, Evidence, trained
+from elmgrove.algebra import OSELM, Array, Basis, Evidence, RoundModel, RoundUpdate, trained
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import Charter, Contribution, Member, Merged
@@ -277,3 +277,41 @@ class AverageClient(Client):
         basis, model = model_of(request)
         X, T = self._pairs(number)
         return Loss.of(basis, model.beta, X, T)
+
+
+class NodeClient(SummedClient[Reply]):
+    """Learns its own rows by OS-ELM, keeps P and β alone, and sends them to be added up.
+
+    U and V are computed at the server (Ito 2020, §3.2): for small hardware that can do (12) and
+    (13) and no more, among clients of ``SumRule`` that send sums. It begins with P = I/λ, so the
+    task needs a ridge above 0. Rounding grows with the condition of P, and a reply that it would
+    spoil is refused there. Its memory is its last reply.
+    """
+
+    def __init__(self, name: str, pairs: PairsByRound, *, memory: bytes = b"") -> None:
+        super().__init__(name, pairs, Reply.from_bytes(memory) if memory else None)
+
+    def rows_of(self, reply: Reply) -> int:
+        """Gives N_k."""
+        return int(reply.update.rows)
+
+    def extended(self, task: Task, X: Array, T: Array) -> Reply:
+        """Learns the rows by (12) and (13), and says with which ridge P began."""
+        beta, P, rows = self._state(task)
+        # (12), (13)
+        found = trained(RoundModel(beta, P), task.basis.layer, X, T)
+        update = RoundUpdate(found.beta, found.P, rows + len(X))
+        return Reply(self.name, task.basis, update, task.ridge)
+
+    def _state(self, task: Task) -> RoundUpdate:
+        if self.last is not None:
+            task.basis.require(self.last.basis)
+            return self.last.update
+        if not task.ridge > 0.0:
+            raise BadInput("a node begins with P = I/λ, so the task needs a ridge above 0")
+        units = task.basis.layer.units
+        return RoundUpdate(np.zeros((units, task.basis.outputs)), np.eye(units) / task.ridge, 0)
+
+    def own(self, reply: Reply) -> Evidence:
+        """Gives the sums of its rows: a gift is the sum over the others."""
+        return reply.contribution.evidence

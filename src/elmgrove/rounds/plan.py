@@ -13,15 +13,12 @@ from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.federation import EVIDENCE, Charter, Member, Merged, require_distance
-from elmgrove.rounds.average import AverageRule
 from elmgrove.rounds.balanced import BalancedSumClient, BalancedSumRule
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, SumClient
 from elmgrove.rounds.evaluation import Exam, models_of
-from elmgrove.rounds.groups import GroupRule
 from elmgrove.rounds.messages import PLAIN, require_bits
-from elmgrove.rounds.predictor import Predictor
-from elmgrove.rounds.rules import RoundRule, SumRule
-from elmgrove.rounds.target import Target
+from elmgrove.rounds.predictor import Predictor, Target
+from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
 from elmgrove.storage import load, save
 
 #: What the federation of a plan is called, and the member that holds its result.

@@ -1,16 +1,120 @@
 """Predictors: what a federation with a target ends with, as a file that can be used."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Packed, Rows
+from elmgrove.algebra import Array, Basis, Packed, Rows, word_of
 from elmgrove.errors import BadInput
+from elmgrove.reading import ColumnCells, number
 from elmgrove.rounds.evaluation import GlobalModel
-from elmgrove.rounds.target import Target
 from elmgrove.storage import require_written_as, seal, unpacking, unseal
+
+#: Classes that a model may have.
+MOST_CLASSES = 1000
+
+
+@dataclass(frozen=True)
+class Target:
+    """A column to predict: with ``classes`` an output for each of them, without a number.
+
+    Numbers are learned as (y - mean) / unit, so that the ridge pulls towards their mean, and
+    predicted as they are written. A class is a word, or a number written as a word.
+
+    >>> Target("mode", ("off", "on")).told(np.array([[0.2, 0.7], [0.9, 0.1]]))
+    ['on', 'off']
+    >>> Target("heat", mean=20.0, unit=5.0).told(np.array([[0.0], [2.0]]))
+    [20.0, 30.0]
+    """
+
+    column: str
+    classes: tuple[str, ...] = ()
+    mean: float = 0.0
+    unit: float = 1.0
+
+    def __post_init__(self) -> None:
+        if len(self.classes) == 1:
+            raise BadInput(f"every {self.column!r} is {self.classes[0]!r}: nothing to tell apart")
+        if len(self.classes) > MOST_CLASSES:
+            raise BadInput(
+                f"{self.column!r} has {len(self.classes)} different values, more than the "
+                f"{MOST_CLASSES} classes that a model may have"
+            )
+        if list(self.classes) != sorted(set(self.classes)):
+            raise BadInput("classes must be sorted, and each there once")
+        if not (np.isfinite(self.mean) and 0.0 < self.unit < np.inf):
+            raise BadInput(f"a mean of {self.mean} in units of {self.unit} is no scale of numbers")
+
+    def fitted(self, T: Array) -> "Target":
+        """Gives the target with the scale of numbers like these; constant ones keep their unit."""
+        if self.classes:
+            return self
+        return replace(self, mean=float(T.mean()), unit=float(T.std()) or 1.0)
+
+    def scaled(self, T: Array) -> Array:
+        """Gives numbers as they are learned; classes are as they are."""
+        return T if self.classes else (T - self.mean) / self.unit
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs a model of it has."""
+        return len(self.classes) or 1
+
+    def fits(self, cells: Array, decimal: str = ".") -> Array:
+        """Says of each cell whether it is one of the classes, or a finite number."""
+        return np.array([self._read(cell, decimal) is not None for cell in cells], bool)
+
+    def coded(self, column: ColumnCells, decimal: str = ".") -> Array:
+        """Gives a 1 for the class of each cell, or its number; ``BadInput`` names one without."""
+        found = [self._read(cell, decimal) for cell in column.cells]
+        if None in found:
+            place = found.index(None)
+            raise BadInput(f"{column.where(place)}: {self._refusal(column.cells[place])}")
+        if not self.classes:
+            return np.array(found, np.float64).reshape(-1, 1)
+        one_hot = np.zeros((len(found), len(self.classes)))
+        one_hot[np.arange(len(found)), np.array(found, np.intp)] = 1.0
+        return one_hot
+
+    def told(self, outputs: Array) -> list[str] | list[float]:
+        """Gives what outputs say: the class of the largest, or the number."""
+        if self.classes:
+            return [self.classes[winner] for winner in outputs.argmax(axis=1)]
+        numbers: list[float] = (outputs[:, 0] * self.unit + self.mean).tolist()
+        return numbers
+
+    def _read(self, cell: Any, decimal: str) -> float | None:
+        """The place of a class, or the number; None if it is neither."""
+        value = number(cell, decimal)
+        if not self.classes:
+            return value if value is not None and np.isfinite(value) else None
+        # 3.0 is the class 3, unless there is a class that is written so.
+        words = (word_of(cell), *([] if value is None else [word_of(value)]))
+        return next((float(self._places[word]) for word in words if word in self._places), None)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.classes)}
+
+    def _refusal(self, cell: Any) -> str:
+        if not self.classes:
+            return f"{cell!r:.60} is not a finite number"
+        some = ", ".join(self.classes[:10]) + (", …" if len(self.classes) > 10 else "")
+        return f"no client has rows of the class {word_of(cell)!r:.60} (classes: {some})"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The target as JSON holds it."""
+        return asdict(self) | {"classes": list(self.classes)}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> "Target":
+        """Makes a target of what ``fields`` gave."""
+        return cls(**{**fields, "classes": tuple(fields["classes"])})
+
 
 #: The format of a predictor's bytes.
 PREDICTOR_FORMAT = "elmgrove.predictor"

@@ -1,17 +1,47 @@
-"""Rules of federations in rounds, on the server's side; and that of them which adds up evidence.
-
-A rule says what clients are asked, which answers can be used, and what they are combined to.
-"""
+"""The rule of groups, on the server's side: patterns of several clients that one model explains."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
-from elmgrove.algebra import Basis, Evidence
-from elmgrove.errors import BadInput
-from elmgrove.federation import Contribution, Entry, Ledger, Merged, RunningSum, require_addable
+import numpy as np
+
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Evidence,
+    Factor,
+    RoundModel,
+    fedavg,
+    first_model,
+    mirrored,
+)
+from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
+from elmgrove.federation import (
+    EVIDENCE,
+    Contribution,
+    Entry,
+    Grouping,
+    Ledger,
+    Merged,
+    RunningSum,
+    StandingGroups,
+    group,
+    local_models,
+    require_addable,
+    require_distance,
+)
+from elmgrove.rounds.compact import CompactModel
 from elmgrove.rounds.evaluation import Evaluation, Exam, GlobalModel, models_of
-from elmgrove.rounds.messages import Task, contribution_from_bytes
+from elmgrove.rounds.messages import (
+    COMPACT,
+    PLAIN,
+    Reply,
+    Task,
+    contribution_from_bytes,
+    require_bits,
+)
 
 R = TypeVar("R")
 
@@ -133,3 +163,152 @@ class SumRule(RoundRule[Contribution]):
 
 def _evidence(entry: Entry | None) -> Evidence | None:
     return entry.evidence if isinstance(entry, Contribution) else None
+
+
+class AverageRule(RoundRule[Reply]):
+    """Averages β and P, weighted by rows (Fed-ELMS), for comparison with ``SumRule``.
+
+    It needs a first batch of at least as many rows as hidden units. A reply that is lost is lost
+    with its rows, which the client has thrown away. With 8 ``bits``, models travel as
+    ``CompactModel`` both ways: an eighth of the bytes where the layer is large, a quarter where the
+    header is most of it, and a client with few rows may change nothing.
+    """
+
+    def __init__(self, name: str, basis: Basis, X0: Any, T0: Any, *, bits: int = PLAIN) -> None:
+        # Fed-ELMS' P is that of no ridge.
+        super().__init__(name, basis, ridge=0.0)
+        require_bits(bits)
+        self._bits = bits
+        self._rows = len(X0)
+        self._origins = set[str]()
+        self._set_model(first_model(basis.layer, X0, T0))
+
+    def _set_model(self, model: RoundModel) -> None:
+        if self._bits == COMPACT:
+            small = CompactModel.of(self.basis, model)
+            # The server goes on from what it sends, as the clients do.
+            self._compact, model = small.to_bytes(), small.state
+        self.task = replace(self.task, model=model)
+
+    def request(self) -> bytes:
+        """Gives β and P, in a task or compact."""
+        return self._compact if self._bits == COMPACT else super().request()
+
+    @property
+    def model(self) -> RoundModel:
+        """The current β and P."""
+        assert self.task.model is not None
+        return self.task.model
+
+    def read(self, origin: str, reply: bytes) -> Reply | None:
+        """Opens a client's update.
+
+        Raises ``Mismatch``, ``NotAdmissible``, ``BadInput`` or ``BadFile`` if it can't be used.
+        """
+        if not reply:
+            return None
+        opened = self._opened(origin, reply)
+        require_sender(origin, opened.origin)
+        self.basis.require(opened.basis)
+        require_invertible(origin, opened.update.P)
+        return opened if opened.update.rows else None
+
+    def _opened(self, origin: str, reply: bytes) -> Reply:
+        if self._bits != COMPACT:
+            return Reply.from_bytes(reply)
+        small = CompactModel.from_bytes(reply)
+        return Reply(origin, small.basis, small.update)
+
+    def combine(self, replies: Sequence[Reply]) -> None:
+        """Replaces β and P by the averages of equations (10) and (11)."""
+        self._set_model(fedavg(reply.update for reply in replies))
+        self._rows += int(sum(reply.update.rows for reply in replies))
+        self._origins |= {reply.origin for reply in replies}
+
+    def models(self) -> tuple[GlobalModel, ...]:
+        """Gives the current β, which is there from the first batch on."""
+        return (GlobalModel(self.model.beta, self._rows),)
+
+    def gift(self, origin: str) -> bytes:
+        """Gives nothing: the request has the model already."""
+        return b""
+
+    def merged(self) -> Merged:
+        """Gives the evidence that has this β and P, by equation (15): U = P⁻¹, V = Uβ.
+
+        An average is no sum over rows: the energy is the least that is possible, and the number of
+        rows says how many went in, not that U has seen them.
+        """
+        beta, P = self.model
+        U = mirrored(Factor(P, 0.0).inverse())
+        V = U @ beta
+        evidence = Evidence(self.basis, U, V, float(np.vdot(beta, V)), self._rows)
+        return Merged(self.task.federation, self.rounds, len(self._origins), (evidence,))
+
+
+def require_invertible(origin: str, P: Array) -> None:
+    """Raises ``NotAdmissible`` if a client's P has no inverse: the average might have none."""
+    try:
+        Factor(P, 0.0)
+    except SingularSystem as error:
+        raise NotAdmissible(f"P of {origin!r} is not that of any rows: {error}") from error
+
+
+class GroupRule(SumRule):
+    """Finds groups of patterns (MLMG) in contributions of several parts, and adds up each group.
+
+    At the end a client gets, as ``StandingGroups`` has it, the others' sums of those groups that
+    its own patterns belong to; of all groups if it has at least as many patterns. ``count`` asks
+    for so many groups, of which there are no more than patterns; without it there are as many as
+    the ``distance`` finds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        basis: Basis,
+        ridge: float = 1e-3,
+        *,
+        count: int | None = None,
+        distance: str = EVIDENCE,
+    ) -> None:
+        super().__init__(name, basis, ridge)
+        require_distance(distance)
+        self._count = count
+        self._distance = distance
+        # Made when they are asked for, until the next contributions come.
+        self._grouping: Grouping | None = None
+        self._standing: StandingGroups | None = None
+
+    def combine(self, replies: Sequence[Contribution]) -> None:
+        """Replaces the clients' contributions; groups are found when they are asked for."""
+        super().combine(replies)
+        self._grouping = self._standing = None
+
+    @property
+    def grouping(self) -> Grouping:
+        """The group of each pattern, by the newest contributions."""
+        if self._grouping is None:
+            self._grouping = group(self.ledger, self.task.ridge, self._distance, self._groups())
+        return self._grouping
+
+    def _groups(self) -> int | None:
+        # How many patterns there are shows only when all is learned: too late to refuse.
+        patterns = len(local_models(self.ledger))
+        return None if self._count is None or not patterns else min(self._count, patterns)
+
+    def gift(self, origin: str) -> bytes:
+        """Gives the others' sums of the groups that a client's patterns belong to."""
+        if self._standing is None:
+            self._standing = StandingGroups(self.basis, self.task.ridge, self.grouping)
+        return self._standing.merged(self.task.federation, self.rounds, origin).to_bytes()
+
+    def merged(self) -> Merged:
+        """Gives the sum of each group; ``BadInput`` if no client ever answered."""
+        self._require_answers()
+        sums = tuple(
+            Evidence.sum(model.evidence for model in self.grouping.members(number))
+            for number in self.grouping.numbers
+        )
+        devices = len(self.ledger)
+        return Merged(self.task.federation, self.rounds, devices, sums, apart=len(sums) > 1)

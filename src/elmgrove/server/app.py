@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from uvicorn.config import LOGGING_CONFIG
 
 from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.server.connections import Server
 from elmgrove.server.dashboard import (
     ActCounts,
     Comparisons,
@@ -33,14 +34,12 @@ from elmgrove.server.dashboard import (
 )
 from elmgrove.server.limits import RECENT, Limiter, Limits, Unforwarded, buckets_by_key
 from elmgrove.server.metrics import Metered, ServerMetrics
-from elmgrove.server.openapi import openapi_document
 from elmgrove.server.problems import Problem
 from elmgrove.server.refusals import Refusals
 from elmgrove.server.retention import keep_deleting
-from elmgrove.server.routes import OFFERS, Handler
+from elmgrove.server.routes import OFFERS, Handler, openapi_document
 from elmgrove.server.secrets import hashed
 from elmgrove.server.service import Service
-from elmgrove.server.sockets import Server
 from elmgrove.server.store import open_store
 
 #: The largest contribution taken unless said otherwise: 2,000 hidden units at 2,000 inputs.

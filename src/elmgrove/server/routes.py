@@ -1,13 +1,16 @@
 """What the server offers: one table, from which the routes and the OpenAPI document follow."""
 
+import inspect
+import re
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove import __version__
-from elmgrove.server import audit, contributions, metrics, registry, told
+from elmgrove.server import audit, contributions, federations, metrics, reports
+from elmgrove.server.problems import SCHEMA
 from elmgrove.server.service import service_of
 
 
@@ -62,7 +65,7 @@ OFFERS = (
         "federations_create",
         "POST",
         "/v1/federations",
-        registry.create_federation,
+        federations.create_federation,
         (ADMIN,),
         201,
         JSON,
@@ -72,7 +75,7 @@ OFFERS = (
         "federations_index",
         "GET",
         "/v1/federations",
-        registry.list_federations,
+        federations.list_federations,
         (ADMIN,),
         200,
         JSON,
@@ -81,19 +84,25 @@ OFFERS = (
         "federations_show",
         "GET",
         FEDERATION,
-        registry.show_federation,
+        federations.show_federation,
         (ADMIN, JOIN, KEY),
         200,
         JSON,
     ),
     Offer(
-        "federations_delete", "DELETE", FEDERATION, registry.delete_federation, (ADMIN,), 204, PLAIN
+        "federations_delete",
+        "DELETE",
+        FEDERATION,
+        federations.delete_federation,
+        (ADMIN,),
+        204,
+        PLAIN,
     ),
     Offer(
         "federations_renew_token",
         "POST",
         f"{FEDERATION}/token",
-        registry.renew_token,
+        federations.renew_token,
         (ADMIN,),
         200,
         JSON,
@@ -102,7 +111,7 @@ OFFERS = (
         "devices_enrol",
         "POST",
         f"{FEDERATION}/devices",
-        registry.enrol_device,
+        federations.enrol_device,
         (ADMIN, JOIN),
         201,
         JSON,
@@ -112,13 +121,13 @@ OFFERS = (
         "devices_index",
         "GET",
         f"{FEDERATION}/devices",
-        registry.list_devices,
+        federations.list_devices,
         (ADMIN, KEY),
         200,
         JSON,
     ),
-    Offer("devices_revoke", "DELETE", DEVICE, registry.revoke_device, (ADMIN,), 204, PLAIN),
-    Offer("devices_rotate_key", "POST", f"{DEVICE}/key", registry.rotate_key, (KEY,), 200, JSON),
+    Offer("devices_revoke", "DELETE", DEVICE, federations.revoke_device, (ADMIN,), 204, PLAIN),
+    Offer("devices_rotate_key", "POST", f"{DEVICE}/key", federations.rotate_key, (KEY,), 200, JSON),
     Offer(
         "contributions_index",
         "GET",
@@ -128,7 +137,7 @@ OFFERS = (
         200,
         JSON,
     ),
-    Offer("entries_clear", "DELETE", ENTRY, registry.clear_entry, (ADMIN,), 204, PLAIN),
+    Offer("entries_clear", "DELETE", ENTRY, federations.clear_entry, (ADMIN,), 204, PLAIN),
     Offer(
         "contributions_some",
         "GET",
@@ -183,24 +192,26 @@ OFFERS = (
         JSON,
         query=("anew", "groups"),
     ),
-    Offer("summaries_put", "PUT", SUMMARY, told.put_summary, (KEY,), 200, JSON, body=JSON),
+    Offer("summaries_put", "PUT", SUMMARY, reports.put_summary, (KEY,), 200, JSON, body=JSON),
     Offer(
         "summaries_index",
         "GET",
         f"{FEDERATION}/summaries",
-        told.index,
+        reports.index,
         (ADMIN,),
         200,
         JSON,
         query=("search", "state", "sort", "limit", "offset"),
     ),
-    Offer("summaries_show", "GET", SUMMARY, told.show, (ADMIN,), 200, JSON, query=("from", "to")),
-    Offer("errands_ask", "POST", ERRAND, told.ask_errand, (ADMIN,), 201, JSON, body=JSON),
+    Offer(
+        "summaries_show", "GET", SUMMARY, reports.show, (ADMIN,), 200, JSON, query=("from", "to")
+    ),
+    Offer("errands_ask", "POST", ERRAND, reports.ask_errand, (ADMIN,), 201, JSON, body=JSON),
     Offer(
         "administrators_index",
         "GET",
         ADMINISTRATORS,
-        registry.list_administrators,
+        federations.list_administrators,
         (ADMIN,),
         200,
         JSON,
@@ -209,7 +220,7 @@ OFFERS = (
         "administrators_add",
         "POST",
         ADMINISTRATORS,
-        registry.add_administrator,
+        federations.add_administrator,
         (ADMIN,),
         201,
         JSON,
@@ -219,7 +230,7 @@ OFFERS = (
         "administrators_remove",
         "DELETE",
         f"{ADMINISTRATORS}/{{administrator}}",
-        registry.remove_administrator,
+        federations.remove_administrator,
         (ADMIN,),
         204,
         PLAIN,
@@ -228,7 +239,7 @@ OFFERS = (
         "administrators_set_password",
         "PUT",
         PASSWORD,
-        registry.set_password,
+        federations.set_password,
         (ADMIN,),
         204,
         PLAIN,
@@ -238,7 +249,7 @@ OFFERS = (
         "administrators_remove_password",
         "DELETE",
         PASSWORD,
-        registry.remove_password,
+        federations.remove_password,
         (ADMIN,),
         204,
         PLAIN,
@@ -264,3 +275,67 @@ OFFERS = (
         query=("federation", "days"),
     ),
 )
+
+
+_PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
+
+
+def openapi_document() -> dict[str, Any]:
+    """Describes all that the server offers, as OpenAPI 3.1."""
+    paths: dict[str, dict[str, Any]] = {}
+    for offer in OFFERS:
+        path = _PLACE.sub(r"{\1}", offer.path)
+        paths.setdefault(path, {})[offer.method.lower()] = _operation(offer)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Elmgrove exchange",
+            "version": __version__,
+            "description": "Devices put what they learned and get what the others learned.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {"Problem": SCHEMA},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(offer: Offer) -> dict[str, Any]:
+    doc = inspect.getdoc(offer.handler) or ""
+    operation: dict[str, Any] = {
+        "operationId": offer.name,
+        "summary": doc.splitlines()[0],
+        "parameters": _parameters(offer),
+        "responses": {
+            str(offer.success): {"description": "Done"} | _content(offer.content),
+            "default": {
+                "description": "Refused; nothing was changed",
+                "content": {
+                    "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+                },
+            },
+        },
+    }
+    if offer.secrets:
+        operation["description"] = f"Needs: {' or '.join(offer.secrets)}."
+        operation["security"] = [{"bearer": []}]
+    if offer.body is not None:
+        operation["requestBody"] = {"required": True} | _content(offer.body)
+    return operation
+
+
+def _parameters(offer: Offer) -> list[dict[str, Any]]:
+    text = {"schema": {"type": "string"}}
+    places = [
+        {"name": name, "in": "path", "required": True, **text}
+        for name in _PLACE.findall(offer.path)
+    ]
+    return places + [{"name": name, "in": "query", **text} for name in offer.query]
+
+
+def _content(media: str | None) -> dict[str, Any]:
+    if media is None:
+        return {}
+    kind = "object" if media == "application/json" else "string"
+    return {"content": {media: {"schema": {"type": kind}}}}

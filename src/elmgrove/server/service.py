@@ -9,13 +9,11 @@ from starlette.requests import ClientDisconnect, Request
 
 from elmgrove.federation import Charter
 from elmgrove.server.damage import Damage
-from elmgrove.server.live_fleet import LiveFleet
-from elmgrove.server.live_groups import LiveGroups
-from elmgrove.server.live_others import LiveOthers
-from elmgrove.server.live_sums import LiveSums
-from elmgrove.server.passwords import Passwords
+from elmgrove.server.live import LiveFleet
 from elmgrove.server.problems import Problem
+from elmgrove.server.secrets import Passwords
 from elmgrove.server.store import FederationRow, Store
+from elmgrove.server.sums import LiveGroups, LiveOthers, LiveSums
 
 #: Longest JSON document that is read: names and scaling of some 50,000 features in a charter...
 LONGEST_CHARTER = 4 * 2**20

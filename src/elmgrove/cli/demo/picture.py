@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array
-from elmgrove.cli.demo.plant import BREAKS, LATE, LEAVES, MOVES, WARMS
-from elmgrove.cli.demo.pumps import SENSORS, PumpRow
+from elmgrove.cli.demo.pumps import BREAKS, LATE, LEAVES, MOVES, SENSORS, WARMS, PumpRow
 from elmgrove.errors import require_extra
 
 # Of rows that are normal, that others know, and that nobody knows; they differ in lightness, too.

@@ -1,13 +1,20 @@
 """The demo's story: what happens to the fleet, chapter by chapter, and which promises are kept."""
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table as Grid
 
-from elmgrove.cli.demo.demo_fleet import DemoFleet
+from elmgrove.cli.demo.fleet import DemoFleet
 from elmgrove.cli.demo.picture import Material
-from elmgrove.cli.demo.plant import (
+from elmgrove.cli.demo.pumps import (
     BREAKS,
     CLOGGED,
     DUTIES,
@@ -16,15 +23,175 @@ from elmgrove.cli.demo.plant import (
     MORNING,
     MOVES,
     NEXT,
+    SENSORS,
     WARMS,
     Plant,
+    PumpRow,
 )
-from elmgrove.cli.demo.pumps import PumpRow
-from elmgrove.detector import WATCHING, Event, smallest_errors
+from elmgrove.detector import WATCHING, Event, normal_at, smallest_errors
 from elmgrove.exchange import MemoryExchange
 from elmgrove.federation import Member
 
-Fields = dict[str, Any]
+Fields = Mapping[str, Any]
+# Sensors whose smallest error is shown, and causes of an event.
+_SHOWN, _CAUSES = ("vibration", "pressure"), 2
+
+
+class Wording:
+    """Prints the story as it goes on, a section for each chapter."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def begin(self, seed: int) -> None:
+        """Says what is real here and what is not."""
+        self._say(
+            f"Five pumps and a server. The pumps are [bold]simulated[/] (seed {seed}): equations "
+            "make their rows, one a minute. The server and the pumps' agents are real processes on "
+            "this machine."
+        )
+
+    def learned(self, found: Fields) -> None:
+        """Says what each learned alone."""
+        self._head("1. Each learns alone, from two and a half days on which nothing happened")
+        grid = Grid(box=None, padding=(0, 2, 0, 0))
+        for heading in ("pump", "duty", "rows", "smallest errors it notices"):
+            grid.add_column(heading, justify="right" if heading == "rows" else "left")
+        for name, one in found.items():
+            sizes = [(sensor, one["notices"].get(sensor)) for sensor in _SHOWN]
+            told = (f"{of} ± {size:.2g} {SENSORS[of]}" for of, size in sizes if size is not None)
+            grid.add_row(name, DUTIES[name], f"{one['rows']:,}", ", ".join(told))
+        self._console.print(Padding(grid, (0, 0, 0, 2), expand=False))
+
+    def joined(self, found: Fields, dashboard: str) -> None:
+        """Says that they joined, and where that can be looked at."""
+        self._head("2. They join, and a night goes by")
+        self._say(f"The server's dashboard, as long as this runs: {dashboard}")
+        self._say(
+            f"Each sent its sums, {found['bytes'] / 1024:.1f} KiB, and no row. From now on each "
+            "asks the others about what it has never seen itself, and says who knows it."
+        )
+        self._say(
+            f"After that night's {found['rows']:,} rows {found['watching']} of {len(DUTIES)} watch "
+            f"(counting has shown that few normal rows are strange). Alarms: {found['events']}."
+        )
+
+    def day(self, found: Fields) -> None:
+        """Says what the day brought: the move, the cold start and the fault."""
+        self._head("3. A day on which three pumps do what they never did")
+        move = found[MOVES]
+        self._known(MOVES, "moves to another operating point, from 70 to 92 m³/h", move)
+        if move["question"]:
+            self._more(f"It asks: {escape(move['question'])}")
+        self._more(f"Somebody accepts it: {escape(move['accepted'])}")
+        self._more(f"Of the {move['rows after']} rows after that it flags {move['flagged after']}.")
+        self._known(WARMS, "starts cold after two hours, and warms up", found[WARMS])
+        fault = found[BREAKS]
+        self._say(f"{_clock(fault['onset'])} {BREAKS}: its bearing begins to wear.")
+        if fault["delay"] is None:
+            self._more("There was no alarm.")
+        else:
+            self._more(
+                f"[bold red]Alarm[/] after {fault['delay']} minutes; {fault['flagged']} rows, "
+                f"normal nowhere: {causes(fault['events'][-1]['causes'])}."
+            )
+        if fault["question"]:
+            self._more(f"It asks: {escape(fault['question'])}")
+        events = sum(len(found[name]["events"]) for name in found)
+        alone = sum(len(found[name]["events alone"]) for name in found)
+        self._say(f"Alarms on that day: {events}. Had each been alone: {alone}.")
+
+    def late(self, found: Fields) -> None:
+        """Says what the late one made of few rows."""
+        self._head(f"4. A late one: {LATE} is new, and learns a morning")
+        self._say(
+            f"It learns {found['learned']} rows that are known to be normal, and joins. Of its "
+            f"next {found['rows']} rows, all normal, it flags {found['flagged']}."
+        )
+        if found["rows until the alarm"] is None:
+            self._more("Its impeller clogs, and there was no alarm.")
+        else:
+            self._more(
+                f"Its impeller clogs: [bold red]alarm[/] with row {found['rows until the alarm']}, "
+                f"{found['found']:.0%} of rows flagged: {causes(found['events'][-1]['causes'])}."
+            )
+
+    def left(self, found: Fields) -> None:
+        """Says what is left of the one that left."""
+        self._head(f"5. {LEAVES} leaves")
+        self._say(
+            f"The sums that the others hold now are those of a fleet that never had {LEAVES}, "
+            f"{_rounding(found['difference'])}."
+        )
+        self._say(
+            f"What was accepted is {MOVES}'s own: still at 92 m³/h, it flags {found['flagged']} of "
+            f"its next {found['rows']} rows."
+        )
+
+    def broken(self, promises: Mapping[str, bool]) -> bool:
+        """Says which promises of the story this run did not keep; whether there are any."""
+        broken = [promise for promise, kept in promises.items() if not kept]
+        for promise in broken:
+            self._say(f"[bold red]Not so in this run:[/] {promise}.")
+        return bool(broken)
+
+    def goes_on(self, dashboard: str, token: str) -> None:
+        """Says that the fleet goes on, and where to look at it."""
+        self._head("The fleet goes on, until Ctrl-C")
+        self._say("A second is a minute: each pump has a row a second, and now and then a fault.")
+        self._say(f"Dashboard: [bold]{dashboard}[/]")
+        self._say(f"Log in with the administrator's token: [bold]{token}[/]")
+
+    def happens(self, what: str) -> None:
+        """Says what happens now."""
+        self._say(f"{_clock(time.time())} {what}")
+
+    def ended(self, files: Sequence[Path]) -> None:
+        """Says what was written."""
+        self._console.print(f"\nWrote {' and '.join(map(str, files))}.", soft_wrap=True)
+
+    def closes(self, dashboard: str) -> None:
+        """Says where the dashboard was, and how to keep it open."""
+        self._console.print(f"Its dashboard was at {dashboard}; make demo-live keeps it open.")
+
+    def _known(self, name: str, what: str, found: Fields) -> None:
+        self._say(f"{_clock(found['onset'])} {name} {what}.")
+        if not found["events"]:
+            self._more("There was no alarm.")
+        for event in found["events"]:
+            where = normal_at(event["known"]) or "normal nowhere"
+            self._more(
+                f"[bold red]Alarm[/]: {event['rows']} rows, {escape(where)}; "
+                f"{causes(event['causes'])}."
+            )
+
+    def _head(self, text: str) -> None:
+        self._console.print(f"\n[bold]{text}[/]")
+
+    def _say(self, text: str) -> None:
+        self._console.print(Padding(text, (0, 0, 0, 2), expand=False))
+
+    def _more(self, text: str) -> None:
+        self._console.print(Padding(text, (0, 0, 0, 8), expand=False))
+
+
+def causes(told: Sequence[Fields], many: int = _CAUSES) -> str:
+    """Says what was seen and what was expected, for the first causes of an event."""
+    return ", ".join(
+        f"{one['feature']} {one['seen']:.3g} {SENSORS[one['feature']]} (not {one['expected']:.3g})"
+        for one in told[:many]
+    )
+
+
+def _rounding(difference: float) -> str:
+    return f"to {difference:.0e}" if difference else "to the last bit"
+
+
+def _clock(when: float) -> str:
+    return datetime.fromtimestamp(when, UTC).strftime("%H:%M")
+
+
+Found = dict[str, Any]
 #: The most that sums without the one that left may differ from those of a fleet that never had it.
 EXACT = 1e-9
 # Rows after which a fault should have been found, at most: of the bearing, and of the late one.
@@ -46,13 +213,13 @@ class Story:
         self._before = dict[str, int]()
         self._learned = plant.learned()
         self._rows = dict[str, list[PumpRow]]()
-        self._verdicts = dict[str, list[Fields]]()
-        self.found: Fields = {}
+        self._verdicts = dict[str, list[Found]]()
+        self.found: Found = {}
         self.promises = dict[str, bool]()
 
-    def learn(self) -> Fields:
+    def learn(self) -> Found:
         """Lets each of the first four learn alone, from days on which nothing happened."""
-        first, found = next(iter(DUTIES)), Fields()
+        first, found = next(iter(DUTIES)), Found()
         for name, rows in sorted(self._learned.items()):
             member = self._fleet.learn(name, rows, None if name == first else first)
             found[name] = {
@@ -63,7 +230,7 @@ class Story:
             }
         return self._told("learned", found, {})
 
-    def join(self) -> Fields:
+    def join(self) -> Found:
         """Lets the four join and run for a night: each sends its sums, and knows the others'."""
         self._fleet.found(next(iter(DUTIES)))
         for name in DUTIES:
@@ -90,7 +257,7 @@ class Story:
         }
         return self._told("joined", found, kept)
 
-    def day(self) -> Fields:
+    def day(self) -> Found:
         """Gives each a day: one breaks, one moves, one starts cold, and one has a day as usual.
 
         Then somebody accepts the move.
@@ -121,7 +288,7 @@ class Story:
             },
         )
 
-    def late(self) -> Fields:
+    def late(self) -> Found:
         """Lets the late one learn a morning and join; gives it an afternoon, and then a fault."""
         self._learned[LATE] = self._plant.morning()
         self._fleet.learn(LATE, self._learned[LATE], next(iter(DUTIES)))
@@ -150,7 +317,7 @@ class Story:
         }
         return self._told("late", found, kept)
 
-    def leave(self) -> Fields:
+    def leave(self) -> Found:
         """Takes one out, checks that nothing of it is left, and that what was accepted stays."""
         rest = [name for name in (*DUTIES, LATE) if name != LEAVES]
         self._fleet.leave(LEAVES)
@@ -177,25 +344,25 @@ class Story:
             self._plant.onsets,
         )
 
-    def _accepted(self) -> Fields:
+    def _accepted(self) -> Found:
         first = self._fleet.accept(MOVES).strip().partition(". ")[0]
         after = self._judged(self._plant.accepted())
         flagged = sum(one["anomalous"] for one in after)
         return {"accepted": f"{first}.", "rows after": len(after), "flagged after": flagged}
 
-    def _judged(self, rows: list[PumpRow]) -> list[Fields]:
+    def _judged(self, rows: list[PumpRow]) -> list[Found]:
         """Gives the mover rows, and what its agent says of each."""
         before = len(self._fleet.verdicts(MOVES))
         self._fleet.give(MOVES, rows)
         self._fleet.catch_up([MOVES])
         return self._fleet.verdicts(MOVES, before)
 
-    def _told(self, chapter: str, found: Fields, kept: dict[str, bool]) -> Fields:
+    def _told(self, chapter: str, found: Found, kept: dict[str, bool]) -> Found:
         self.found[chapter] = found
         self.promises |= kept
         return found
 
-    def _watched(self, name: str) -> Fields:
+    def _watched(self, name: str) -> Found:
         """What an agent said of its day, and what it would have said alone."""
         member, rows = self._fleet.member(name), self._rows[name]
         said = self._verdicts[name] = self._fleet.verdicts(name, self._before[name])
@@ -249,12 +416,12 @@ def _replayed(member: Member, rows: Sequence[PumpRow]) -> tuple[list[bool], list
     return flagged, [*events.closed, *([] if events.open is None else [events.open])]
 
 
-def _events(member: Member) -> list[Fields]:
+def _events(member: Member) -> list[Found]:
     events = member.detector.events
     return [_told_of(one) for one in (*events.closed, events.open) if one is not None]
 
 
-def _told_of(event: Event) -> Fields:
+def _told_of(event: Event) -> Found:
     return {**event.fields, "text": str(event)}
 
 
@@ -269,17 +436,17 @@ def _is_in(delay: int | None, rows: int) -> bool:
     return delay is not None and 0 <= delay <= rows
 
 
-def _names(found: Fields, sensors: set[str], among: int) -> bool:
+def _names(found: Found, sensors: set[str], among: int) -> bool:
     """Whether one event was told, with one of these sensors among its first causes."""
     if len(found["events"]) != 1:
         return False
     return bool(sensors & {cause["feature"] for cause in found["events"][0]["causes"][:among]})
 
 
-def _known_at(found: Fields, name: str) -> bool:
+def _known_at(found: Found, name: str) -> bool:
     """Whether there was an event, and each names this one as knowing most of its rows."""
     return bool(found["events"]) and all(name in str(one["known"]) for one in found["events"])
 
 
-def _asks_naming(found: Fields, name: str) -> bool:
+def _asks_naming(found: Found, name: str) -> bool:
     return f"(normal at {name}" in (found["question"] or "")

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elmgrove.algebra import Categories
-from elmgrove.device.sources.base import Bookmark, Item, Reading, Source
+from elmgrove.device.sources.base import Bookmark, Gap, Item, Reading, Source, Timing
 from elmgrove.device.sources.file import File, FollowedFile, PassOn, StandardInput
 from elmgrove.device.sources.folder import Folder
-from elmgrove.device.sources.messages import GATHERED, Messages, gathering_for
-from elmgrove.device.sources.records import Bad, Records
-from elmgrove.device.sources.row_topics import Subscription, subscribed
-from elmgrove.device.sources.timing import Gap, Timing
+from elmgrove.device.sources.lines import Bad, Records
+from elmgrove.device.sources.mqtt import GATHERED, Messages, Subscription, gathering_for, subscribed
 from elmgrove.reading import STANDARD_INPUT, Layout
 
 __all__ = [

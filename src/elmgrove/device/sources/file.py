@@ -8,12 +8,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source
-from elmgrove.device.sources.lines import Line, Text, TextFile
-from elmgrove.device.sources.records import Bad, Records
-from elmgrove.device.sources.table_file import open_file
-from elmgrove.device.sources.timing import Timing
-from elmgrove.device.trouble import Trouble
+from elmgrove.device.outage import Trouble
+from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source, Timing, open_file
+from elmgrove.device.sources.lines import Bad, Line, Records, Text, TextFile
 from elmgrove.errors import BadInput
 from elmgrove.reading import Layout
 

@@ -8,12 +8,9 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
-from elmgrove.device.sources.base import Bookmark, Item, Source
-from elmgrove.device.sources.lines import Line, Text
-from elmgrove.device.sources.records import Bad, Records
-from elmgrove.device.sources.table_file import open_file
-from elmgrove.device.sources.timing import Timing
-from elmgrove.device.trouble import Trouble
+from elmgrove.device.outage import Trouble
+from elmgrove.device.sources.base import Bookmark, Item, Source, Timing, open_file
+from elmgrove.device.sources.lines import Bad, Line, Records, Text
 from elmgrove.errors import BadInput
 from elmgrove.reading import Layout
 

@@ -9,8 +9,11 @@ from elmgrove.errors import require_extra
 # Before what imports it: without Flower, this says how to install it.
 require_extra("flwr", "flower")
 
-from elmgrove.rounds.flower.client_app import client_app  # noqa: E402  # Flower first
-from elmgrove.rounds.flower.server_app import Conclusion, server_app  # noqa: E402  # Flower first
+from elmgrove.rounds.flower.apps import (  # noqa: E402  # Flower first
+    Conclusion,
+    client_app,
+    server_app,
+)
 from elmgrove.rounds.flower.strategy import RoundsStrategy  # noqa: E402  # Flower first
 
 __all__ = ["Conclusion", "RoundsStrategy", "client_app", "server_app"]

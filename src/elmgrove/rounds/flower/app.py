@@ -10,8 +10,7 @@ from flwr.app import Context
 
 from elmgrove.errors import BadInput
 from elmgrove.rounds.clients import Client
-from elmgrove.rounds.flower.client_app import client_app
-from elmgrove.rounds.flower.server_app import Conclusion, server_app
+from elmgrove.rounds.flower.apps import Conclusion, client_app, server_app
 from elmgrove.rounds.plan import Plan
 from elmgrove.rounds.report import RoundReport
 from elmgrove.storage import write

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
@@ -13,10 +14,41 @@ from elmgrove.errors import BadInput
 from elmgrove.federation import require_origin
 from elmgrove.rounds.clients import Loss
 from elmgrove.rounds.evaluation import Exam
-from elmgrove.rounds.flower.records import array_of, blob, blob_of, content, notes_of
 from elmgrove.rounds.loop import NOTHING_NEW, Round, drawn, reason
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule
+
+BLOB = "blob"
+NOTES = "notes"
+
+
+def array_of(blob: bytes) -> ArrayRecord:
+    """Makes a record of bytes; Flower cuts large ones into pieces."""
+    return ArrayRecord({BLOB: Array(np.frombuffer(blob, np.uint8))})
+
+
+def blob_of(record: ArrayRecord) -> bytes:
+    """Gives the bytes of a record that ``array_of`` made."""
+    return record[BLOB].numpy().tobytes()
+
+
+def content(notes: dict[str, int | float | str], **blobs: bytes | ArrayRecord) -> RecordDict:
+    """Makes the content of a message: blobs by name, and notes."""
+    made = RecordDict({NOTES: ConfigRecord(dict(notes))})
+    for name, blob in blobs.items():
+        made[name] = array_of(blob) if isinstance(blob, bytes) else blob
+    return made
+
+
+def blob(held: RecordDict, name: str) -> bytes:
+    """Gives a blob of a message by its name; no bytes if there is none."""
+    return blob_of(held.array_records[name]) if name in held.array_records else b""
+
+
+def notes_of(held: RecordDict) -> ConfigRecord:
+    """Gives the notes of a message."""
+    return held.config_records[NOTES]
+
 
 T = TypeVar("T")
 log = logging.getLogger("elmgrove.rounds")

@@ -1,11 +1,10 @@
 """The dashboard: pages to look at a fleet with, rendered here, live by server-sent events."""
 
-from elmgrove.server.dashboard.act_counts import ActCounts
-from elmgrove.server.dashboard.explaining import Comparisons
-from elmgrove.server.dashboard.live_pages import Streams
-from elmgrove.server.dashboard.login import Doorkeeper
+from elmgrove.server.dashboard.audit_page import ActCounts
+from elmgrove.server.dashboard.federation_page import Comparisons
+from elmgrove.server.dashboard.live import Streams
 from elmgrove.server.dashboard.pages import dashboard_routes, problem_page, to_login
-from elmgrove.server.dashboard.visitors import NoVisit
+from elmgrove.server.dashboard.session import Doorkeeper, NoVisit
 
 __all__ = [
     "ActCounts",

@@ -1,34 +1,535 @@
 """The page of a device: its scores and events, what can be said of them, and who it works with."""
 
 import asyncio
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from elmgrove.federation import EVENT, FROM, INSTEAD, TO
+from elmgrove.detector import normal_at
+from elmgrove.errors import BadInput
+from elmgrove.federation import EVENT, FROM, INSTEAD, TO, seconds_of
+from elmgrove.reading import Clock, stated_time
 from elmgrove.server.auth import Caller
-from elmgrove.server.dashboard.device_told import DeviceTold, clock_said
-from elmgrove.server.dashboard.device_words import (
-    ShownEvent,
-    answers,
-    cooperation_told,
-    errand_told,
-    shown_events,
-)
 from elmgrove.server.dashboard.fleet_page import WORDS
-from elmgrove.server.dashboard.forms import Form
-from elmgrove.server.dashboard.rendering import address, part_of_url, path_of
-from elmgrove.server.dashboard.score_course import MOST_LINES, ScoreCourse
+from elmgrove.server.dashboard.rendering import (
+    address,
+    clock,
+    counted,
+    number,
+    part_of_url,
+    path_of,
+)
+from elmgrove.server.dashboard.session import Form, Visitor
 from elmgrove.server.dashboard.shell import exchange_of, page
-from elmgrove.server.dashboard.time_range import RANGES, TimeRange
-from elmgrove.server.dashboard.visitors import Visitor
+from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.problems import Problem
-from elmgrove.server.store import FleetRow
-from elmgrove.server.told import let_wait
+from elmgrove.server.reports import let_wait
+from elmgrove.server.store import ErrandRow, FleetRow, Occurrence, ToldRow
+
+#: Points of a chart, and lines of the table that says the same, at most.
+MOST_POINTS, MOST_LINES = 1200, 48
+
+
+class CoursePoint(NamedTuple):
+    """Some minutes that were put together, from ``begin`` (seconds since 1970) on.
+
+    ``typical`` is the mean of the minutes' median scores, weighed by their rows; ``highest`` is the
+    highest score of all. ``threshold`` is the last one, None while there was none.
+    """
+
+    begin: float
+    rows: int
+    anomalous: int
+    threshold: float | None
+    typical: float
+    highest: float
+
+
+@dataclass(frozen=True)
+class ScoreCourse:
+    """Points at equal steps of so many seconds; None where the device told nothing."""
+
+    step: int
+    begin: float
+    end: float
+    points: tuple[CoursePoint | None, ...]
+
+    @classmethod
+    def of(
+        cls, minutes: Sequence[Sequence[Any]], begin: float, end: float, most: int = MOST_POINTS
+    ) -> "ScoreCourse":
+        """Puts minutes (their fields, oldest first) together to at most so many points."""
+        points = (
+            CoursePoint(minute * 60.0, rows, anomalous, threshold, median, highest)
+            for minute, rows, anomalous, threshold, median, _, _, highest in minutes
+        )
+        return cls._gathered(points, begin, end, most)
+
+    def at_most(self, most: int) -> "ScoreCourse":
+        """Puts its points together to fewer: its step is a part of theirs, if they are few."""
+        return self._gathered(self.known, self.begin, self.end, most)
+
+    @classmethod
+    def _gathered(
+        cls, points: Iterable[CoursePoint], begin: float, end: float, most: int
+    ) -> "ScoreCourse":
+        step = step_of(end - begin, most - 2)
+        first, last = int(begin // step), math.ceil(end / step)
+        gathered: dict[int, list[CoursePoint]] = {}
+        for point in points:
+            gathered.setdefault(int(point.begin // step), []).append(point)
+        together = (
+            _point(float(place * step), gathered[place]) if place in gathered else None
+            for place in range(first, last)
+        )
+        return cls(step, float(first * step), end, tuple(together))
+
+    @property
+    def known(self) -> list[CoursePoint]:
+        """The points of which something is known."""
+        return [point for point in self.points if point is not None]
+
+    @property
+    def span(self) -> str:
+        """What one point stands for, in words."""
+        return step_told(self.step)
+
+    def columns(self) -> Iterator[tuple[str, list[float | None]]]:
+        """Gives what a chart draws: times in seconds, and a line for each kind of score."""
+        yield "times", [self.begin + place * self.step for place in range(len(self.points))]
+        for name in ("typical", "highest", "threshold"):
+            yield name, [None if point is None else getattr(point, name) for point in self.points]
+
+
+def _point(begin: float, parts: Sequence[CoursePoint]) -> CoursePoint:
+    rows = sum(one.rows for one in parts)
+    # Each by its share: scores may be as large as numbers can be.
+    typical = sum(one.rows / rows * one.typical for one in parts) if rows else None
+    return CoursePoint(
+        begin,
+        rows,
+        sum(one.anomalous for one in parts),
+        parts[-1].threshold,
+        max(one.typical for one in parts) if typical is None else typical,
+        max(one.highest for one in parts),
+    )
+
+
+#: What takes an answer back.
+UNDO = "undo"
+# A span ends before its end: the last row of an event is in it by this many seconds.
+_JUST_AFTER = 0.001
+# Below this share of the score a feature is no cause that helps anybody.
+_LEAST_SHARE = 0.02
+
+
+@dataclass(frozen=True)
+class ShownEvent:
+    """An event as its device's page shows it, with what was said of it (``errands``).
+
+    ``last_row`` is when the last row was of which the device told, if it said so. ``undone`` says
+    that the last answer about it was undone.
+    """
+
+    occurrence: Occurrence
+    errands: tuple[ErrandRow, ...]
+    last_row: float | None = None
+    undone: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Says whether it has not ended."""
+        return self.occurrence.ended is None
+
+    @property
+    def span(self) -> dict[str, float] | None:
+        """The words ``from`` and ``to`` that name its rows; None where its rows had no time.
+
+        Of an open one these are the rows of which the device told: what comes while the answer is
+        on its way may be something else.
+        """
+        event, end = self.occurrence.event, self.occurrence.ended
+        if isinstance(event["begin"], int):
+            return None
+        begin = self.occurrence.begin
+        if end is None:
+            known = (begin, seconds_of(event["peak_at"]), self.last_row)
+            end = max(time for time in known if time is not None)
+        return {FROM: begin, **up_to(end)}
+
+    @property
+    def named(self) -> dict[str, int]:
+        """The word that names it, so that the device takes out all that was learned since."""
+        return {EVENT: self.occurrence.number}
+
+    @property
+    def words(self) -> Mapping[str, float]:
+        """The words that name those of its rows of which the device told."""
+        return self.span or self.named
+
+    @property
+    def answered(self) -> str:
+        """What the device was told it was, by whomever and wherever; '' if nothing."""
+        said = self.occurrence.event.get("answered")
+        return said if isinstance(said, str) else ""
+
+    @property
+    def is_answered(self) -> bool:
+        """Says whether somebody has said what it was, and that was neither refused nor undone."""
+        waits = any(row.done is None for row in self.errands)
+        done = any(row.done is not None and not row.refused for row in self.errands)
+        return bool(self.answered) or waits or (done and not self.undone)
+
+    @property
+    def title(self) -> str:
+        """Which event it is, and when it was."""
+        begin, ended = clock(self.occurrence.begin), self.occurrence.ended
+        if ended is None:
+            return f"Event {self.occurrence.number}, since {begin}"
+        same_day, end = begin[:10] == clock(ended)[:10], clock(ended)
+        return f"Event {self.occurrence.number}, {begin} to {end[11:] if same_day else end}"
+
+    @property
+    def strength(self) -> str:
+        """How many rows were strange, how strange the strangest was, and where that is normal."""
+        event = self.occurrence.event
+        times = event["peak"] / event["threshold"] if event["threshold"] else None
+        rows = f"{counted(event['rows'], 'row')} strange"
+        peak = "" if times is None else f"at most {number(times)} times the threshold"
+        return ", ".join(filter(None, [rows, peak, normal_at(event.get("known", ()))]))
+
+    @property
+    def causes(self) -> list[str]:
+        """Why, a sentence for each feature that has some part in it."""
+        told = self.occurrence.event["causes"]
+        worth = [one for one in told if one["share"] is None or one["share"] >= _LEAST_SHARE]
+        # What each has to do with it overlaps, so shares would add up to more than the whole.
+        ordered = sorted(worth or told, key=lambda one: -(one["share"] or 0.0))
+        return [cause_told(cause) for cause in ordered]
+
+
+def cause_told(cause: Mapping[str, Any]) -> str:
+    """Says in words what one feature did, or how much it has to do with it.
+
+    >>> cause_told({"feature": "flow", "share": 0.9, "seen": 22, "expected": 31, "ago": 0})
+    'flow was 22 where 31 was to be expected'
+    >>> cause_told({"feature": "temp", "share": 0.04, "seen": None, "expected": None, "ago": 0})
+    'temp (4 % of the score)'
+    """
+    said, share = str(cause["feature"]), cause["share"]
+    if cause["seen"] is not None and cause["expected"] is not None:
+        said += _reading(f"{cause['seen']:.4g}", f"{cause['expected']:.4g}")
+    elif share is not None:
+        said += f" ({share * 100:.0f} % of the score)"
+    if cause["ago"]:
+        said += f", {counted(cause['ago'], 'row')} before the strange one"
+    return said
+
+
+def _reading(seen: str, expected: str) -> str:
+    # Both are told in few figures.
+    if seen == expected:
+        return f" was about {seen}, and a little off what was to be expected"
+    return f" was {seen} where {expected} was to be expected"
+
+
+def up_to(time: float) -> dict[str, float]:
+    """Gives the word ``to`` that names the rows up to one, with that one.
+
+    >>> up_to(1714573200.0)
+    {'to': 1714573200.001}
+    """
+    return {TO: time + _JUST_AFTER}
+
+
+def shown_events(
+    occurrences: Sequence[Occurrence],
+    errands: Sequence[ErrandRow],
+    last_row: float | None,
+    undone: Collection[int] = (),
+) -> list[ShownEvent]:
+    """Puts events together with what was said of each, and with the time of the last row told."""
+    return [
+        ShownEvent(
+            one,
+            tuple(row for row in errands if _is_about(row, one)),
+            last_row,
+            one.number in undone,
+        )
+        for one in occurrences
+    ]
+
+
+def _is_about(row: ErrandRow, event: Occurrence) -> bool:
+    words = row.errand.words
+    if EVENT in words:
+        # A device that began anew counts its events from 1 on.
+        return bool(words[EVENT] == event.number) and row.errand.asked_at >= event.begin
+    return words.get(FROM) == event.begin
+
+
+def answers(row: ErrandRow, since: float | None) -> bool:
+    """Says whether an errand waits that is about rows since a change began, if that is known."""
+    end = row.errand.words.get(TO)
+    if row.errand.action == UNDO:
+        return False
+    return row.done is None and (since is None or end is None or stated_time(TO, end) >= since)
+
+
+def cooperation_told(cooperation: Mapping[str, Any] | None) -> str:
+    """Says in a sentence or two what learning from others changed."""
+    if cooperation is None:
+        return "It has learned nothing from others yet."
+    before, after = cooperation["before"], cooperation["after"]
+    said = f"At {clock(cooperation['time'])} it last took in what others know."
+    if before is not None and after is not None:
+        change = (
+            "the same as before" if f"{after:.3g}" == f"{before:.3g}" else _change(after, before)
+        )
+        said += f" Its own rows then scored {number(after)} on average, {change}."
+    share = cooperation["share"]
+    if share is not None:
+        said += f" {_borrowed(share)}."
+    return said
+
+
+def _change(after: float, before: float) -> str:
+    if f"{after:.3g}" == f"{before:.3g}":
+        return "as before"
+    better = "better" if after < before else "worse"
+    return f"{number(before)} before: {better} explained"
+
+
+def _borrowed(share: float) -> str:
+    if share == 0.0:
+        return "It borrows nothing"
+    percent = "Less than 1 %" if share < 0.01 else f"{share * 100:.0f} %"
+    return f"{percent} of what decides here comes from others"
+
+
+def errand_told(row: ErrandRow) -> str:
+    """Says what was asked of a device."""
+    words = row.errand.words
+    if row.errand.action == UNDO:
+        return "The last answer: undone"
+    if row.errand.action == "reject":
+        said = "said to be a fault"
+    else:
+        said = "said to be the normal from now on" if words.get(INSTEAD) else "said to be fine"
+    begin, end = words.get(FROM), words.get(TO)
+    if EVENT in words:
+        return f"Event {words[EVENT]}: {said}"
+    if begin is None and end is None:
+        return f"All that waits: {said}"
+    since = "Rows" if begin is None else f"Rows from {_told(begin)}"
+    return f"{since} {'until now' if end is None else f'until {_told(end)}'}: {said}"
+
+
+def _told(time: float | str) -> str:
+    # Seconds or parts of them, as an errand may say it.
+    return time if isinstance(time, str) else clock(Clock()(time))
+
+
+#: Letters of a text that are shown, and columns of a row.
+_LONGEST, _MOST_COLUMNS = 1000, 40
+# Answers that are shown.
+_MOST_ANSWERS = 5
+# The year 10,000, in seconds since 1970.
+_END_OF_TIME = 253_402_300_800.0
+# Seconds that rows may be ahead of the clock, or come after they were measured, by chance.
+_CHANCE = 300.0
+# What a device's question ends with, in the words of its commands: the page has buttons instead.
+_COMMANDS = " accept or reject"
+# A state that a device tells of, where it would be taken for the page's own word.
+_STATE_WORDS = {"changing": "more is strange than usual"}
+# Zones differ by half hours, and by no more than this.
+_HALF_HOUR, _MOST_BEHIND = 1800.0, 12 * 3600.0
+
+
+@dataclass(frozen=True)
+class WaitingRow:
+    """A strange row that waits in quarantine, with its values in the order of the columns shown."""
+
+    time: float | None
+    score: float | None
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class DeviceTold:
+    """How a device is doing, in texts and numbers; '' and None where it told no such thing.
+
+    ``drift`` is what it asks about, and ``drift_since`` when that began. ``last_row`` is when the
+    last row was of which it told, by the row's own time. ``event`` is the number of the open event;
+    ``answers`` are the last that somebody gave, wherever, the newest first, and ``undone`` the
+    events of which the last answer was undone.
+    """
+
+    learned: float | None
+    version: str
+    drift: str
+    drift_since: float | None
+    facts: tuple[tuple[str, str], ...]
+    waiting: float | None
+    last_row: float | None
+    event: int | None = None
+    answers: tuple[str, ...] = ()
+    undoable: bool = False
+    undone: frozenset[int] = frozenset()
+    columns: tuple[str, ...] = ()
+    rows: tuple[WaitingRow, ...] | None = None
+
+    @classmethod
+    def of(cls, summary: Mapping[str, Any]) -> "DeviceTold":
+        """Reads a summary's status and quarantine."""
+        status = _mapping(summary.get("status"))
+        drift, rows = _mapping(status.get("drift")), summary.get("quarantine")
+        known = [_mapping(row) for row in rows] if isinstance(rows, list) else None
+        columns = tuple(_mapping(known[-1].get("values")))[:_MOST_COLUMNS] if known else ()
+        answers = [_mapping(one) for one in _list(status.get("answers"))]
+        return cls(
+            _number(status.get("learned")),
+            _text(status.get("version")),
+            _text(drift.get("text")).removesuffix(_COMMANDS),
+            _time(drift.get("since")),
+            tuple(_facts(status)),
+            _number(status.get("quarantine")),
+            _time(status.get("last_row")),
+            _count(_mapping(status.get("event")).get("number")),
+            tuple(_text(one.get("text")) for one in answers[: -_MOST_ANSWERS - 1 : -1]),
+            status.get("undoable") is True,
+            _undone(answers),
+            columns,
+            None if known is None else tuple(_row(one, columns) for one in reversed(known)),
+        )
+
+    @property
+    def named(self) -> dict[str, int] | None:
+        """The word that names its open event; None if there is none."""
+        return None if self.event is None else {EVENT: self.event}
+
+    @property
+    def span(self) -> dict[str, float] | None:
+        """The words that name all rows that it told of; None if their times are not known."""
+        return None if self.last_row is None else up_to(self.last_row)
+
+
+def clock_said(hours: Sequence[tuple[float, float, float]], told: ToldRow | None) -> str:
+    """Says that rows are ahead of the clock or behind it as a zone is, and what to do; or nothing.
+
+    ``hours`` are the newest, each with the times of its first and last row, and when the first was
+    told. Nothing but a clock puts rows ahead. Behind they may be for many reasons: a zone is likely
+    where two hours are so by the same half hours.
+    """
+    if told is None or not hours:
+        return ""
+    ahead = max(hours[0][0] - hours[0][2], hours[0][1] - told.received)
+    if ahead > _CHANCE:
+        return _zone_asked(_zone(ahead) or ahead)
+    zones = [_zone(first - received) for first, _, received in hours]
+    every = _number(_mapping(told.summary.get("status")).get("sync_seconds"))
+    is_prompt = every is not None and every <= _CHANCE
+    zone = zones[0] if is_prompt and len(zones) > 1 and zones[0] == zones[1] else None
+    return _zone_asked(zone) if zone and zone >= -_MOST_BEHIND else ""
+
+
+def _zone(ahead: float) -> float | None:
+    """The zone by which rows are ahead, if what they are late beside that can be chance."""
+    zone = math.ceil((ahead - _CHANCE / 10) / _HALF_HOUR) * _HALF_HOUR
+    return zone if zone - ahead <= _CHANCE else None
+
+
+def _zone_asked(ahead: float) -> str:
+    lasts = f"{abs(ahead) / 60:.0f} min" if abs(ahead) < 3600 else f"{number(abs(ahead) / 3600)} h"
+    return (
+        f"Its rows are {lasts} {'ahead of' if ahead > 0 else 'behind'} the clock here: are their "
+        "times local? Times without a zone are read as UTC: write them in UTC, or with their zone "
+        "(2026-11-17T08:00:00+02:00)."
+    )
+
+
+def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the card of a device says: a title and a text each."""
+    stated, since = _text(status.get("state")), _text(status.get("since"))
+    state = _STATE_WORDS.get(stated, stated)
+    missing, flagged = _number(status.get("rows_missing")), _mapping(status.get("flagged"))
+    threshold = number(_number(status.get("threshold")))
+    share, rate = _number(flagged.get("share")), _number(status.get("rate"))
+    sync = _mapping(status.get("sync"))
+    return [
+        ("State", f"{state} since {since.replace('T', ' ')}" if since else state),
+        (
+            "Threshold",
+            f"{threshold}; alarms after {counted(missing, 'row')}" if missing else threshold,
+        ),
+        ("Flagged", f"{_percent(share)} of rows, {_percent(rate)} stated"),
+        *([("Unlike all others", unlike)] if (unlike := _text(status.get("unlike"))) else []),
+        ("Last sync", _text(sync.get("said")) or "—"),
+    ]
+
+
+def _row(row: Mapping[str, Any], columns: tuple[str, ...]) -> WaitingRow:
+    values = _mapping(row.get("values"))
+    return WaitingRow(
+        _moment(row.get("time")),
+        _number(row.get("score")),
+        tuple(_number(values.get(name)) for name in columns),
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _undone(answers: Sequence[Mapping[str, Any]]) -> frozenset[int]:
+    """The events of which the last answer is that it was undone."""
+    last = {_count(one.get("event")): one.get("action") for one in answers}
+    return frozenset(number for number, action in last.items() if number and action == UNDO)
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value > 0 else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        known = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if known else None
+    except OverflowError:
+        return None
+
+
+def _moment(value: Any) -> float | None:
+    """A time that a calendar has."""
+    seconds = _number(value)
+    return seconds if seconds is not None and 0.0 <= seconds < _END_OF_TIME else None
+
+
+def _time(value: Any) -> float | None:
+    """A time in ISO 8601 that a calendar has."""
+    try:
+        return _moment(stated_time("last_row", _text(value)))
+    except BadInput:
+        return None
+
+
+def _text(value: Any) -> str:
+    return value[:_LONGEST] if isinstance(value, str) else ""
+
+
+def _percent(share: float | None) -> str:
+    return "—" if share is None else f"{number(share * 100)} %"
+
 
 #: Events and errands that are shown, the newest.
 MOST_EVENTS_SHOWN, MOST_ERRANDS_SHOWN = 50, 20

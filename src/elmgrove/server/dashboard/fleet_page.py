@@ -9,11 +9,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elmgrove.server.dashboard.invitation import Invitation
+from elmgrove.server.dashboard.federation_page import Invitation
 from elmgrove.server.dashboard.rendering import clock, counted, number, part_of_url, query
+from elmgrove.server.dashboard.session import Visitor
 from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange
-from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import FLEET_STATES, FleetPage, FleetRow, Occurrence, require_known
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
+from elmgrove.server.dashboard.session import Visitor
 from elmgrove.server.dashboard.shell import exchange_of, page
-from elmgrove.server.dashboard.visitors import Visitor
 from elmgrove.server.store import Tally
 
 

@@ -15,13 +15,18 @@ from elmgrove.server.dashboard import (
     federation_page,
     fleet_page,
     home,
-    login,
+    session,
 )
-from elmgrove.server.dashboard.assets import assets
-from elmgrove.server.dashboard.forms import Form, form_of, parts_of, require_csrf
-from elmgrove.server.dashboard.rendering import HEADERS, asked_for, path_of, query, rendered
+from elmgrove.server.dashboard.rendering import HEADERS, asked_for, assets, path_of, query, rendered
+from elmgrove.server.dashboard.session import (
+    Form,
+    Visitor,
+    form_of,
+    parts_of,
+    require_csrf,
+    visitor_of,
+)
 from elmgrove.server.dashboard.time_range import with_range
-from elmgrove.server.dashboard.visitors import Visitor, visitor_of
 from elmgrove.server.problems import KINDS, Problem
 
 Show = Callable[[Request, Visitor], Awaitable[Response]]
@@ -61,8 +66,8 @@ def dashboard_routes() -> list[Route]:
     return [
         Route("/", _to_home),
         *assets.routes(),
-        Route("/ui/login", login.show),
-        Route("/ui/login", login.take, methods=["POST"]),
+        Route("/ui/login", session.show),
+        Route("/ui/login", session.take, methods=["POST"]),
         Route("/ui/logout", _leave, methods=["POST"]),
         *map(route_of, PAGES),
     ]
@@ -101,7 +106,7 @@ async def _leave(request: Request) -> Response:
     """Lets everybody log out, also who may only look."""
     request.state.route = "/ui/logout"
     await _form(request, await visitor_of(request))
-    return await login.leave(request)
+    return await session.leave(request)
 
 
 async def _to_home(request: Request) -> Response:

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elmgrove.server.dashboard.rendering import asked_for, part_of_url, query, rendered
+from elmgrove.server.dashboard.session import Visitor
 from elmgrove.server.dashboard.time_range import stated_range
-from elmgrove.server.dashboard.visitors import Visitor
 
 #: The pages of a federation, by title: what follows its name in the path.
 TABS = {"Fleet": "", "Federation": "federation", "Audit": "audit"}

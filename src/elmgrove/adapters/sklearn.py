@@ -1,0 +1,389 @@
+"""Estimators for scikit-learn: an outlier detector, a classifier and a regressor.
+
+They check their input as scikit-learn does and scale nothing: put a scaler before them in a
+``Pipeline``, since of columns of different size the largest would decide alone.
+"""
+
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.algebra import (
+    OSELM,
+    Array,
+    ClassEvidence,
+    HiddenLayer,
+    balance,
+    default_score,
+    suggested_units,
+)
+from elmgrove.detector import Detector, FalseAlarmRate
+from elmgrove.errors import require_extra
+
+try:
+    from sklearn.base import (
+        BaseEstimator,
+        ClassifierMixin,
+        MultiOutputMixin,
+        OutlierMixin,
+        RegressorMixin,
+    )
+    from sklearn.utils import check_random_state
+    from sklearn.utils.class_weight import compute_class_weight
+    from sklearn.utils.multiclass import check_classification_targets, unique_labels
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    require_extra("sklearn", "sklearn")
+    raise
+
+__all__ = ["ElmgroveOutlierDetector", "OSELMClassifier", "OSELMRegressor"]
+
+
+class LayerEstimator(BaseEstimator):
+    """An estimator of scikit-learn with a hidden layer."""
+
+    activation: str
+    weights: str
+    random_state: Any
+
+    def _layer(self, inputs: int, units: int) -> HiddenLayer:
+        """Makes the layer from the parameters.
+
+        A whole number as ``random_state`` is the layer's seed as it stands, so that estimators
+        and plain detectors of the same seed can merge.
+        """
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(2**31)
+        return HiddenLayer(inputs, units, self.activation, self.weights, int(seed))
+
+
+class OSELMEstimator(LayerEstimator):
+    """An estimator of scikit-learn that learns targets, with an OS-ELM (``model_``) inside."""
+
+    model_: OSELM
+
+    def __init__(
+        self,
+        units: int = 256,
+        *,
+        activation: str = "sigmoid",
+        weights: str = "uniform",
+        ridge: float = 1.0,
+        forgetting: float = 1.0,
+        random_state: Any = 0,
+    ) -> None:
+        self.units = units
+        self.activation = activation
+        self.weights = weights
+        self.ridge = ridge
+        self.forgetting = forgetting
+        self.random_state = random_state
+
+    @property
+    def _new(self) -> bool:
+        return not hasattr(self, "model_")
+
+    def _learn(self, X: Array, T: Array, *, from_zero: bool) -> Self:
+        model = self._fresh(X.shape[1], T.shape[1]) if from_zero else self.model_
+        model.learn_many(X, T)
+        self.model_ = model
+        return self
+
+    def _fresh(self, inputs: int, outputs: int) -> OSELM:
+        layer = self._layer(inputs, self.units)
+        return OSELM(layer, outputs, ridge=self.ridge, forgetting=self.forgetting)
+
+    def _outputs(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self.model_.predict_many(validate_data(self, X, dtype=np.float64, reset=False))
+
+
+Vector = NDArray[np.float64]
+
+
+class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
+    """Scores how unlike the rows it learned a row is, by a ``Detector`` (``detector_``) inside.
+
+    Works where normal rows are one cloud, however stretched; not where they are several clouds
+    far apart. It learns every row it is given: fit it on normal rows. A typical row scores about
+    -1, whatever the units. With ``measure="loss"``, or an activation other than the identity,
+    scores are mean squared errors of reconstructing the row; nothing is scaled, so scale before.
+
+    ``units`` None means as many as ``elmgrove.algebra.suggested_units`` says. ``contamination`` is
+    the share of the learned rows that ``predict`` calls outliers (-1); after ``partial_fit``, of
+    the latest 512 rows. Of new rows it is more, unless the learned ones are many;
+    ``detector_.threshold`` allows for that. Each row stands alone: windows over a time series are
+    the plain ``Detector``'s. The other parameters are the detector's; an int as ``random_state``
+    is its seed.
+
+    >>> from sklearn.datasets import load_digits
+    >>> X, digit = load_digits(return_X_y=True)
+    >>> zeros, ones = X[digit == 0] / 16, X[digit == 1] / 16
+    >>> model = ElmgroveOutlierDetector(contamination=0.05).fit(zeros[:150])
+    >>> model.score_samples(np.vstack([zeros[-2:], ones[:2]])).round(1).tolist()
+    [-1.3, -2.4, -33.3, -38.6]
+    >>> round(model.offset_, 1), round(-model.detector_.threshold, 1)
+    (-1.6, -5.1)
+    """
+
+    def __init__(
+        self,
+        units: int | None = None,
+        *,
+        activation: str = "identity",
+        weights: str = "uniform",
+        ridge: float = 1e-3,
+        forgetting: float = 1.0,
+        contamination: float = 0.01,
+        random_state: Any = 0,
+        measure: str | None = None,
+    ) -> None:
+        self.units = units
+        self.activation = activation
+        self.weights = weights
+        self.ridge = ridge
+        self.forgetting = forgetting
+        self.contamination = contamination
+        self.random_state = random_state
+        self.measure = measure
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learns these rows and nothing else; they all decide where outliers begin."""
+        X = validate_data(self, X, dtype=np.float64)
+        return self._learn(self._fresh(X.shape[1]), X)._decide(X)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learns these rows as well; the latest rows learned decide where outliers begin."""
+        first = not hasattr(self, "detector_")
+        X = validate_data(self, X, dtype=np.float64, reset=first)
+        self._learn(self._fresh(X.shape[1]) if first else self.detector_, X)
+        return self._decide(self.detector_.gate.recent.rows)
+
+    def score_samples(self, X: Any) -> Vector:
+        """Scores rows, the higher the more normal: minus the detector's score."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return -self.detector_.score_many(X)
+
+    def decision_function(self, X: Any) -> Vector:
+        """Scores rows less ``offset_``: below 0 is an outlier."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> NDArray[np.int_]:
+        """Predicts 1 for a normal row, -1 for an outlier."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _fresh(self, inputs: int) -> Detector:
+        score = self.measure or default_score(self.activation)
+        units = suggested_units(inputs, score) if self.units is None else self.units
+        return Detector(
+            self._layer(inputs, units),
+            score=score,
+            ridge=self.ridge,
+            forgetting=self.forgetting,
+            # There is no stream on which a rate could be shown before it is relied on.
+            threshold=FalseAlarmRate(self.contamination, confidence=0.0),
+        )
+
+    def _learn(self, detector: Detector, X: Vector) -> Self:
+        detector.learn_many(X)
+        self.detector_ = detector
+        return self
+
+    def _decide(self, rows: Vector) -> Self:
+        # Not by ``score_samples``, to which these rows have lost the names that they came with.
+        scores = -self.detector_.score_many(rows)
+        self.offset_ = float(np.quantile(scores, self.contamination))
+        return self
+
+
+class OSELMClassifier(ClassifierMixin, OSELMEstimator):
+    """Classifies rows by an OS-ELM with an output for each class; the largest wins.
+
+    Outputs are trained towards 1 for rows of their class and 0 for others. Training is one pass
+    in closed form, and ``partial_fit`` in any chunks gives what ``fit`` on all rows would. It
+    does well on up to some hundred columns of similar size (scale them), and knows nothing of
+    neighbouring pixels or words. More ``units`` bend the boundary more and cost their square
+    for each row; ``ridge`` holds them back. ``random_state`` as a whole number is the seed of
+    the hidden layer: two estimators with the same parameters, columns and classes cooperate by
+    ``a.model_.merge(b.model_.evidence)``, and with a ``class_weight`` by ``a.merge(b)``.
+
+    ``class_weight="balanced"`` lets all classes count alike, however many rows each has: use it
+    where rare ones matter as much; where classes are as frequent in use as in learning, None makes
+    fewer mistakes. A dict has the weight of each class, 1 where it says none. Evidence is then kept
+    by class (``class_evidence_``), which takes the memory of ``units``² numbers for each, and is
+    weighed once all is learned or merged: in any chunks and any order it is the same model.
+
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = OSELMClassifier(units=512).fit(X[:1200] / 16, y[:1200])
+    >>> round(model.score(X[1200:] / 16, y[1200:]), 3)
+    0.961
+
+    Small machines can have it in whole numbers, saved by ``elmgrove.storage.save``; outputs have
+    the order of ``classes_``, and inputs here reach from 0 to 1:
+
+    >>> from elmgrove.rounds import CompactClassifier
+    >>> plain = OSELMClassifier(units=512, activation="relu", weights="binary")
+    >>> learned = plain.fit(X[:1200] / 16, y[:1200]).model_
+    >>> small = CompactClassifier.of(learned.basis, learned.beta, largest=1.0)
+    >>> len(small.to_bytes())
+    5772
+    >>> found = plain.classes_[small.predict(X[1200:] / 16)]
+    >>> round(plain.score(X[1200:] / 16, y[1200:]), 3), round(float((found == y[1200:]).mean()), 3)
+    (0.958, 0.96)
+    """
+
+    classes_: Array
+    class_evidence_: ClassEvidence
+
+    def __init__(
+        self,
+        units: int = 256,
+        *,
+        activation: str = "sigmoid",
+        weights: str = "uniform",
+        ridge: float = 1.0,
+        forgetting: float = 1.0,
+        random_state: Any = 0,
+        class_weight: dict[Any, float] | str | None = None,
+    ) -> None:
+        super().__init__(
+            units,
+            activation=activation,
+            weights=weights,
+            ridge=ridge,
+            forgetting=forgetting,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learns these rows and nothing else."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        return self._learn_labels(X, y, unique_labels(y), from_zero=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learns these rows as well; the first call must name all classes there will be."""
+        first = self._new
+        if first and classes is None:
+            raise ValueError("the first call of partial_fit needs classes: all there will be")
+        known = unique_labels(classes) if first else self.classes_
+        if classes is not None and not np.array_equal(unique_labels(classes), known):
+            raise ValueError(f"the first call of partial_fit named the classes {known.tolist()}")
+        X, y = validate_data(self, X, y, dtype=np.float64, reset=first)
+        return self._learn_labels(X, y, known, from_zero=first)
+
+    def decision_function(self, X: Any) -> Array:
+        """Computes the output of each class; for two classes, the second's less the first's."""
+        outputs = self._outputs(X)
+        return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
+
+    def predict(self, X: Any) -> Array:
+        """Predicts the class with the largest output."""
+        winners = self._outputs(X).argmax(axis=1)
+        labels: Array = self.classes_[winners]
+        return labels
+
+    def merge(self, other: "OSELMClassifier") -> Self:
+        """Learns what another estimator learned, as if its rows had been learned here.
+
+        Both need a ``class_weight`` and the same classes, columns and parameters.
+        """
+        if not (self._by_class and other._by_class):
+            raise ValueError(
+                "merge needs evidence by class, of two fitted estimators with a class_weight; "
+                "without one they merge by a.model_.merge(b.model_.evidence)"
+            )
+        if not np.array_equal(self.classes_, other.classes_):
+            raise ValueError(
+                f"classes {self.classes_.tolist()} here, {other.classes_.tolist()} there"
+            )
+        return self._weigh(self.class_evidence_ + other.class_evidence_, self.classes_)
+
+    def _learn_labels(self, X: Array, y: Array, classes: Array, from_zero: bool) -> Self:
+        one_hot = y[:, np.newaxis] == classes
+        unknown = ~one_hot.any(axis=1)
+        if unknown.any():
+            label = y[unknown].tolist()[0]
+            raise ValueError(f"{label!r} is not one of the classes {classes.tolist()}")
+        by_class = self.class_weight is not None
+        if not from_zero and self._by_class != by_class:
+            raise ValueError("class_weight came or went since the first rows were learned: use fit")
+        T = one_hot.astype(np.float64)
+        if by_class:
+            self._learn_by_class(X, T, classes, from_zero)
+        else:
+            self._learn(X, T, from_zero=from_zero)
+            self.__dict__.pop("class_evidence_", None)
+        self.classes_ = classes
+        return self
+
+    @property
+    def _by_class(self) -> bool:
+        return hasattr(self, "class_evidence_")
+
+    def _learn_by_class(self, X: Array, T: Array, classes: Array, from_zero: bool) -> None:
+        if self.forgetting != 1.0:
+            # A class would forget with its own rows, and not with all that come.
+            raise ValueError("class_weight needs forgetting=1: evidence by class is not forgotten")
+        basis = self._fresh(X.shape[1], len(classes)).basis if from_zero else self.model_.basis
+        new = ClassEvidence.of(basis, X, T)
+        self._weigh(new if from_zero else self.class_evidence_ + new, classes)
+
+    def _weigh(self, evidence: ClassEvidence, classes: Array) -> Self:
+        """Solves for the model in which a row of each class counts as much as is asked for."""
+        basis = evidence.basis
+        model = OSELM(basis.layer, basis.outputs, ridge=self.ridge, basis=basis)
+        model.merge(evidence.weighed(self._class_weights(evidence.counts, classes)))
+        self.class_evidence_, self.model_ = evidence, model
+        return self
+
+    def _class_weights(self, counts: Array, classes: Array) -> Array:
+        if self.class_weight == "balanced":
+            return balance(counts)
+        # scikit-learn's reading of a dict, and its refusal of anything else.
+        return compute_class_weight(self.class_weight, classes=classes, y=classes)
+
+
+class OSELMRegressor(MultiOutputMixin, RegressorMixin, OSELMEstimator):
+    """Predicts one number or several a row by an OS-ELM, learned in one pass in closed form.
+
+    ``partial_fit`` in any chunks gives what ``fit`` on all rows would. It suits smooth
+    relations between columns of similar size (scale them); it is no better than a guess
+    outside the region of the rows it learned. More ``units`` bend it more and cost their square
+    for each row; ``ridge`` holds them back, and is what to try first where there are few rows.
+    ``random_state`` as a whole number is the seed of the hidden layer: two estimators with the
+    same parameters, columns and targets cooperate by ``a.model_.merge(b.model_.evidence)``.
+
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(1000, random_state=0)
+    >>> model = OSELMRegressor(ridge=0.01).fit(X[:800], y[:800])
+    >>> round(model.score(X[800:], y[800:]), 3)
+    0.929
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learns these rows and nothing else."""
+        return self._learn_numbers(X, y, from_zero=True)
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Learns these rows as well."""
+        return self._learn_numbers(X, y, from_zero=self._new)
+
+    def predict(self, X: Any) -> Array:
+        """Predicts the targets, in the shape in which they were learned."""
+        outputs = self._outputs(X)
+        return outputs.ravel() if self.single_target_ else outputs
+
+    def _learn_numbers(self, X: Any, y: Any, from_zero: bool) -> Self:
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, reset=from_zero, multi_output=True, y_numeric=True
+        )
+        self._learn(X, y.reshape(len(y), -1), from_zero=from_zero)
+        self.single_target_ = y.ndim == 1
+        return self

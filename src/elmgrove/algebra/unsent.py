@@ -1,0 +1,527 @@
+"""Fresh rows: what was learned since something was last given away, as an upload guard needs it."""
+
+import math
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.packing import Packed, numbers_in, pack_part, unpack_part
+from elmgrove.algebra.rows import Array
+from elmgrove.errors import BadInput, require_whole
+
+#: Rows, at least, over which a sum must be that few-valued columns single out.
+ROWS_ALIKE = 5
+#: And over which one must be that a combination of them singles out.
+ROWS_TOGETHER = 2
+#: A column with more values than this is not one with few.
+MOST_VALUES = 8
+# Of more combinations of values than this, the column that changes most is followed no longer.
+_MOST_GROUPS = 256
+# Rows of a block that show which columns have many values, before any are counted.
+_FIRST = 64
+# Numbers that wait to be counted, about: many at a time take far less time.
+_WAITING = 2**14
+
+#: An input, and its number since the last upload: 1 is the first one, 0 and less came before it.
+Numbered = tuple[int, Array]
+
+
+class _Group:
+    """Rows with the same values in all few-valued columns.
+
+    ``total`` and ``largest`` are what they and the newest of them weighed at row ``at``. The rows
+    are kept while they are few.
+    """
+
+    __slots__ = ("at", "largest", "rows", "total")
+
+    def __init__(self) -> None:
+        self.total, self.largest, self.at = 0.0, 0.0, 0
+        self.rows: list[Numbered] | None = []
+
+    def fade(self, at: int, forgetting: float) -> None:
+        faded = forgetting ** (at - self.at)
+        self.total, self.largest, self.at = self.total * faded, self.largest * faded, at
+
+    def add(self, X: Array, numbers: Array, enough: int) -> None:
+        """Adds rows that are all of the same weight as the newest one."""
+        self.total += len(X)
+        self.largest, self.at = 1.0, int(numbers[-1])
+        self._release(enough)
+        if self.rows is not None:
+            self.rows += zip(numbers.tolist(), np.array(X), strict=True)
+
+    def join(self, other: "_Group", enough: int, forgetting: float) -> None:
+        at = max(self.at, other.at)
+        self.fade(at, forgetting)
+        other.fade(at, forgetting)
+        self.total, self.largest = self.total + other.total, max(self.largest, other.largest)
+        known = self.rows is not None and other.rows is not None
+        rows = [*(self.rows or ()), *(other.rows or ())]
+        self.rows = sorted(rows, key=_number) if known else None
+        self._release(enough)
+
+    def _release(self, enough: int) -> None:
+        # No row has a larger share of any sum over the group than the largest has of the total.
+        if self.total >= enough * self.largest:
+            self.rows = None
+
+
+class FewValues:
+    """Counts the rows since the last upload by their values in the columns that have few.
+
+    An upload shows Σ x and Σ x_j x of each column j, and so Σ f(x) x of every f that is a
+    combination of columns. Where j is 1 in one row and 0 in all others, that is the row; where it
+    is 1 in six rows, and another column in five of these, the difference of the two is. Of columns
+    with few values, such an f can be guessed. How much of Σ f² one row can be at most, whatever f
+    is, is its leverage: x (Σ xᵀx)⁻¹ xᵀ, over these columns and a 1. So rows are held back whose
+    leverage is above one in ``ROWS_ALIKE``, until enough like them have come.
+    """
+
+    def __init__(self, basis: Basis) -> None:
+        self._columns, self._window = basis.layer.inputs, basis.window
+        # Where windows are withheld as well, these may be of one group.
+        self._enough = ROWS_ALIKE * (1 if basis.window == 1 else 2)
+        self._block = max(_WAITING // basis.inputs, _FIRST)
+        self.begin()
+
+    def begin(self, rows: Iterable[Numbered] = (), forgetting: float = 1.0) -> None:
+        """Begins again, with rows that no upload had yet."""
+        self._values: dict[int, set[float]] = {column: set() for column in range(self._columns)}
+        self._groups: dict[bytes, _Group] = {}
+        self._rows, self._forgetting = 0, forgetting
+        self._waiting: list[tuple[Array, Array]] = []
+        self._waiting_rows = 0
+        self._place()
+        for number, x in sorted(rows, key=_number):
+            self.add(x[np.newaxis], number, forgetting)
+
+    def _place(self) -> None:
+        columns = np.array(list(self._values), np.intp)
+        # Where the few-valued columns are in an input, and which column is there.
+        self._places = (np.arange(self._window)[:, np.newaxis] * self._columns + columns).ravel()
+        self._owners = [*self._values] * self._window
+
+    def add(self, X: Array, first: int, forgetting: float) -> None:
+        """Takes note of inputs in their order; ``first`` is the number of the first of them."""
+        self._rows += len(X)
+        self._forgetting = forgetting
+        if self._values and len(X):
+            self._waiting.append((np.arange(first, first + len(X)), np.array(X)))
+            self._waiting_rows += len(X)
+            if self._waiting_rows >= self._block:
+                self._settle()
+
+    def _settle(self) -> None:
+        """Counts the inputs that wait for that."""
+        if self._waiting:
+            numbers, rows = (np.concatenate(some) for some in zip(*self._waiting, strict=True))
+            self._waiting, self._waiting_rows = [], 0
+            if not self._groups:
+                # Most columns of most devices need not be followed any further.
+                newest = np.sort(rows[:_FIRST, -self._columns :], axis=0)
+                values = 1 + (np.diff(newest, axis=0) != 0.0).sum(axis=0)
+                self._follow_no_longer(set(np.flatnonzero(values > MOST_VALUES).tolist()))
+            if self._values:
+                self._count(rows, numbers)
+
+    def _count(self, X: Array, numbers: Array) -> None:
+        values, new, forgetting = self._values_in(X), list[Array](), self._forgetting
+        for places in _alike(values) if forgetting == 1.0 else np.arange(len(X))[:, np.newaxis]:
+            key = values[places[0]].tobytes()
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = _Group()
+                new.append(values[places[0]])
+            if forgetting < 1.0:
+                group.fade(int(numbers[places[0]]), forgetting)
+            group.add(X[places], numbers[places], self._enough)
+        if new:
+            for column, some in zip(self._owners, np.array(new).T.tolist(), strict=True):
+                self._values[column].update(some)
+            self._follow_no_longer(
+                {column for column, some in self._values.items() if len(some) > MOST_VALUES}
+            )
+            while len(self._groups) > _MOST_GROUPS:
+                self._follow_no_longer({max(self._values, key=lambda c: self._usual(c)[1])})
+
+    def _values_in(self, X: Array) -> Array:
+        # −0 is 0.
+        values: Array = X[..., self._places].astype(np.float64) + 0.0
+        return values
+
+    def _follow_no_longer(self, columns: set[int]) -> None:
+        if not columns:
+            return
+        kept = np.array([owner not in columns for owner in self._owners])
+        for column in columns:
+            del self._values[column]
+        self._place()
+        groups, self._groups = self._groups, {}
+        for key, group in groups.items() if self._values else ():
+            short = np.frombuffer(key)[kept].tobytes()
+            if short in self._groups:
+                self._groups[short].join(group, self._enough, self._forgetting)
+            else:
+                self._groups[short] = group
+
+    def _usual(self, column: int) -> tuple[float, float]:
+        """The commonest value of a column in the newest row of inputs, and how many have another.
+
+        Roughly so many where rows are forgotten.
+        """
+        place = len(self._owners) - len(self._values) + [*self._values].index(column)
+        counts = dict[float, float]()
+        for key, group in self._groups.items():
+            value = float(np.frombuffer(key)[place])
+            counts[value] = counts.get(value, 0.0) + group.total
+        usual = max(counts, key=lambda value: counts[value])
+        return usual, sum(counts.values()) - counts[usual]
+
+    @property
+    def any(self) -> bool:
+        """Whether some column has few values up to now."""
+        self._settle()
+        return any(2 * len(values) <= self._rows + 2 for values in self._values.values())
+
+    def held(
+        self, now: int, forgetting: float, without: Collection[Numbered] = ()
+    ) -> list[Numbered] | None:
+        """Chooses the inputs to hold back from an upload of all up to number ``now``.
+
+        The upload is one ``without`` some inputs. None where such an input is not known any more.
+        """
+        held, left_out = list[Numbered](), {number for number, _ in without}
+        _, _, far, _ = self._judged(now, forgetting, without)
+        for group, is_far in zip(self._groups.values(), far, strict=True):
+            if is_far and group.rows is None:
+                return None
+            if is_far:
+                held += [one for one in group.rows or () if one[0] not in left_out]
+        return sorted(held, key=_number)
+
+    def still(
+        self, now: int, forgetting: float, without: Collection[Numbered] = ()
+    ) -> tuple[Array, Array, Array]:
+        """Finds the combinations of few-valued columns that are 0 in all of an upload's new rows.
+
+        Gives the places of these columns in an input, a value of each, and the combinations, a line
+        each: of a 1, and of what each column is beyond that value. Whatever else moves them is by
+        itself in the sums; those of one column alone are first.
+        """
+        places, known, far, inside = self._judged(now, forgetting, without)
+        values = self._grouped[:, np.isin(self._places, places)]
+        if not len(far):
+            return places[:0], np.empty(0), np.empty((0, 1))
+        usual = values[np.argmax([group.total for group in self._groups.values()])]
+        rows = known[inside & ~far]
+        fixed = ~rows.any(axis=0)
+        alone = np.eye(known.shape[1])[fixed]
+        _, s, v = np.linalg.svd(rows[:, ~fixed])
+        rank = int((s > 1e-9 * s[:1]).sum())
+        together = np.zeros((len(v) - rank, known.shape[1]))
+        together[:, ~fixed] = v[rank:]
+        size = np.abs(values - usual).max(axis=0)
+        scale = np.concatenate([[1.0], np.where(size > 0.0, size, 1.0)])
+        return places, usual, np.vstack([alone, together]) / scale
+
+    def _judged(
+        self, now: int, forgetting: float, without: Collection[Numbered]
+    ) -> tuple[Array, Array, Array, Array]:
+        """The places of few-valued columns; a 1 and these columns of each group; which are far."""
+        self._settle()
+        # Of few rows, each may have a value of its own in any column.
+        few = {c for c, values in self._values.items() if 2 * len(values) <= self._rows + 2}
+        chosen = np.array([owner in few for owner in self._owners], bool)
+        groups = [*self._groups.values()]
+        for group in groups:
+            group.fade(now, forgetting)
+        total = np.array([group.total for group in groups])
+        largest = np.array([group.largest for group in groups])
+        where = {key: index for index, key in enumerate(self._groups)}
+        for number, x in without if groups else ():
+            total[where[self._values_in(x).tobytes()]] -= forgetting ** (now - number)
+        known = _about_usual(self._grouped[:, chosen], total)
+        inside = total > 1e-9 * largest
+        return self._places[chosen], known, _single_out(known, total, largest, inside), inside
+
+    @property
+    def _grouped(self) -> Array:
+        """The values of each group."""
+        size = len(self._groups), len(self._places)
+        return np.array([np.frombuffer(key) for key in self._groups]).reshape(size)
+
+    # On disk
+
+    def pack(self, prefix: str) -> Packed:
+        """Packs all groups, and the rows that are known of them."""
+        self._settle()
+        groups = self._groups.values()
+        fields: dict[str, Any] = {"columns": [*self._values], "rows": self._rows}
+        if not groups:
+            return fields, {}
+        known = sorted((one for group in groups for one in group.rows or ()), key=_number)
+        fields["numbers"] = [number for number, _ in known]
+        fields["at"] = [group.at for group in groups]
+        width = self._columns * self._window
+        return fields, {
+            f"{prefix}values": self._grouped,
+            f"{prefix}weights": np.array([(group.total, group.largest) for group in groups]),
+            f"{prefix}rows": np.array([x for _, x in known]).reshape(-1, width),
+        }
+
+    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str) -> None:
+        """Goes on from what was packed."""
+        self.begin()
+        columns = [require_whole("columns", column, 0) for column in fields["columns"]]
+        if not set(columns) <= set(self._values):
+            raise BadInput("columns with few values that do not fit the model")
+        self._values = {column: set() for column in columns}
+        self._rows = require_whole("rows", fields["rows"], 0)
+        self._place()
+        if "at" not in fields:
+            return
+        values, weights = arrays[f"{prefix}values"], arrays[f"{prefix}weights"]
+        rows, at = arrays[f"{prefix}rows"], fields["at"]
+        sizes = (len(at), len(self._places)), (len(at), 2)
+        width = (len(fields["numbers"]), self._columns * self._window)
+        if (values.shape, weights.shape) != sizes or rows.shape != width:
+            raise BadInput("rows by their values in columns that do not fit the model")
+        for key, (total, largest), when in zip(values, weights.tolist(), at, strict=True):
+            group = self._groups[key.tobytes()] = _Group()
+            group.total, group.largest, group.at, group.rows = total, largest, int(when), None
+        for column, place in zip(self._owners, values.T.tolist(), strict=True):
+            self._values[column] |= set(place)
+        for number, x in zip(fields["numbers"], rows, strict=True):
+            found = self._groups.get(self._values_in(x).tobytes())
+            if found is None:
+                raise BadInput("a row with other values than any that were counted")
+            found.rows = [*(found.rows or ()), (int(number), x)]
+
+
+def _about_usual(values: Array, total: Array) -> Array:
+    """Gives a 1 beside values that are 0 in the largest group, and 1 at the most."""
+    if not len(values):
+        return np.empty((0, 1))
+    # So the numbers of a rare group are as good as they can be.
+    shifted = values - values[np.argmax(total)]
+    size = np.abs(shifted).max(axis=0)
+    return np.column_stack([np.ones(len(values)), shifted / np.where(size > 0.0, size, 1.0)])
+
+
+def _single_out(known: Array, total: Array, largest: Array, inside: Array) -> Array:
+    """Marks the groups of which one row has too large a share in some combination of columns."""
+    far = np.zeros(len(known), bool)
+    if not known[:, 1:].any():
+        return far
+    while True:
+        left = inside & ~far
+        if not left.any():
+            return far
+        rows = known[left] * np.sqrt(total[left])[:, np.newaxis]
+        # A column that moved in rows held back alone is 0 now, and so takes no part.
+        u, s, _ = np.linalg.svd(rows, full_matrices=False)
+        together = np.square(u[:, s > 1e-9 * s[0]]).sum(axis=1)
+        # Of one column and a 1: its share of the column's variance, and of the rows.
+        weights = total[left]
+        apart = known[left] - weights @ known[left] / weights.sum()
+        variance = weights @ np.square(apart)
+        moved = variance > 1e-18 * weights.sum()
+        shares = weights[:, np.newaxis] * np.square(apart[:, moved]) / variance[moved]
+        alone = weights / weights.sum() + shares.max(axis=1, initial=0.0)
+        single = largest[left] / weights * (1.0 - 1e-6)
+        more = (single * alone > 1.0 / ROWS_ALIKE) | (single * together > 1.0 / ROWS_TOGETHER)
+        if not more.any():
+            return far
+        # Without them the others' leverage is no smaller: so none of these can stay.
+        far[left] = more
+
+
+def _alike(values: Array) -> list[NDArray[np.intp]]:
+    """Finds the places of rows that are equal, in their order."""
+    # Equal rows have equal products, others hardly ever.
+    product = values @ np.sqrt(np.arange(2.0, 2.0 + values.shape[1]))
+    _, first, which = np.unique(product, return_index=True, return_inverse=True)
+    if not np.array_equal(values[first[which]], values):
+        _, which = np.unique(values, axis=0, return_inverse=True)
+    which = which.ravel()
+    order = np.argsort(which, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
+
+
+def _number(numbered: Numbered) -> int:
+    return numbered[0]
+
+
+def inputs_withheld(basis: Basis) -> int:
+    """Counts the windows to withhold from an upload, so that others can't tell where it ends.
+
+    Sums over windows that follow each other differ from place to place in the rows at both ends
+    alone: of Σ y and Σ y² that gives these rows exactly, however many lie between them. What the
+    sums show beyond what is equal in all places is about the ends. Each window that is left out
+    has ends of its own, as many unknowns as it has values: enough of them have as many as there
+    are such numbers.
+    """
+    columns, window = basis.layer.inputs, basis.window
+    if window == 1:
+        return 0
+    alike = columns * (columns + 1) // 2 + (window - 1) * columns**2 + columns
+    about_ends = max(numbers_in(basis) - alike, 0) + 2 * (window - 1) * columns
+    return math.ceil(about_ends / basis.inputs)
+
+
+class Fresh:
+    """Follows the rows learned since the last upload where counting them does not tell enough.
+
+    A unit of relu is exactly 0 in many rows, and what few rows activate can be read off the sums:
+    so of each unit those rows are counted (``active``). Windows overlap: so every w-th input is
+    kept, as many as are withheld (``inputs_withheld``). Columns with few values single rows out:
+    those are withheld as well (``FewValues``). What is withheld leaves with a later upload.
+    """
+
+    def __init__(self, basis: Basis) -> None:
+        self._basis = basis
+        self._layer = basis.hidden if basis.layer.activation == "relu" else None
+        self._window, self._width = basis.window, basis.inputs
+        self._kept: deque[Numbered] = deque(maxlen=inputs_withheld(basis))
+        self.few = FewValues(basis)
+        self.inputs = 0
+        self.begin()
+
+    def begin(self, withheld: Sequence[Numbered] = (), forgetting: float = 1.0) -> None:
+        """Begins again: all that was learned is in an upload but what was withheld."""
+        #: Whether it knows of all rows since the last upload.
+        self.known = True
+        # Whether a file that said nothing is all that there is.
+        self._unsaid = False
+        #: What had been learned when it last came to know nothing; None if it knows all.
+        self.since: Evidence | None = None
+        left = [(number - self.inputs, x) for number, x in withheld]
+        #: Inputs since the last upload.
+        self.inputs = 0
+        self._kept.clear()
+        # What was last found to be withheld, and when.
+        self._answer: tuple[tuple[int, float], list[Numbered] | None] | None = None
+        units = 0 if self._layer is None else self._layer.units
+        self._total, self._largest = np.zeros(units), np.zeros(units)
+        for number, x in left:
+            self._activate(x[np.newaxis], np.array([forgetting**-number]))
+        self.few.begin(left, forgetting)
+
+    def doubt(self, since: Evidence | None = None) -> None:
+        """Begins again without knowing all: rows came or went otherwise than by being learned.
+
+        ``since`` is what has been learned by now.
+        """
+        self.begin()
+        self.known, self.since = False, since
+
+    def add(self, X: Array, forgetting: float) -> None:
+        """Takes note of inputs that are learned, in their order."""
+        if self._layer is not None:
+            faded = forgetting ** len(X)
+            self._total, self._largest = faded * self._total, faded * self._largest
+            # φ^age: how much of each is left when the last one is learned
+            self._activate(X, forgetting ** np.arange(len(X) - 1, -1, -1.0))
+        if self._window > 1:
+            first = -(self.inputs + 1) % self._window
+            for place in range(first, len(X), self._window):
+                self._kept.append((self.inputs + place + 1, np.array(X[place])))
+        self.few.add(X, self.inputs + 1, forgetting)
+        self.inputs += len(X)
+
+    def _activate(self, X: Array, weights: Array) -> None:
+        if self._layer is not None:
+            H = self._layer(np.asarray(X, np.float64)) * weights[:, np.newaxis]
+            self._total = self._total + H.sum(axis=0)
+            self._largest = np.maximum(self._largest, H.max(axis=0, initial=0.0))
+
+    def active(self, withheld: Sequence[tuple[Array, float]] = ()) -> Array | None:
+        """The rows but those withheld that each unit was active in; None where units always are.
+
+        As many as if each had as large a share in the unit's sums as the largest one has: a row
+        that outweighs all others counts for one, with them.
+        """
+        if self._layer is None:
+            return None
+        total = np.array(self._total)
+        for x, weight in withheld:
+            total -= weight * self._layer(np.asarray(x, np.float64))
+        total[total < 1e-9 * self._largest] = 0.0
+        active: Array = total / np.where(self._largest > 0.0, self._largest, 1.0)
+        return active
+
+    @property
+    def missing(self) -> int:
+        """Counts the inputs that must still come until there are enough to withhold."""
+        return max((self._kept.maxlen or 0) * self._window - self.inputs, 0)
+
+    @property
+    def kept(self) -> set[int]:
+        """The numbers of the windows to withhold, whatever is in them."""
+        return {number for number, _ in self._kept}
+
+    def withheld(self, forgetting: float) -> list[Numbered] | None:
+        """Gives the inputs to withhold; None where one of them is not known any more."""
+        if self._answer is None or self._answer[0] != (self.inputs, forgetting):
+            held = self.few.held(self.inputs, forgetting, self._kept)
+            found = None if held is None else [*self._kept, *held]
+            self._answer = (self.inputs, forgetting), found
+        return self._answer[1]
+
+    def still(self, forgetting: float) -> tuple[Array, Array, Array]:
+        """Finds the combinations of columns that are 0 in all rows that leave (``FewValues``)."""
+        return self.few.still(self.inputs, forgetting, self._kept)
+
+    def weighed(self, some: Sequence[Numbered], forgetting: float) -> list[tuple[Array, float]]:
+        """Gives inputs with what each weighs by now."""
+        return [(x, forgetting ** (self.inputs - number)) for number, x in some]
+
+    # On disk
+
+    def pack(self, prefix: str) -> Packed:
+        """Packs what it knows, its arrays under names that begin with ``prefix``; else nothing."""
+        if not self.known and (self.since is None or (self._unsaid and not self.inputs)):
+            return {}, {}
+        few, arrays = self.few.pack(f"{prefix}few.")
+        fields: dict[str, Any] = {"inputs": self.inputs, "few": few}
+        if self.since is not None:
+            fields["since"], since = pack_part(f"{prefix}since", self.since)
+            arrays |= since
+        if self._window > 1:
+            fields["kept"] = [number for number, _ in self._kept]
+            arrays[f"{prefix}kept"] = np.array([x for _, x in self._kept]).reshape(-1, self._width)
+        if self._layer is not None:
+            arrays |= {f"{prefix}total": self._total, f"{prefix}largest": self._largest}
+        return fields, arrays
+
+    def restore(
+        self, fields: Mapping[str, Any] | None, arrays: Mapping[str, Array], prefix: str
+    ) -> None:
+        """Goes on from what was packed; in doubt where nothing was."""
+        if fields is None:
+            self.doubt(self.since)
+            self._unsaid = True
+            return
+        self.begin()
+        if "since" in fields:
+            since = unpack_part(self._basis, f"{prefix}since", fields["since"], arrays)
+            self.known, self.since = False, since
+        self.inputs = require_whole("inputs", fields["inputs"], 0)
+        self.few.restore(fields["few"], arrays, f"{prefix}few.")
+        if self._window > 1:
+            kept, numbers = arrays[f"{prefix}kept"], fields["kept"]
+            if kept.shape != (len(numbers), self._width):
+                raise BadInput("inputs to withhold that do not fit the model")
+            whole = (require_whole("kept", n, 1) for n in numbers)
+            self._kept.extend(zip(whole, kept, strict=True))
+        if self._layer is not None:
+            found = arrays[f"{prefix}total"], arrays[f"{prefix}largest"]
+            if any(array.shape != self._total.shape for array in found):
+                raise BadInput("the activity of other units than the layer's")
+            self._total, self._largest = found

@@ -1,0 +1,348 @@
+"""What a column is to be predicted as, and the rows that are kept to test it on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from elmgrove.algebra import Array, Basis, Categories, word_of
+from elmgrove.cli.digits import PIXELS, Digits
+from elmgrove.cli.options import notes, read
+from elmgrove.errors import BadInput
+from elmgrove.reading import ColumnCells, Layout, Table, number, read_column, read_table
+from elmgrove.rounds import Exam, Target
+
+CLIENTS = 100
+#: Shards of the sorted digits that a client gets.
+_SHARDS = 2
+#: Hidden units for a target at most, and rows that there should be for each.
+_UNITS, _ROWS_A_UNIT = 256, 4
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class FleetFiles:
+    """How to read files of rows: their layout, the column to predict, and what of bad rows."""
+
+    layout: Layout = field(default_factory=Layout)
+    target: str | None = None
+    skip_bad: bool = False
+
+    def __post_init__(self) -> None:
+        if self.target is not None and self.target in (*self.layout.categories, *self.layout.drop):
+            raise BadInput(f"--target {self.target} is read by itself: no --categories, no --drop")
+
+    def table(self, path: Path, like: Table | None = None) -> Table:
+        """Reads the rows of a client's file, in the columns of another."""
+        names, words = (None, None) if like is None else (like.names, like.categories)
+        # An empty file has no columns, and so none to leave out.
+        layout = self.inputs if path.stat().st_size else self.layout
+        table = read_table(path, layout, features=names, categories=words, skip_bad=self.skip_bad)
+        if like is not None and table.left_out:
+            first = f"The first: {table.skipped[0]}"
+            notes.print(
+                f"{path}: left out {table.left_out} bad row{'s' * (table.left_out > 1)}. {first}"
+            )
+        return table
+
+    @property
+    def inputs(self) -> Layout:
+        """The layout of the rows without the column to predict."""
+        if self.target is None:
+            return self.layout
+        return replace(self.layout, drop=(*self.layout.drop, self.target))
+
+    def paired(self, path: Path, table: Table) -> tuple[Array, ColumnCells | None]:
+        """Gives the rows of a file with what is to be predicted of each; None if nothing is."""
+        if self.target is None:
+            return table.array, None
+        if not len(table.lines):
+            nothing = np.empty(0, object)
+            return table.array, ColumnCells(str(path), self.target, "line", nothing, table.lines)
+        column = read_column(path, self.target, self.layout, skip_bad=self.skip_bad)
+        _, rows, cells = np.intersect1d(table.lines, column.lines, return_indices=True)
+        if len(rows) < len(table.lines):
+            missing = len(table.lines) - len(rows)
+            notes.print(f"{path}: left out {missing} rows without a value of {self.target!r}.")
+        return table.array[rows], column.at(cells)
+
+
+class Pairs(NamedTuple):
+    """Rows, and their targets where something is to be predicted."""
+
+    X: Array
+    T: Array
+
+
+@dataclass(frozen=True)
+class FleetRows:
+    """Each client's rows by its name, the columns' names, and how they are scaled.
+
+    ``cells`` has what is to be predicted of each row as it is written, and ``targets`` as outputs
+    of a model; both are empty where nothing is to be predicted.
+    """
+
+    rows: dict[str, Array]
+    names: tuple[str, ...] | None
+    scaling: str
+    categories: Categories = field(default_factory=dict)
+    cells: dict[str, ColumnCells] = field(default_factory=dict)
+    targets: dict[str, Array] = field(default_factory=dict)
+
+    @classmethod
+    def read(
+        cls, data: Path | None, clients: int | None, seed: int, files: FleetFiles | None = None
+    ) -> "FleetRows":
+        """Reads a file, a folder with a file for each client, or scikit-learn's digits."""
+        files = files or FleetFiles()
+        if data is None:
+            if files.target is not None:
+                raise BadInput("--target needs --data: a file, or a folder with one a client")
+            return cls._digits(clients or CLIENTS, seed)
+        if data.is_dir():
+            if clients is not None:
+                raise BadInput(f"--clients: {data} has a file for each client")
+            return cls._folder(data, files)
+        return cls._file(data, clients or CLIENTS, files)
+
+    @classmethod
+    def _digits(cls, clients: int, seed: int) -> "FleetRows":
+        """Cuts the digits, sorted, into shards and gives each client two: non-IID."""
+        digits = Digits.load(seed)
+        order = np.argsort(digits.train_digit, kind="stable")
+        shards = np.array_split(digits.train[order], _SHARDS * clients)
+        lots = np.random.default_rng(seed).permutation(len(shards)).reshape(clients, _SHARDS)
+        pieces = [np.vstack([shards[lot] for lot in mine]) for mine in lots]
+        shuffled = [np.random.default_rng([seed, i]).permutation(p) for i, p in enumerate(pieces)]
+        return cls(_named(shuffled), tuple(f"pixel {i}" for i in range(PIXELS)), "none")
+
+    @classmethod
+    def _file(cls, path: Path, clients: int, files: FleetFiles) -> "FleetRows":
+        table = read(path, None, files.inputs, files.skip_bad)
+        rows, column = files.paired(path, table)
+        pieces = np.array_split(np.arange(len(rows)), clients)
+        cells = {} if column is None else _named([column.at(piece) for piece in pieces])
+        mine = _named([rows[piece] for piece in pieces])
+        return cls(mine, table.names, "standard", table.categories, cells)
+
+    @classmethod
+    def _folder(cls, folder: Path, files: FleetFiles) -> "FleetRows":
+        paths = sorted(folder.glob("*.csv"))
+        if not paths:
+            raise BadInput(f"{folder}: no .csv files; there should be one for each client")
+        # An empty file has none; without names, columns in another order would be mixed up.
+        first = next((table for table in map(files.table, paths) if table.names), None)
+        pairs = {path.stem: files.paired(path, files.table(path, first)) for path in paths}
+        rows = {name: mine for name, (mine, _) in pairs.items()}
+        columns = {name: mine.shape[1] for name, mine in rows.items() if len(mine)}
+        if len(set(columns.values())) > 1:
+            raise BadInput(f"{folder}: files have different numbers of columns: {columns}")
+        names, words = (None, {}) if first is None else (first.names, first.categories)
+        cells = {name: column for name, (_, column) in pairs.items() if column is not None}
+        return cls(rows, names, "standard", words, cells)
+
+    @property
+    def count(self) -> int:
+        """How many rows all clients have."""
+        return sum(map(len, self.rows.values()))
+
+    def basis(self, units: int | None, seed: int, **layer: Any) -> Basis:
+        """Makes a basis with the scaling that fits all rows; models of rounds have a loss."""
+        if not self.count:
+            raise BadInput("no client has any rows")
+        if self.targets:
+            units = units or max(min(_UNITS, self.count // _ROWS_A_UNIT), 1)
+        made = Basis.fitted(
+            self.stacked().X,
+            self.names,
+            categories=self.categories,
+            scaling=self.scaling,
+            units=units,
+            seed=seed,
+            score="loss",
+            **layer,
+        )
+        outputs = {mine.shape[1] for mine in self.targets.values()} or {made.outputs}
+        return replace(made, outputs=outputs.pop())
+
+    def only(self, keep: Array) -> "FleetRows":
+        """Gives the fleet with the rows for which a mask is true, over all clients by name."""
+        masks = dict(zip(sorted(self.rows), self._cut(keep), strict=True))
+        return replace(
+            self,
+            rows={name: mine[masks[name]] for name, mine in self.rows.items()},
+            cells={name: column.at(masks[name]) for name, column in self.cells.items()},
+            targets={name: mine[masks[name]] for name, mine in self.targets.items()},
+        )
+
+    def _cut(self, whole: Array) -> list[Array]:
+        ends = np.cumsum([len(self.rows[name]) for name in sorted(self.rows)])
+        return np.split(whole, ends[:-1])
+
+    def stacked(self) -> Pairs:
+        """Gives the rows and targets of all clients, in the order of their names."""
+        # A client without rows may have no columns either.
+        names = [name for name in sorted(self.rows) if len(self.rows[name])]
+        nothing = np.empty((0, 0))
+        return Pairs(
+            np.vstack([self.rows[name] for name in names]) if names else nothing,
+            np.vstack([self.targets[name] for name in names]) if self.targets else nothing,
+        )
+
+    def written(self) -> list[Any]:
+        """Gives what is to be predicted of all rows, as it is written."""
+        return [cell for name in sorted(self.cells) for cell in self.cells[name].cells]
+
+    def drawn(self, size: int, seed: int | Sequence[int]) -> Array:
+        """Draws so many rows at random, as a mask over all clients by name."""
+        mask = np.zeros(self.count, bool)
+        mask[np.random.default_rng(seed).permutation(self.count)[:size]] = True
+        return mask
+
+    def with_batch(self, size: int, seed: int) -> tuple["FleetRows", Pairs]:
+        """Takes the server's first batch from the clients' rows; gives the rest and the batch."""
+        if size == 0:
+            return self, Pairs(np.empty((0, 0)), np.empty((0, 0)))
+        if self.count <= size:
+            raise BadInput(
+                f"Fed-ELMS needs more than {size} rows to start; the clients have {self.count}"
+            )
+        mask = self.drawn(size, seed)
+        return self.only(~mask), self.only(mask).stacked()
+
+
+def _named(pieces: list[T]) -> dict[str, T]:
+    width = len(str(len(pieces) - 1))
+    return {f"client-{index:0{width}}": piece for index, piece in enumerate(pieces)}
+
+
+#: So many different whole numbers are taken for classes.
+FEW = 20
+#: The share of rows that is kept for the test, unless another is stated.
+SHARE = 0.2
+_SHOWN = 5
+
+
+class Predict(StrEnum):
+    """What a target is predicted as."""
+
+    classes = "classes"
+    number = "number"
+
+
+def chosen_share(
+    target: str | None, predict: Predict | None, test: Path | None, share: float | None
+) -> float | None:
+    """Gives the share of rows to test on, None if there is none; ``BadInput`` if options clash."""
+    if predict is not None and target is None:
+        raise BadInput("--predict says what --target is predicted as, and there is none")
+    if test is not None and share is not None:
+        raise BadInput("--test has the rows of the test: leave --test-share out")
+    return SHARE if test is None and share is None and target is not None else share
+
+
+def choose_target(column: str, cells: Sequence[Any], decimal: str, said: Predict | None) -> Target:
+    """Decides whether a column holds classes or numbers, and notes why and what else it could be.
+
+    Words are classes, and so are a few whole numbers. Where most cells are numbers and differ, the
+    others are bad rows.
+    """
+    if not len(cells):
+        raise BadInput(f"there are no rows with a {column!r} to learn from")
+    values = [number(cell, decimal) for cell in cells]
+    classes = sorted({_word(cell, value) for cell, value in zip(cells, values, strict=True)})
+    numbers = {value for value in values if value is not None}
+    few = len(classes) <= FEW and all(value.is_integer() for value in numbers)
+    worded = 2 * sum(value is None for value in values) > len(values)
+    kind = said or (Predict.classes if few or worded else Predict.number)
+    target = Target(column, tuple(classes) if kind is Predict.classes else ())
+    _note_choice(target, said, worded or not numbers, len(classes))
+    return target
+
+
+def _word(cell: Any, value: float | None) -> str:
+    return word_of(cell if value is None else value)
+
+
+def _note_choice(target: Target, said: Predict | None, worded: bool, different: int) -> None:
+    if target.classes:
+        rest = ", …" if len(target.classes) > _SHOWN else ""
+        some = ", ".join(target.classes[:_SHOWN]) + rest
+        what, why = (
+            f"{len(target.classes)} classes ({some})",
+            f"{different} different whole numbers",
+        )
+        other = "--predict number predicts it as a number"
+    else:
+        what, why = "a number", f"{different} different numbers"
+        other = "--predict classes makes each of them a class"
+    if said is not None:
+        reason = "as stated"
+    else:
+        reason = "since it holds words" if worded else f"since it holds {why}; {other}"
+    notes.print(f"{target.column} is predicted as {what}, {reason}.")
+
+
+def coded(fleet: FleetRows, target: Target, files: FleetFiles) -> FleetRows:
+    """Gives the fleet with its targets as outputs of a model; bad ones are errors or left out."""
+    decimal = files.layout.decimal
+    if files.skip_bad:
+        each = [target.fits(fleet.cells[name].cells, decimal) for name in sorted(fleet.cells)]
+        mask = np.concatenate(each)
+        if not mask.all():
+            fleet = fleet.only(mask)
+            notes.print(f"Left out {int((~mask).sum())} rows whose {target.column} is no number.")
+    targets = {name: target.coded(column, decimal) for name, column in fleet.cells.items()}
+    return replace(fleet, targets=targets)
+
+
+def read_test(path: Path, basis: Basis, target: Target | None, files: FleetFiles) -> Pairs:
+    """Reads the rows of a test file in the columns of a basis, and their targets."""
+    table = read(path, basis, files.inputs, files.skip_bad)
+    X, column = files.paired(path, table)
+    T = np.empty((0, 0))
+    if target is not None and column is not None:
+        fits = target.fits(column.cells, files.layout.decimal)
+        if files.skip_bad and not fits.all():
+            unknown = f"{int((~fits).sum())} rows whose {target.column} is unknown"
+            notes.print(f"{path}: left out {unknown}.")
+            X, column = X[fits], column.at(fits)
+        T = target.coded(column, files.layout.decimal)
+    if not len(X):
+        raise BadInput(f"{path}: no rows to test with")
+    return Pairs(X, T)
+
+
+def hold_out(fleet: FleetRows, share: float, seed: int) -> tuple[FleetRows, Pairs]:
+    """Takes a share of all rows for the test, at random, but no class as a whole."""
+    size = round(share * fleet.count)
+    if not 0 < size < fleet.count:
+        raise BadInput(f"--test-share {share:g} of {fleet.count} rows would be {size}")
+    mask, T = fleet.drawn(size, [seed, 1]), fleet.stacked().T
+    if T.shape[1] > 1:
+        # What is only in the test could not be learned.
+        lost = ~T[~mask].any(axis=0)
+        mask &= ~T[:, lost].any(axis=1)
+    held = fleet.only(mask).stacked()
+    notes.print(
+        f"{len(held.X)} of {fleet.count} rows, drawn at random, are kept for the test "
+        "(--test-share; --test FILE has others)."
+    )
+    return fleet.only(~mask), held
+
+
+def fitted(
+    target: Target | None, fleet: FleetRows, held: Pairs | None
+) -> tuple[Target | None, FleetRows, Exam | None]:
+    """Scales numbers to predict by those that are learned, and makes the exam of the test rows."""
+    if target is None:
+        return None, fleet, None if held is None else Exam(held.X)
+    target = target.fitted(fleet.stacked().T)
+    scaled = {name: target.scaled(mine) for name, mine in fleet.targets.items()}
+    assert held is not None, "with a target there is always a test"
+    exam = Exam(held.X, target.scaled(held.T), target.classes)
+    return target, replace(fleet, targets=scaled), exam

@@ -1,0 +1,689 @@
+"""Parting an increment where its rows are still known: at a time, or at the number of a row."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Evidence,
+    Packed,
+    numbers_in,
+    pack_part,
+    unpack_part,
+    weight_of,
+)
+from elmgrove.detector.gaussian import single_model
+from elmgrove.detector.model import Model, Part
+from elmgrove.errors import BadInput, require_whole
+
+if TYPE_CHECKING:
+    from elmgrove.detector.detector import Detector
+
+
+@dataclass(frozen=True)
+class Span:
+    """The time from ``begin`` up to ``end``, in seconds since 1970 (UTC); ``end`` is not in it."""
+
+    begin: float = -math.inf
+    end: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not self.begin < self.end:
+            raise BadInput(f"a span ends after it begins, not at {self.end!r}")
+
+    def holds(self, time: float) -> bool:
+        """Says whether a time lies in it; one that is not known does not."""
+        return self.begin <= time < self.end
+
+    def meets(self, first: float, last: float) -> bool:
+        """Says whether it shares a moment with what lasted from the first time to the last."""
+        return first < self.end and last >= self.begin
+
+
+class Times(NamedTuple):
+    """When inputs began and ended; no numbers where that is not known.
+
+    ``first`` and ``began`` are the earliest and the latest time of an input's oldest row,
+    ``ended`` and ``last`` those of an input's newest row. ``ordered`` says whether the inputs came
+    in the order of their times.
+    """
+
+    first: float = math.nan
+    began: float = math.nan
+    ended: float = math.nan
+    last: float = math.nan
+    ordered: bool = True
+
+    @classmethod
+    def of(cls, periods: Array) -> "Times":
+        """Gives the times of inputs with these periods, in two columns.
+
+        A period is known if both its ends are.
+        """
+        known = periods[~np.isnan(periods).any(axis=1)]
+        if not len(known):
+            return cls()
+        least, most = known.min(axis=0).tolist(), known.max(axis=0).tolist()
+        ordered = not (np.diff(known, axis=0) < 0.0).any()
+        return cls(least[0], most[0], least[1], most[1], bool(ordered))
+
+    @property
+    def known(self) -> bool:
+        """Whether there are any."""
+        return not math.isnan(self.first)
+
+    def then(self, later: "Times") -> "Times":
+        """Gives the times of these inputs and of later ones."""
+        found = np.array([self[:4], later[:4]])
+        least, most = np.fmin.reduce(found).tolist(), np.fmax.reduce(found).tolist()
+        # Where the times of some are not known, nobody can say.
+        follows = self.last <= later.ended and self.began <= later.first
+        ordered = self.ordered and later.ordered and (follows or not self.known)
+        return Times(least[0], most[1], least[2], most[3], ordered)
+
+    def meet(self, span: Span) -> bool:
+        """Says whether some of the inputs may have a row in a span."""
+        return span.meets(self.first, self.last)
+
+    def all_meet(self, span: Span) -> bool:
+        """Says whether each of the inputs has a row in a span, whichever they are."""
+        return span.meets(self.began, self.ended)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The times as JSON holds them, which has no word for what is no number."""
+        known = dict(zip(_TIMES, self, strict=False)) if self.known else {}
+        return known if self.ordered else {**known, "ordered": False}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> "Times":
+        """Reads what ``fields`` gave."""
+        found = [float(fields[name]) for name in _TIMES if name in fields]
+        if len(found) not in (0, 4) or found != sorted(found[:2]) + sorted(found[2:]):
+            raise BadInput(f"inputs can't begin and end at {found}")
+        first, began, ended, last = found or [math.nan] * 4
+        return cls(first, began, ended, last, fields.get("ordered", True))
+
+
+_TIMES = Times._fields[:4]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What an increment holds of one part: ``rows`` of those ``after`` one and ``until`` another.
+
+    The two count the rows learned in the part; there are fewer where some were taken out.
+    ``total`` is Σ x, where patterns are told apart by it.
+    """
+
+    number: int
+    after: int
+    until: int
+    rows: int
+    evidence: Evidence
+    total: Array | None = None
+
+    def faded(self, weight: float) -> "Piece":
+        """Gives the piece in which every row counts so many times as much."""
+        if weight == 1.0:
+            return self
+        total = None if self.total is None else weight * self.total
+        return replace(self, evidence=self.evidence.weighted(weight), total=total)
+
+    def then(self, later: "Piece", forgetting: float) -> "Piece":
+        """Gives this piece and a later one together."""
+        mine = self.faded(forgetting**later.rows)
+        total = None if mine.total is None or later.total is None else mine.total + later.total
+        evidence, rows = mine.evidence + later.evidence, self.rows + later.rows
+        return Piece(self.number, self.after, later.until, rows, evidence, total)
+
+    def left_after(self, learned: int) -> int:
+        """Counts the rows, at least, of those that were learned in the part after so many."""
+        if self.until <= learned:
+            return 0
+        return max(self.rows - max(learned - self.after, 0), 0)
+
+    def pack(self, prefix: str) -> Packed:
+        """Packs its numbers, and its arrays under names that begin with ``prefix``."""
+        numbers, arrays = pack_part(prefix, self.evidence)
+        known = {name: getattr(self, name) for name in ("number", "after", "until", "rows")}
+        total = {} if self.total is None else {f"{prefix}.total": self.total}
+        return {**known, **numbers}, {**arrays, **total}
+
+    @classmethod
+    def unpack(
+        cls, basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> "Piece":
+        """Makes a piece of what ``pack`` gave."""
+        total = arrays.get(f"{prefix}.total")
+        if total is not None and total.shape != (basis.inputs,):
+            raise BadInput("an increment whose rows are not as wide as the inputs")
+        number, after = require_whole("number", fields["number"], 0), fields["after"]
+        until = require_whole("until", fields["until"], require_whole("after", after, 0))
+        rows = require_whole("rows", fields["rows"], 1)
+        if rows > until - after:
+            raise BadInput(f"an increment of {rows} rows, of {until - after} that were learned")
+        evidence = unpack_part(basis, prefix, fields, arrays)
+        return cls(number, after, until, rows, evidence, total)
+
+
+@dataclass(frozen=True)
+class Increment:
+    """What was learned between two cuts: rows ``after`` one and ``until`` another of all learned.
+
+    ``times`` tell when its inputs began and ended; ``again`` counts those, at most, that may have
+    been learned before.
+    """
+
+    times: Times
+    after: int
+    until: int
+    pieces: tuple[Piece, ...]
+    again: int = 0
+
+    @property
+    def rows(self) -> int:
+        """The rows that it holds."""
+        return sum(piece.rows for piece in self.pieces)
+
+    def then(self, later: "Increment", forgetting: float) -> "Increment":
+        """Gives this increment and the one after it as one."""
+        pieces = {piece.number: piece for piece in self.pieces}
+        for piece in later.pieces:
+            before = pieces.get(piece.number)
+            pieces[piece.number] = piece if before is None else before.then(piece, forgetting)
+        made = tuple(pieces[number] for number in sorted(pieces))
+        times, again = self.times.then(later.times), self.again + later.again
+        return Increment(times, self.after, later.until, made, again)
+
+    def pack(self, prefix: str) -> Packed:
+        """Packs its numbers, and its arrays under names that begin with ``prefix``."""
+        packed = [piece.pack(f"{prefix}.{i}") for i, piece in enumerate(self.pieces)]
+        fields: dict[str, Any] = {
+            "after": self.after,
+            "until": self.until,
+            "pieces": [numbers for numbers, _ in packed],
+            **self.times.fields,
+            **({"again": self.again} if self.again else {}),
+        }
+        return fields, {name: array for _, more in packed for name, array in more.items()}
+
+    @classmethod
+    def unpack(
+        cls, basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> "Increment":
+        """Makes an increment of what ``pack`` gave."""
+        pieces = tuple(
+            Piece.unpack(basis, f"{prefix}.{i}", one, arrays)
+            for i, one in enumerate(fields["pieces"])
+        )
+        after = require_whole("after", fields["after"], 0)
+        until = require_whole("until", fields["until"], after)
+        again = require_whole("again", fields.get("again", 0), 0)
+        return cls(Times.from_fields(fields), after, until, pieces, again)
+
+
+#: The most spans that are kept; the nearest are then joined.
+MOST_SPANS = 32
+
+
+class LearnedTimes:
+    """Spans of time in which rows were learned, taken out again or not.
+
+    Only a gap of more than ``gap`` seconds parts two spans. So a clock that was once ahead leaves a
+    span in the future, and what comes after it is right again lies before that and is new. Where
+    spans are joined, more rows count as learned before than were: never fewer.
+    """
+
+    def __init__(self, gap: float, spans: Iterable[Sequence[float]] = ()) -> None:
+        self._gap = gap
+        #: First and last time of each, in order.
+        self.spans: list[tuple[float, float]] = []
+        for first, last in spans:
+            if not -math.inf < first <= last < math.inf:
+                raise BadInput(f"rows can't have been learned from {first!r} to {last!r}")
+            self.add(first, last)
+
+    def __contains__(self, time: float) -> bool:
+        return any(first <= time <= last for first, last in self.spans)
+
+    def hold(self, times: Array) -> Array:
+        """Say of each time whether it is in a span."""
+        held: Array = np.zeros(times.shape, bool)
+        for first, last in self.spans:
+            held |= (first <= times) & (times <= last)
+        return held
+
+    def next_after(self, time: float) -> float:
+        """Find where the next span begins; infinite if none does."""
+        return min((first for first, _ in self.spans if first > time), default=math.inf)
+
+    def add(self, first: float, last: float) -> None:
+        """Add a span; times that are not known (NaN) add nothing."""
+        if not first <= last:
+            return
+        apart = list[tuple[float, float]]()
+        for one in self.spans:
+            if one[1] + self._gap < first or last + self._gap < one[0]:
+                apart.append(one)
+            else:
+                first, last = min(first, one[0]), max(last, one[1])
+        self.spans = sorted([*apart, (first, last)])
+        while len(self.spans) > MOST_SPANS:
+            gaps = [b[0] - a[1] for a, b in zip(self.spans, self.spans[1:], strict=False)]
+            place = gaps.index(min(gaps))
+            joined = (self.spans[place][0], self.spans[place + 1][1])
+            self.spans[place : place + 2] = [joined]
+
+    @property
+    def fields(self) -> list[Any]:
+        """The spans as JSON holds them."""
+        return [list(span) for span in self.spans]
+
+
+#: Seconds that an increment covers, unless stated.
+HOUR = 3600.0
+#: The most increments that are kept, and the most bytes that they have together.
+MOST, MOST_BYTES = 48, 4_000_000
+# About so many of the youngest are told apart where many more are learned at once.
+_FINE = 16.0
+
+
+class Increments:
+    """All that a detector learned, cut by the clock: each ``seconds`` an increment of its own.
+
+    Under one number a part's evidence only ever grows, so what it grew by since the last cut is the
+    evidence of the rows in between: no model need learn differently. With windows, the inputs that
+    have rows on both sides of a boundary are increments of their own as well (seams), so that
+    without an hour and its seams all is as if there had been a gap. Rows whose time is not known
+    are together.
+
+    There are never more than ``MOST``, nor more bytes than ``MOST_BYTES``: older ones are folded
+    together, the coarser the older. With ``seconds`` 0 no times are kept, so no span can go.
+
+    ``pins`` are numbers of learned rows at which increments stay apart, whatever their age: where
+    the last event began and ended, and around what the last answer changed.
+    """
+
+    def __init__(self, model: Model, seconds: float = HOUR) -> None:
+        if not 0.0 <= seconds < math.inf:
+            raise BadInput(f"increment: seconds from 0 on (0 = none), not {seconds!r}")
+        self.seconds = float(seconds)
+        self._model = model
+        #: Those that were cut, in the order in which they were learned.
+        self.kept: list[Increment] = []
+        self.pins: dict[str, tuple[int, ...]] = {}
+        # Rows learned up to the last cut: in all, and in each part.
+        self._cut_at, self._cut_parts = 0, dict[int, int]()
+        # What was learned since the last cut: its times, but for the last input's while they go
+        # on in order; where it belongs, and the periods that belong there at first sight.
+        self._times, self._since, self._last = Times(), math.nan, math.nan
+        self._opened: tuple[float, float] | None = None
+        self._begin, self._end = math.inf, -math.inf
+        # When all up to the last cut was learned, taken out or not; and how many of what was
+        # learned since may have been learned before.
+        self._before, self._again = LearnedTimes(self.seconds), 0
+
+    # As rows come
+
+    def note(self, since: float, time: float) -> None:
+        """Takes note of the period of an input that is about to be learned; cuts before it."""
+        if self._begin <= since and self._last <= time < self._end:
+            self._since, self._last = since, time
+        elif since + time == since + time:
+            again = time in self._before or self._times.ended <= time < self._last
+            self._turn(since, time, Times(since, since, time, time))
+            self._again += again
+        elif self._opened is not None:
+            # A time that is not known (NaN) belongs to none that is.
+            self._turn(since, time, Times())
+
+    def note_many(self, periods: Array, *, by_hand: bool = False) -> None:
+        """Takes note of inputs that are about to be learned and are not cut.
+
+        Those that somebody gave ``by_hand`` may be rows that were learned before.
+        """
+        (since, time), ends = periods[0].tolist(), periods[:, 1]
+        again = self._before.hold(ends) | by_hand
+        again |= (self._times.ended <= ends) & (ends < self._last)
+        self._turn(since, time, Times.of(periods))
+        self._again += int(again.sum())
+
+    def boundaries(self, periods: Array) -> list[int]:
+        """Finds the places before which these inputs are cut; the first is 0, the last their end.
+
+        Of many hours, those that are old compared with the last are not cut one by one.
+        """
+        if not self.seconds or not np.isfinite(periods).any():
+            return [0, len(periods)]
+        hours = np.floor(periods / self.seconds)
+        change = np.flatnonzero((np.diff(hours, axis=0) != 0.0).any(axis=1)) + 1
+        if len(change) > MOST:
+            age = np.fmax.reduce(hours[:, 1]) - hours[:, 1]
+            level = np.floor(_FINE * np.log2(1.0 + age / _FINE))
+            begun = np.flatnonzero(np.diff(level) != 0.0) + 1
+            change = change[np.isin(hours[change, 1], hours[begun, 1])]
+        return [0, *change.tolist(), len(periods)]
+
+    def cut(self) -> None:
+        """Makes what was learned since the last cut an increment."""
+        parts = self._model.parts
+        known = {piece.number for one in self.kept for piece in one.pieces}
+        if not known <= {part.number for part in parts}:
+            # What was one part is several now, of the same rows.
+            self.join()
+            return
+        grown = tuple(self._grown(part) for part in parts if self._new(part))
+        if grown:
+            new = Increment(self._noted, self._cut_at, self._model.learned, grown, self._again)
+            untimed = self.kept and not (self.kept[-1].times.known or new.times.known)
+            if untimed and not self._pinned(self.kept[-1], new):
+                new = self.kept.pop().then(new, self._model.forgetting)
+            self.kept.append(new)
+            self._fold()
+        self._go_on(parts)
+
+    def join(self) -> None:
+        """Puts all up to now into one increment: rows that come will make it fade in another way.
+
+        From then on it is taken out whole or not at all.
+        """
+        parts, times = self._model.parts, (*(one.times for one in self.kept), self._noted)
+        pieces = (
+            Piece(part.number, 0, part.learned, rows, part.evidence, part.total)
+            for part in parts
+            if (rows := self.rows_after(part, 0))
+        )
+        all_times = reduce(Times.then, times)._replace(ordered=False)
+        again = self._again + sum(one.again for one in self.kept)
+        self.kept = [Increment(all_times, 0, self._model.learned, tuple(pieces), again)]
+        self._go_on(parts)
+
+    def resume(self) -> None:
+        """Begins the next increment: what is kept is all that was learned up to now."""
+        self._go_on(self._model.parts)
+
+    def _go_on(self, parts: Sequence[Part]) -> None:
+        """Begins the next increment with what comes now."""
+        self._cut_at = self._model.learned
+        self._cut_parts = {part.number: part.learned for part in parts}
+        self._before.add(self._times.ended, self._last)
+        self._again = 0
+        self._open(Times())
+
+    def _turn(self, since: float, time: float, times: Times) -> None:
+        if not self.seconds:
+            return
+        place = self._place(since, time)
+        if place != self._opened:
+            self.cut()
+            self._open(times)
+        elif times.known:
+            self._open(self._noted.then(times))
+
+    @property
+    def _noted(self) -> Times:
+        """The times of all that was learned since the last cut."""
+        times = self._times
+        return times._replace(began=self._since, last=self._last) if times.known else times
+
+    def _place(self, since: float, time: float) -> tuple[float, float] | None:
+        """Where a period belongs: to the hours of its oldest and of its newest row."""
+        if not math.isfinite(since + time):
+            return None
+        return since // self.seconds, time // self.seconds
+
+    def _open(self, times: Times) -> None:
+        self._times, self._since, self._last = times, times.began, times.last
+        self._opened = place = self._place(times.first, times.last)
+        self._begin, self._end = math.inf, -math.inf
+        if place is not None and place[0] == place[1] and times.last not in self._before:
+            self._begin, end = place[0] * self.seconds, (place[0] + 1.0) * self.seconds
+            self._end = min(end, self._before.next_after(times.last))
+
+    def _new(self, part: Part) -> int:
+        return part.learned - self._cut_parts.get(part.number, 0)
+
+    def _grown(self, part: Part) -> Piece:
+        """What a part grew by since the last cut."""
+        rows = self._new(part)
+        evidence, total = part.evidence, part.total
+        if any(piece.number == part.number for one in self.kept for piece in one.pieces):
+            before = self.rest(part, later=rows)
+            evidence = evidence - before.evidence
+            if total is not None and before.total is not None:
+                total = total - before.total
+        return Piece(part.number, part.learned - rows, part.learned, rows, evidence, total)
+
+    # What is left
+
+    def rest(self, part: Part, later: int = 0) -> Part:
+        """Adds up what is kept of a part, as it is so many rows later."""
+        faded = list[Piece]()
+        for one in reversed(self.kept):
+            for piece in one.pieces:
+                if piece.number == part.number:
+                    faded.insert(0, piece.faded(self._model.forgetting**later))
+                    later += piece.rows
+        total = None
+        if part.total is not None:
+            totals = [piece.total for piece in faded if piece.total is not None]
+            total = np.sum([np.zeros_like(part.total), *totals], axis=0)
+        if not faded:
+            return replace(part, evidence=part.evidence.weighted(0.0), total=total)
+        return replace(part, evidence=Evidence.sum(p.evidence for p in faded), total=total)
+
+    def rows_after(self, part: Part, learned: int) -> int:
+        """Counts the rows, at least, that are left of those learned in a part after so many."""
+        held = [piece for one in self.kept for piece in one.pieces if piece.number == part.number]
+        cut = self._cut_parts.get(part.number, 0)
+        return max(part.learned - max(cut, learned), 0) + sum(
+            piece.left_after(learned) for piece in held
+        )
+
+    def new_weight(self, part: Part, learned: int) -> float:
+        """Adds up what those of ``rows_after`` weigh, at least, that were never learned before.
+
+        The newest row of all weighs 1, and older ones less where rows are forgotten or faded. New
+        are the rows of times at which none had been learned when they came (``LearnedTimes``), and
+        that nobody gave by hand; where no times are known, all that were not given by hand.
+        """
+        forgetting = self._model.forgetting
+        later = self._new(part)
+        weight = max(weight_of(min(later, part.learned - learned), forgetting) - self._again, 0.0)
+        for one in reversed(self.kept):
+            for piece in one.pieces:
+                if piece.number == part.number and (left := piece.left_after(learned)):
+                    # Those are the newest of its rows, and so have at least their share.
+                    share = piece.evidence.count * left / piece.rows
+                    weight += forgetting**later * max(share - one.again, 0.0)
+                    later += piece.rows
+        return weight
+
+    @property
+    def spans(self) -> list[tuple[float, float]]:
+        """The first and the last time of each increment, as far as times are known."""
+        times = (*(one.times for one in self.kept), self._noted)
+        return [(one.first, one.last) for one in times if one.known]
+
+    # Bounded
+
+    def _fold(self) -> None:
+        """Folds neighbours together while there are too many: what is short compared with its age.
+
+        Those whose times are not known stay apart from the others as long as they can.
+        """
+        most = MOST_BYTES // (8 * numbers_in(self._model.basis))
+        while len(self.kept) > 1 and (
+            len(self.kept) > MOST or sum(len(one.pieces) for one in self.kept) > most
+        ):
+            now = float(np.fmax.reduce([one.times.last for one in self.kept]))
+            costs = {
+                place: _cost(*pair, now, self.seconds)
+                for place, pair in enumerate(pairwise(self.kept))
+                if not self._pinned(*pair)
+            }
+            if not costs:
+                return
+            place = min(costs, key=costs.__getitem__)
+            one, later = self.kept[place : place + 2]
+            self.kept[place : place + 2] = [one.then(later, self._model.forgetting)]
+
+    def _pinned(self, one: Increment, later: Increment) -> bool:
+        pins = (pin for pins in self.pins.values() for pin in pins)
+        return any(one.until <= pin <= later.after for pin in pins)
+
+    # On disk
+
+    def pack(self) -> Packed:
+        """Packs all increments, and the times of what was learned since; nothing of nothing."""
+        packed = [one.pack(f"increment.{index}") for index, one in enumerate(self.kept)]
+        fields: dict[str, Any] = {} if self.seconds == HOUR else {"increment": self.seconds}
+        opened: dict[str, Any] = self._noted.fields
+        if packed or opened or self._cut_at:
+            fields["increments"] = {
+                "kept": [numbers for numbers, _ in packed],
+                "cut_at": self._cut_at,
+                "cut_parts": sorted(map(list, self._cut_parts.items())),
+                "open": opened | ({"again": self._again} if self._again else {}),
+            }
+            if self._before.spans != self._kept_times.spans:
+                fields["increments"]["times"] = self._before.fields
+            if self.pins:
+                fields["increments"]["pins"] = {k: list(pins) for k, pins in self.pins.items()}
+        return fields, {name: array for _, more in packed for name, array in more.items()}
+
+    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Goes on from what was packed; how long an increment is was given when it was made."""
+        known = fields.get("increments")
+        if known is None:
+            return
+        basis = self._model.basis
+        self.kept = [
+            Increment.unpack(basis, f"increment.{index}", one, arrays)
+            for index, one in enumerate(known["kept"])
+        ]
+        self._cut_at = require_whole("cut_at", known["cut_at"], 0)
+        self._cut_parts = dict(known["cut_parts"])
+        times = known.get("times")
+        self._before = self._kept_times if times is None else LearnedTimes(self.seconds, times)
+        self.pins = {
+            name: tuple(require_whole("pins", pin, 0) for pin in pins)
+            for name, pins in known.get("pins", {}).items()
+        }
+        self._again = require_whole("again", known["open"].get("again", 0), 0)
+        self._open(Times.from_fields(known["open"]))
+
+    @property
+    def _kept_times(self) -> LearnedTimes:
+        known = (one.times for one in self.kept if one.times.known)
+        return LearnedTimes(self.seconds, ((times.ended, times.last) for times in known))
+
+
+def _cost(one: Increment, later: Increment, now: float, seconds: float) -> float:
+    """How much is lost by making two increments one: how long it lasts, compared with its age."""
+    if not one.times.known or not later.times.known:
+        return math.inf if one.times.known or later.times.known else 0.0
+    first, last = min(one.times.first, later.times.first), max(one.times.last, later.times.last)
+    return (last - first) / max(now - last, seconds)
+
+
+# What was forgotten to less than this share can't be brought back to its former weight.
+_FORGOTTEN = 1e-5
+
+#: Of the stamps of rows: how many come before what is meant, and how many up to its end.
+Places = Callable[[Array], tuple[int, int]]
+
+
+def split_at(detector: "Detector", number: int) -> bool:
+    """Lets one increment end with the row of this number; False where rows are not known."""
+    increments = detector.increments
+    increments.cut()
+    for place, one in enumerate(increments.kept):
+        if one.after < number < one.until:
+            pieces = parted(detector, one, numbered(number, one.until))
+            if pieces is None:
+                return False
+            increments.kept[place : place + 1] = [some for some in pieces if some is not None]
+    return True
+
+
+def numbered(after: int, until: int) -> Places:
+    """Gives the places of the rows learned after so many, up to another number of them."""
+
+    def places(stamps: Array) -> tuple[int, int]:
+        return int((stamps[:, 2] <= after).sum()), int((stamps[:, 2] <= until).sum())
+
+    return places
+
+
+def parted(
+    detector: "Detector", one: Increment, places: Places
+) -> tuple[Increment | None, Increment | None, Increment | None] | None:
+    """Parts an increment into what was before, what is meant, and what was after it.
+
+    None where that can't be told: rows that are older than those which are still known may be
+    meant or were forgotten too far, or it is not known which pattern learned which row.
+    """
+    recent, forgetting = detector.gate.recent, detector.model.forgetting
+    if detector.patterns is not None and not detector.model.rows_undecided:
+        return None
+    known = (recent.stamps[:, 2] > one.after) & (recent.stamps[:, 2] <= one.until)
+    rows, stamps = recent.rows[known], recent.stamps[known]
+    first, last = places(stamps)
+    head = one.rows - len(rows)
+    if head and (not first or forgetting ** (len(rows) - first) < _FORGOTTEN):
+        return None
+    if first == last:
+        return one, None, None
+    early, within, late = (
+        _alone(detector, one, rows[begin:end], stamps[begin:end])
+        for begin, end in pairwise([0, first, last, len(rows)])
+    )
+    if head and early is not None:
+        before = _head(detector, one, rows, first)
+        pieces = (before.then(early.pieces[0], 1.0),)
+        times = early.times._replace(first=one.times.first, ended=one.times.ended)
+        early = replace(early, times=times, after=one.after, pieces=pieces, again=one.again)
+    return early, within, late
+
+
+def _alone(detector: "Detector", one: Increment, rows: Array, stamps: Array) -> Increment | None:
+    """An increment of these rows, which follow each other in another one; None of none."""
+    if not len(rows):
+        return None
+    after, until = int(stamps[0, 2]) - 1, int(stamps[-1, 2])
+    piece = _piece(detector, one.pieces[0], rows, after, until)
+    # Which of its rows came again is not known: as many here as there can be.
+    again = min(one.again, len(rows))
+    return Increment(Times.of(stamps[:, :2]), after, until, (piece,), again)
+
+
+def _head(detector: "Detector", one: Increment, rows: Array, later: int) -> Piece:
+    """The rows of an increment before these, as they were so many of these later."""
+    (whole,) = one.pieces
+    known = _piece(detector, whole, rows, whole.after, whole.until)
+    total = None
+    if whole.total is not None and known.total is not None:
+        total = whole.total - known.total
+    evidence, left = whole.evidence - known.evidence, whole.rows - known.rows
+    head = replace(whole, rows=left, evidence=evidence, total=total)
+    return head.faded(detector.model.forgetting ** (later - len(rows)))
+
+
+def _piece(detector: "Detector", whole: Piece, rows: Array, after: int, until: int) -> Piece:
+    """The piece that learning these rows and no others gives."""
+    model = detector.model
+    made = single_model(detector.basis, forgetting=model.forgetting, dtype=model.dtype)
+    made.learn_all(rows)
+    total = None
+    if whole.total is not None:
+        total = model.forgetting ** np.arange(len(rows) - 1, -1, -1.0) @ rows
+    return Piece(whole.number, after, until, len(rows), made.evidence, total)

@@ -1,0 +1,470 @@
+"""Draws a course: the score and its threshold, events, and the sensors that caused them."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, NamedTuple
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+
+from elmgrove.algebra import Array
+from elmgrove.detector.frames import times_of
+from elmgrove.detector.replay import TIME, Course, Spell, course_of
+from elmgrove.detector.verdict import Cause
+from elmgrove.errors import BadInput, require_extra
+from elmgrove.reading import time_told
+
+if TYPE_CHECKING:
+    from elmgrove.detector.detector import Detector
+
+
+#: Parts of a line of which the highest and the lowest point are drawn; a picture has fewer columns.
+PARTS = 1500
+
+
+def thinned(values: Array, parts: int = PARTS) -> Array:
+    """Chooses places of which a line looks like that of all: each part's highest and lowest.
+
+    The first and the last are among them. What is no number counts as nothing.
+
+    >>> thinned(np.array([0.0, 0, 9, 0, 0, 0, -7, 0]), parts=2).tolist()
+    [0, 2, 4, 6, 7]
+    """
+    count = len(values)
+    if count <= 2 * parts:
+        return np.arange(count)
+    size = -(-count // parts)
+    padded = np.full(size * -(-count // size), np.nan)
+    padded[:count] = values
+    table = padded.reshape(-1, size)
+    starts = np.arange(0, count, size)
+    highest = starts + np.where(np.isnan(table), -np.inf, table).argmax(axis=1)
+    lowest = starts + np.where(np.isnan(table), np.inf, table).argmin(axis=1)
+    return np.unique(np.concatenate([[0], highest, lowest, [count - 1]]))
+
+
+def broken(places: Array, gaps: Sequence[int], *values: Array) -> list[Array]:
+    """Puts a NaN into lines through these places wherever a gap lies between two of them.
+
+    >>> broken(np.array([0, 1, 2, 3]), [2], np.array([5.0, 6.0, 7.0, 8.0]))[0].tolist()
+    [5.0, 6.0, nan, 7.0, 8.0]
+    """
+    cuts = np.unique(np.searchsorted(places, np.asarray(gaps, int)))
+    cuts = cuts[(cuts > 0) & (cuts < len(places))]
+    return [np.insert(np.asarray(one, np.float64), cuts, np.nan) for one in values]
+
+
+def title(course: Course) -> str:
+    """Says in words what is to be seen."""
+    name = f"{course.name}: " if course.name else ""
+    said = _of_state(course) if course.waiting is not None else _of_rows(course)
+    return name + said + (f" ({course.remark})" if course.remark else "")
+
+
+def when(course: Course, place: int) -> str:
+    """Says where a row is: its time, its line or its number."""
+    value = float(course.where[place])
+    if course.axis != TIME:
+        return f"{course.axis} {value:,.0f}"
+    return time_told(value)
+
+
+def because(cause: Cause) -> str:
+    """Says what a sensor has shown, and what it should have."""
+    return f"{cause.feature} was {cause.seen:.4g}, not {cause.expected:.4g}"
+
+
+def _of_state(course: Course) -> str:
+    learned = course.waiting or 0
+    waiting = len(course.scores) - learned
+    kept = f"the last {_counted(learned, course)} it learned"
+    if not waiting:
+        return f"{kept}; nothing waits in quarantine"
+    those, are = ("one", "waits") if waiting == 1 else ("ones", "wait")
+    return f"{kept}, and {waiting:,} strange {those} that {are} in quarantine"
+
+
+def _of_rows(course: Course) -> str:
+    strange, count = int(course.anomalous.sum()), len(course.scores)
+    rows = _counted(count, course)
+    if not strange:
+        if not np.isfinite(course.thresholds).any():
+            return f"{rows}"
+        highest = float(course.times[course.worst])
+        return f"nothing strange in {rows}; the highest score is {highest:.2g} × the threshold"
+    share = f"{strange:,} of {rows} {'is' if strange == 1 else 'are'} strange"
+    if 2 * strange > count > 1:
+        return f"{share}: another machine, or a new normal?{_worst(course, ' The strangest:')}"
+    if not len(course.spells):
+        return f"{share}, too few together for an event"
+    events = "1 event" if len(course.spells) == 1 else f"{len(course.spells):,} events"
+    which = "" if len(course.spells) == 1 else " the worst"
+    return f"{events} in {rows},{which} at {when(course, _peak(course))}{_worst(course, ':')}"
+
+
+def _worst(course: Course, before: str) -> str:
+    [causes] = course.sensors.causes([_peak(course)])
+    return f"{before} {because(causes[0])}" if causes else ""
+
+
+def _peak(course: Course) -> int:
+    if not len(course.peaks):
+        return course.worst
+    return int(course.peaks[course.times[course.peaks].argmax()])
+
+
+def _counted(count: int, course: Course) -> str:
+    return f"{count:,} {course.counted if count != 1 else course.counted.removesuffix('s')}"
+
+
+# Okabe and Ito's colours, which colour-blind people can tell apart.
+BLUE, RED, ORANGE, GREY = "#0072B2", "#D55E00", "#E69F00", "#555555"
+_SECONDS_A_DAY = 86400.0
+# The half step of a row that is alone: a minute where it has a time.
+_ALONE = 1.0 / 1440.0
+
+
+def across(course: Course) -> Array:
+    """Gives the places of rows on the axis: of times days since 1970, as matplotlib has them."""
+    return course.where / _SECONDS_A_DAY if course.axis == TIME else course.where
+
+
+def half_step(x: Array) -> float:
+    """Gives half the usual step between two rows."""
+    steps = np.diff(x)
+    steps = steps[steps > 0.0]
+    return float(np.median(steps)) / 2.0 if len(steps) else _ALONE
+
+
+def margin_of(x: Array) -> float:
+    """Gives the room beside the first and the last row."""
+    return max(0.005 * float(x[-1] - x[0]), half_step(x))
+
+
+def finish(axes: Any, course: Course, first: int, end: int) -> None:
+    """Sets what is the same for all panels: how far they go, their ticks and grid."""
+    x = across(course)[first:end]
+    margin = margin_of(x)
+    axes.set_xlim(x[0] - margin, x[-1] + margin)
+    axes.grid(alpha=0.25, lw=0.5)
+    axes.tick_params(labelsize=8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    if course.axis == TIME:
+        dates = require_extra("matplotlib.dates", "plot")
+        locator = dates.AutoDateLocator(minticks=3, maxticks=9)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+
+
+def shade(axes: Any, course: Course, first: int, end: int, *, label: bool) -> None:
+    """Shades the events between two places."""
+    x = across(course)
+    half = half_step(x)
+    bars = [
+        (x[max(one.first, first)] - half, x[min(one.last, end - 1)] - x[max(one.first, first)])
+        for one in course.spells
+        if one.first < end and one.last >= first
+    ]
+    if not bars:
+        return
+    wide = [(left, width + 2 * half) for left, width in bars]
+    # With an edge, so that a short one in a long course is to be seen.
+    axes.broken_barh(
+        wide,
+        (0, 1),
+        transform=axes.get_xaxis_transform(),
+        facecolor=RED,
+        edgecolor=RED,
+        alpha=0.16,
+        lw=0.8,
+        zorder=0,
+        label=("event" if course.waiting is None else "in quarantine") if label else None,
+    )
+
+
+def legend(axes: Any) -> None:
+    """Explains lines and shades above the panel, where they hide nothing."""
+    place = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.97)}
+    axes.legend(**place, fontsize=7.5, ncols=4, frameon=False)
+
+
+def marker(places: Array) -> dict[str, str]:
+    """Gives the look of a line through these places: one place alone needs a point."""
+    return {"marker": ".", "markersize": "4"} if len(places) == 1 else {}
+
+
+def plain(text: str) -> str:
+    """Escapes text that is to be shown as it is: two dollars would else enclose a formula."""
+    return text.replace("$", r"\$")
+
+
+#: How many usual deviations the band around what was expected has on either side.
+BAND = 3.0
+_WIDTH, _SCORE_HEIGHT, _SENSOR_HEIGHT = 11.0, 3.1, 1.45
+# A course of more rows than this shows its sensors around one event.
+_WHOLE = 1500
+# A sensor that explains a smaller share of what is shown is not shown.
+_MATTERS = 0.05
+# Rows shown before and after an event: so many times its length, and at least and at most so many.
+_AROUND, _LEAST, _MOST = 1.5, 60, 1000
+# Events that say which sensors to show, and rows of each; events that are numbered.
+_ASKED, _ROWS_ASKED, _NUMBERED = 12, 6, 15
+# Scores that lie farther apart than this are drawn by their logarithm.
+_WIDE = 12.0
+# How far below the threshold the logarithm goes: what normal scores do there says little.
+_DEEP = 30.0
+
+
+class Shown(NamedTuple):
+    """The places that the sensors' panels show, what they are around, and what sensors explain."""
+
+    first: int
+    end: int
+    around: str
+    explained: str
+
+
+def draw(course: Course, *, event: int | None = None, most: int = 4, window: bool = False) -> Any:
+    """Draws a course as a figure of matplotlib's, with at most so many sensors.
+
+    ``event`` is the number of the event that the sensors are shown around (from 1 on); without it
+    a short course is shown as a whole, and of a long one what is around its worst event. With
+    ``window`` the figure is pyplot's, which shows it in windows and notebooks.
+    """
+    shown = _shown(course, event)
+    names = _causing(course, shown, most)
+    height = _SCORE_HEIGHT + _SENSOR_HEIGHT * len(names)
+    settings = {"figsize": (_WIDTH, height), "layout": "constrained"}
+    if window:
+        figure = require_extra("matplotlib.pyplot", "plot").figure(**settings)
+    else:
+        figure = require_extra("matplotlib.figure", "plot").Figure(**settings)
+    ratios = [_SCORE_HEIGHT - 0.6, *[_SENSOR_HEIGHT] * len(names)]
+    axes = figure.subplots(len(ratios), 1, squeeze=False, height_ratios=ratios)[:, 0]
+    figure.suptitle(plain(fill(title(course), 115)), x=0.01, ha="left", fontsize=11, weight="bold")
+    draw_scores(axes[0], course)
+    if course.history:
+        said = plain("\n".join(course.history))
+        axes[0].set_title(said, loc="left", fontsize=8, color=GREY, pad=18)
+    whole = shown.end - shown.first == len(course.scores)
+    if not whole and names:
+        _frame(axes[0], course, shown)
+    for panel, (name, share) in zip(axes[1:], names, strict=True):
+        _sensor(panel, course, name, share, shown)
+    for panel in axes[1:-1]:
+        panel.tick_params(labelbottom=False)
+    if whole and names:
+        axes[0].tick_params(labelbottom=False)
+        axes[0].set_xlabel("")
+    if names:
+        axes[-1].set_xlabel(plain(course.axis if whole else f"{course.axis}, {shown.around}"))
+        legend(axes[1])
+    return figure
+
+
+def draw_scores(axes: Any, course: Course) -> None:
+    """Draws scores and threshold, and shades events."""
+    places = thinned(course.scores)
+    x, heights = across(course), np.maximum(course.scores, _y_axis(axes, course))
+    lines = broken(places, course.gaps, x[places], heights[places])
+    unit = course.counted.removesuffix("s")
+    axes.plot(*lines, color=BLUE, lw=0.9, label=f"score of each {unit}", **marker(places))
+    limits = np.where(np.isfinite(course.thresholds), course.thresholds, np.nan)
+    if np.isfinite(limits).any():
+        margin = margin_of(x)
+        ends = np.concatenate([[x[0] - margin], x[places], [x[-1] + margin]])
+        steps = limits[np.concatenate([places[:1], places, places[-1:]])]
+        axes.plot(ends, steps, color="black", lw=1.1, ls="--", zorder=2.5, label=_threshold(course))
+    dots = places[course.anomalous[places]]
+    if len(dots):
+        axes.plot(x[dots], heights[dots], ".", color=RED, ms=4, label="strange", zorder=3)
+    shade(axes, course, 0, len(x), label=True)
+    _number(axes, course)
+    axes.set_ylabel("loss" if course.loss else "score (1 = typical)")
+    axes.set_xlabel(plain(course.axis))
+    finish(axes, course, 0, len(x))
+    legend(axes)
+
+
+def _shown(course: Course, event: int | None) -> Shown:
+    """Which places the sensors' panels show."""
+    count = len(course.scores)
+    if event is not None and not 1 <= event <= len(course.spells):
+        there = f", but 1 to {len(course.spells)}" if course.spells else ": nothing here is one"
+        raise BadInput(f"there is no event {event}{there}")
+    unit = course.counted.removesuffix("s")
+    if event is None and count <= _WHOLE:
+        events = "the event" if len(course.spells) == 1 else "the events"
+        waiting = "what waits" if course.waiting is not None else events
+        return Shown(0, count, "", waiting if len(course.spells) else "the highest score")
+    if event is None and len(course.spells):
+        event = int(course.times[course.peaks].argmax()) + 1
+    if event is None:
+        first = last = course.worst
+        around, explained = f"around the strangest {unit}", "the highest score"
+    else:
+        first, _, last = course.spells[event - 1]
+        explained = f"event {event}"
+        around = f"around event {event}" + (", the worst" if _is_worst(course, event) else "")
+    wide = int(np.clip(_AROUND * (last - first + 1), _LEAST, _MOST))
+    return Shown(max(first - wide, 0), min(last + wide + 1, count), around, explained)
+
+
+def _is_worst(course: Course, event: int) -> bool:
+    return len(course.spells) > 1 and int(course.times[course.peaks].argmax()) == event - 1
+
+
+def _causing(course: Course, shown: Shown, most: int) -> list[tuple[str, float]]:
+    """The sensors that explain the events shown, each with its part in them, most first."""
+    inside = [
+        (spell, int(peak))
+        for spell, peak in zip(course.spells, course.peaks, strict=True)
+        if spell.first < shown.end and spell.last >= shown.first
+    ]
+    inside.sort(key=lambda one: -float(course.times[one[1]]))
+    places = sorted({place for one in inside[:_ASKED] for place in _asked(*one)})
+    if not places:
+        places = [shown.first + int(course.times[shown.first : shown.end].argmax())]
+    shares, weight = dict[str, float](), 0.0
+    for place, causes in zip(places, course.sensors.causes(places), strict=True):
+        # Of an event, the rows that are far off tell what it is: that of others is by chance.
+        weight += float(course.times[place])
+        for one in causes:
+            part = float(course.times[place]) * max(one.share, 0.0)
+            shares[one.feature] = shares.get(one.feature, 0.0) + part
+    ranked = sorted(shares, key=lambda name: -shares[name])[:most]
+    found = [(name, shares[name] / (weight or 1.0)) for name in ranked]
+    # Those that hardly matter only take room from those that do.
+    return [one for one in found if one[1] > _MATTERS] or found[:1]
+
+
+def _asked(spell: Spell, peak: int) -> list[int]:
+    """Places of an event that say what caused it: its peak, and some all over it."""
+    evenly = np.linspace(spell.first, spell.last, _ROWS_ASKED).astype(int)
+    return [peak, *evenly.tolist()]
+
+
+def _sensor(axes: Any, course: Course, name: str, share: float, shown: Shown) -> None:
+    """Draws what a sensor has shown, and what it should have by all others."""
+    x, values = across(course), course.sensors.values(name)
+    part = values[shown.first : shown.end]
+    peaks = thinned(course.scores[shown.first : shown.end])
+    places = shown.first + np.union1d(thinned(part), peaks)
+    expected, deviation = course.sensors.expected(name, places)
+    if np.isfinite(part).sum() < len(part) and not np.isfinite(deviation).any():
+        known = places[np.isfinite(values[places])]
+        axes.plot(x[known], values[known], ".", color=BLUE, ms=5, label="seen")
+        axes.plot(x[places], expected, "_", color=ORANGE, ms=6, mew=2, label="expected")
+        axes.vlines(x[places], values[places], expected, color=GREY, lw=0.5)
+    else:
+        low, high = expected - BAND * deviation, expected + BAND * deviation
+        when, seen, middle, low, high = broken(
+            places, course.gaps, x[places], values[places], expected, low, high
+        )
+        if np.isfinite(low).any():
+            _band(axes, when, low, high)
+        alone = marker(places)
+        axes.plot(when, middle, color=ORANGE, lw=1.3, label="expected by the others", **alone)
+        axes.plot(when, seen, color=BLUE, lw=0.9, label="seen", **alone)
+        dots = places[course.anomalous[places]]
+        axes.plot(x[dots], values[dots], ".", color=RED, ms=3, zorder=3)
+    shade(axes, course, shown.first, shown.end, label=False)
+    explains = f"explains {100 * share:.0f} % of {shown.explained}"
+    axes.set_title(plain(f"{name}: {explains}"), loc="left", fontsize=8.5, pad=3)
+    finish(axes, course, shown.first, shown.end)
+
+
+def _band(axes: Any, when: Array, low: Array, high: Array) -> None:
+    style = {"color": ORANGE, "alpha": 0.25, "label": f"± {BAND:g} deviations"}
+    if len(when) == 1:
+        axes.vlines(when, low, high, lw=9, **style)
+    else:
+        axes.fill_between(when, low, high, lw=0, **style)
+
+
+def _number(axes: Any, course: Course) -> None:
+    """Numbers the worst events, where there is room for a number."""
+    if course.waiting is not None or len(course.spells) < 2:
+        return
+    x = across(course)
+    room = 0.02 * max(x[-1] - x[0], half_step(x))
+    taken = list[float]()
+    for number in np.argsort(-course.times[course.peaks])[:_NUMBERED].tolist():
+        at = float(x[course.peaks[number]])
+        if all(abs(at - other) > room for other in taken):
+            taken.append(at)
+            axes.text(
+                at,
+                0.99,
+                str(number + 1),
+                transform=axes.get_xaxis_transform(),
+                ha="center",
+                va="top",
+                fontsize=7,
+                color=RED,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+            )
+
+
+def _frame(axes: Any, course: Course, shown: Shown) -> None:
+    """Marks the part of the course that the panels below show."""
+    x = across(course)
+    for place in (shown.first, shown.end - 1):
+        axes.axvline(x[place], color=GREY, lw=0.7, ls=":")
+
+
+def _y_axis(axes: Any, course: Course) -> float:
+    """Chooses between a linear and a logarithmic axis; gives the least height that it shows."""
+    finite = course.thresholds[np.isfinite(course.thresholds)]
+    usual = float(np.median(finite)) if len(finite) else float(np.median(course.scores))
+    highest = float(course.scores.max())
+    if not usual > 0.0 or highest <= _WIDE * usual:
+        top = max(highest, float(finite.max(initial=0.0)))
+        axes.set_ylim(0.0, 1.15 * top if top > 0.0 else 1.0)
+        return 0.0
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    least = min(max(float(course.scores.min()), usual / _DEEP), usual)
+    # Room above, for the numbers of events.
+    axes.set_ylim(0.8 * least, highest * (highest / least) ** 0.12)
+    return least
+
+
+def _threshold(course: Course) -> str:
+    limits = np.unique(course.thresholds[np.isfinite(course.thresholds)])
+    return f"threshold {limits[0]:.4g}" if len(limits) == 1 else "threshold"
+
+
+# Colours of a PNG file.
+_COLOURS = 128
+
+
+def plotted(
+    detector: "Detector", rows: Any, path: Any = None, *, times: Any = None, name: str = ""
+) -> Any:
+    """Draws what ``Detector.plot`` does."""
+    if times is None:
+        times = times_of(rows, detector.basis.features)
+    figure = draw(course_of(detector, rows, times, name=name), window=path is None)
+    if path is not None:
+        save_picture(figure, path)
+    return figure
+
+
+def save_picture(figure: Any, path: Any) -> None:
+    """Saves a figure, in the format that the file's name ends with."""
+    png = str(path).lower().endswith(".png")
+    drawn = BytesIO() if png else path
+    with catch_warnings():
+        # Of a sensor's name in a script that the font lacks.
+        simplefilter("ignore", UserWarning)
+        try:
+            figure.savefig(drawn, dpi=110)
+        except ValueError as error:
+            raise BadInput(f"{path}: {error}") from error
+    if png:
+        # A third of the size, and nobody sees a difference.
+        images = require_extra("PIL.Image", "plot")
+        images.open(drawn).convert("RGB").quantize(_COLOURS, dither=0).save(path, optimize=True)

@@ -1,0 +1,387 @@
+"""A course: what is said of rows one after another, and which of them belong together."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from elmgrove.algebra import Array, Basis, Distance
+from elmgrove.detector.events import Alarm, AlarmRule, Mark, when_text
+from elmgrove.detector.model import Model
+from elmgrove.detector.verdict import Cause, explained
+from elmgrove.errors import BadInput
+
+if TYPE_CHECKING:
+    from elmgrove.detector.detector import Detector
+
+
+class Prepared:
+    """The rows of a file, prepared and scored, without being learned.
+
+    ``gaps`` are the places of rows that do not follow the one before. Where rows are samples, there
+    is a place for each whole frame. A place is ``whole`` where its row completes a window: the
+    others are scored by as many rows as there are, and not judged.
+    """
+
+    def __init__(self, detector: "Detector", rows: Any, gaps: Iterable[int] = ()) -> None:
+        self.basis = basis = detector.basis
+        first, step = (
+            basis.span(0, 1).stop - 1,
+            1 if basis.spectrum is None else basis.spectrum.step,
+        )
+        prepared, scores, last = [], [], []
+        for start, end in pairwise(sorted({0, *gaps, len(rows)})):
+            prepared.append(detector.preparation.many(rows[start:end]))
+            scores.append(detector.score_many(rows[start:end]))
+            last.append(np.arange(start + first, end, step))
+        lengths = [len(one) for one in scores]
+        starts = np.cumsum([0, *lengths])[:-1]
+        #: The rows, or the features of frames, and their scores.
+        self.rows: Array = np.concatenate([np.empty((0, basis.layer.inputs)), *prepared])
+        self.scores: Array = np.concatenate([np.empty(0), *scores])
+        #: Where each stands in the file: the last of its samples, if it is a frame.
+        self.last: Array = np.concatenate([np.empty(0, int), *last])
+        #: The places that do not follow the one before.
+        self.gaps: list[int] = sorted({*starts.tolist()} - {0, len(self.rows)})
+        self.whole: Array = np.arange(len(self.rows)) - np.repeat(starts, lengths) >= (
+            basis.window - 1
+        )
+
+    def inputs(self, places: Array) -> Array:
+        """Gives the inputs at places that are whole: windows of rows, side by side."""
+        back = np.arange(self.basis.window - 1, -1, -1)
+        side_by_side: Array = self.rows[places[:, np.newaxis] - back]
+        return side_by_side.reshape(len(places), self.basis.inputs)
+
+    def any_of(self, labels: Array) -> Array:
+        """Gives the label of each place: that of its row, or of any sample of its frame."""
+        if self.basis.spectrum is None:
+            return labels[self.last]
+        first = self.last - self.basis.spectrum.length + 1
+        spans = zip(first.tolist(), self.last.tolist(), strict=True)
+        return np.array([labels[a : b + 1].any() for a, b in spans], bool)
+
+
+class Expected(NamedTuple):
+    """What a sensor should have shown at some places, and how far it usually is from there.
+
+    Both are NaN where nobody knows.
+    """
+
+    value: Array
+    deviation: Array
+
+
+class Sensors(Protocol):
+    """The sensors of a course, by name."""
+
+    def causes(self, places: Sequence[int]) -> list[list[Cause]]:
+        """Finds what explains the rows at these places, most first."""
+        ...
+
+    def values(self, name: str) -> Array:
+        """Gives what a sensor has shown, at each place; NaN where nobody told."""
+        ...
+
+    def expected(self, name: str, places: Array) -> Expected:
+        """Gives what a sensor should have shown at these places."""
+        ...
+
+
+class InputSensors:
+    """Sensors of inputs that a model explains.
+
+    ``last`` are the rows that inputs end with, as the model is given them; ``inputs`` gives the
+    inputs at some places, and ``whole`` marks the places at which there is one.
+    """
+
+    def __init__(
+        self, model: Model, last: Array, whole: Array, inputs: Callable[[Array], Array]
+    ) -> None:
+        self._model, self._basis = model, model.basis
+        self._last, self._whole, self._inputs = last, whole, inputs
+
+    def causes(self, places: Sequence[int]) -> list[list[Cause]]:
+        """Finds what explains the inputs at these places; nothing where there is none."""
+        return [self._causes(place) if self._whole[place] else [] for place in places]
+
+    def values(self, name: str) -> Array:
+        """Gives what a sensor has shown, in its own units."""
+        column = self._basis.names.index(name)
+        return _unscaled(self._basis, column, self._last[:, column])
+
+    def expected(self, name: str, places: Array) -> Expected:
+        """Gives what a sensor should have shown, by all other sensors of the input."""
+        column = self._basis.names.index(name)
+        value, deviation = np.full(len(places), np.nan), np.full(len(places), np.nan)
+        there = np.flatnonzero(self._whole[places])
+        X = self._inputs(places[there])
+        for view, group in self._views(X):
+            at = there[group]
+            if isinstance(view, Distance):
+                value[at], deviation[at] = self._by_distance(view, X[group], column)
+            else:
+                value[at] = [self._by_loss(view, x, column) for x in X[group]]
+        _, scale = _units(self._basis, column)
+        return Expected(_unscaled(self._basis, column, value), deviation * scale)
+
+    def _causes(self, place: int) -> list[Cause]:
+        [x] = self._inputs(np.array([place]))
+        return explained(self._basis, self._model.explainer(x)[1], x, self._basis.layer.inputs)
+
+    def _views(self, X: Array) -> Iterable[tuple[object, list[int]]]:
+        """What explains these inputs, each with the places of those that it explains."""
+        found = {}
+        groups = defaultdict(list)
+        for place, x in enumerate(X):
+            view = self._model.explainer(x)[1]
+            found[id(view)] = view
+            groups[id(view)].append(place)
+        return [(found[key], group) for key, group in groups.items()]
+
+    def _by_distance(self, view: Distance, X: Array, column: int) -> tuple[Array, float]:
+        columns = self._basis.layer.inputs
+        block = column + columns * np.arange(self._basis.window)
+        expected, deviation = view.expected(X, block)
+        return expected[:, -1], float(deviation[-1])
+
+    def _by_loss(self, view: object, x: Array, column: int) -> float:
+        shift, scale = _units(self._basis, column)
+        name = self._basis.names[column]
+        causes = explained(self._basis, view, x, self._basis.inputs)
+        [value] = [one.expected for one in causes if one.feature == name and not one.ago]
+        return (value - shift) / scale
+
+
+class ToldSensors:
+    """Sensors of which only causes are known: those that verdicts named."""
+
+    def __init__(self, causes: Sequence[Sequence[Cause]]) -> None:
+        self._told = causes
+
+    def causes(self, places: Sequence[int]) -> list[list[Cause]]:
+        """Gives what was told of the rows at these places."""
+        return [list(self._told[place]) for place in places]
+
+    def values(self, name: str) -> Array:
+        """Gives what was told of a sensor, and NaN where nothing was."""
+        return self._filled(name, "seen")
+
+    def expected(self, name: str, places: Array) -> Expected:
+        """Gives what was expected where it was told; usual distances never are."""
+        return Expected(self._filled(name, "expected")[places], np.full(len(places), np.nan))
+
+    def _filled(self, name: str, field: str) -> Array:
+        values = np.full(len(self._told), np.nan)
+        for place, causes in enumerate(self._told):
+            for one in causes:
+                if one.feature == name and place >= one.ago:
+                    values[place - one.ago] = getattr(one, field)
+        return values
+
+
+def _units(basis: Basis, column: int) -> tuple[float, float]:
+    scaling = basis.scaling
+    return (0.0, 1.0) if scaling.kind == "none" else (scaling.shift[column], scaling.scale[column])
+
+
+def _unscaled(basis: Basis, column: int, values: Array) -> Array:
+    shift, scale = _units(basis, column)
+    return np.asarray(values, np.float64) * scale + shift
+
+
+# Events of before that a picture tells.
+_TOLD = 4
+#: The axis of a course whose rows have times.
+TIME = "time (UTC)"
+
+
+class Spell(NamedTuple):
+    """The places of an event: its first row, the one at which it was told, and its last."""
+
+    first: int
+    told: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Course:
+    """Scores, thresholds and events of rows one after another, and the sensors behind them.
+
+    ``where`` is the time of each row, in seconds since 1970 (UTC), if the ``axis`` is ``TIME``, and
+    else its number. A threshold is infinite where there is none yet. ``gaps`` are the places of
+    rows that do not follow the one before. ``remark`` says in words what else there is to know.
+    """
+
+    name: str
+    counted: str
+    axis: str
+    where: Array
+    scores: Array
+    thresholds: Array
+    anomalous: Array
+    spells: Sequence[Spell]
+    sensors: Sensors
+    gaps: Sequence[int] = ()
+    remark: str = ""
+    loss: bool = False
+    #: The place from which on rows wait in quarantine; None where all rows came like this.
+    waiting: int | None = None
+    #: Events of before, in words.
+    history: Sequence[str] = ()
+    peaks: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not len(self.scores):
+            raise BadInput("no row to draw")
+        peaks = [s.first + int(self.scores[s.first : s.last + 1].argmax()) for s in self.spells]
+        object.__setattr__(self, "peaks", np.array(peaks, int))
+
+    @property
+    def times(self) -> Array:
+        """How many times the threshold each score is; the score itself where there is none."""
+        limits = self.thresholds
+        usable = (limits > 0.0) & np.isfinite(limits)
+        return self.scores / np.where(usable, limits, 1.0)
+
+    @property
+    def worst(self) -> int:
+        """The place of the row that is farthest above its threshold."""
+        return int(self.times.argmax())
+
+
+def course_of(
+    detector: "Detector",
+    rows: Any,
+    times: Any = None,
+    gaps: Iterable[int] = (),
+    lines: Any = None,
+    limit: float | None = None,
+    name: str = "",
+) -> Course:
+    """Scores rows, without learning them, and lets the alarm rule make events of strange ones.
+
+    ``gaps`` are the places of rows that do not follow the one before, ``lines`` those in which
+    rows stand in a file. ``limit`` is a threshold instead of the detector's.
+    """
+    prepared = Prepared(detector, rows, gaps)
+    limit = detector.threshold if limit is None else limit
+    anomalous = prepared.whole & ~(prepared.scores <= limit)
+    axis, where = _where(prepared.last, times, lines)
+    return Course(
+        name,
+        detector.basis.counted,
+        axis,
+        where,
+        prepared.scores,
+        np.full(len(prepared.scores), limit),
+        anomalous,
+        spells_of(anomalous, detector.events.rule),
+        InputSensors(detector.model, prepared.rows, prepared.whole, prepared.inputs),
+        prepared.gaps,
+        _remark(detector) if limit == math.inf else "",
+        detector.basis.score == "loss",
+    )
+
+
+def course_of_state(detector: "Detector", name: str = "") -> Course:
+    """Takes what a detector remembers: the last rows it learned, then those in quarantine."""
+    recent, waiting = detector.gate.recent.rows, detector.quarantine.rows()
+    inputs = np.concatenate([recent, waiting])
+    basis, limit = detector.basis, detector.threshold
+    if not len(inputs):
+        raise BadInput("this state has learned no row yet: there is nothing to draw")
+    scores = detector.model.scores(inputs)
+    strange = np.arange(len(inputs)) >= len(recent)
+    spell = Spell(len(recent), len(recent), len(inputs) - 1)
+    return Course(
+        name,
+        basis.counted,
+        "rows it learned last, then those in quarantine, in the order in which they came",
+        np.arange(1.0, len(inputs) + 1.0),
+        scores,
+        np.full(len(inputs), limit),
+        strange,
+        [spell] if len(waiting) else [],
+        InputSensors(
+            detector.model,
+            inputs[:, -basis.layer.inputs :],
+            np.ones(len(inputs), bool),
+            lambda places: np.asarray(inputs[places]),
+        ),
+        [len(recent)] if len(waiting) and len(recent) else [],
+        "; ".join(filter(None, [_since(detector), "" if limit < math.inf else _remark(detector)])),
+        basis.score == "loss",
+        len(recent),
+        _history(detector),
+    )
+
+
+def spells_of(anomalous: Array, rule: AlarmRule) -> list[Spell]:
+    """Finds the events that an alarm rule makes of rows, as ``Events`` does of a stream.
+
+    A stream's events last longer while what is normal is changing, which rows alone do not tell.
+
+    >>> spells_of(np.array([0, 1, 0, 1, 1, 0, 0, 0, 1], bool), AlarmRule(k=2, n=3, cooldown=3))
+    [Spell(first=1, told=3, last=4)]
+    """
+    alarm, spells = Alarm(rule), list[Spell]()
+    running, before = False, 0
+    for row in np.flatnonzero(anomalous).tolist():
+        # Whether no row in between was calm enough to end the event.
+        running = running and row <= max(spells[-1].last + rule.calm, before + rule.n)
+        raised, before = alarm.raised(Mark(row, row)), row
+        if raised and running:
+            spells[-1] = spells[-1]._replace(last=row)
+        elif raised:
+            running = True
+            spells.append(Spell(alarm.first.row, row, row))
+    return spells
+
+
+def spells_told(events: Sequence[int | None], alarms: Sequence[bool]) -> list[Spell]:
+    """Finds the events that were told of rows: the number of each row's, and where alarms were.
+
+    >>> spells_told([None, 7, 7, None, 7, 8], [False, True, False, False, False, True])
+    [Spell(first=1, told=1, last=4), Spell(first=5, told=5, last=5)]
+    """
+    places = dict[int, list[int]]()
+    for place, event in enumerate(events):
+        if event is not None:
+            places.setdefault(event, []).append(place)
+    told = [next((row for row in rows if alarms[row]), rows[0]) for rows in places.values()]
+    return [Spell(rows[0], at, rows[-1]) for rows, at in zip(places.values(), told, strict=True)]
+
+
+def _where(last: Array, times: Any, lines: Any) -> tuple[str, Array]:
+    """The axis, and the time of each row; its line or number where times are missing or go back."""
+    if times is not None and len(times):
+        when = np.asarray(times, np.float64)[last]
+        if (np.diff(when) >= 0.0).all():
+            return TIME, when
+    if lines is not None:
+        return "line", np.asarray(lines, np.float64)[last]
+    return "row", last.astype(np.float64)
+
+
+def _since(detector: "Detector") -> str:
+    """Says when the rows came that wait in quarantine; nothing where no time was told."""
+    times = [one.time for one in detector.quarantine.waiting if one.time is not None]
+    return f"{when_text(min(times))} to {when_text(max(times))}" if times else ""
+
+
+def _history(detector: "Detector") -> list[str]:
+    """The last events that a detector remembers, newest last."""
+    running = detector.events.open
+    known = [*detector.events.closed, *([] if running is None else [running])]
+    return [str(event) for event in known[-_TOLD:]]
+
+
+def _remark(detector: "Detector") -> str:
+    return (
+        f"still learning: {detector.rows_missing} more {detector.basis.counted}, no threshold yet"
+    )

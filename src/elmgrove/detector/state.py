@@ -1,0 +1,208 @@
+"""A detector that learned by itself, in the units and the layer of a federation that it joins."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from elmgrove.algebra import (
+    Array,
+    Basis,
+    Conversion,
+    Evidence,
+    Fresh,
+    Moments,
+    Packed,
+    pack_evidence,
+)
+from elmgrove.detector.change_test import DriftWatch
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.history import HOUR, Increment, Piece
+from elmgrove.detector.mixture import Mixture
+from elmgrove.detector.patterns import PatternRule
+from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
+from elmgrove.errors import BadInput, Mismatch, require_whole
+from elmgrove.storage import require_written_as, unpacking, unseal
+
+#: The format of a device's state.
+STATE_FORMAT = "elmgrove.state"
+
+
+def pack_detector(detector: "Detector") -> Packed:
+    """Gathers all that a detector needs to go on, except what it received from others.
+
+    This holds recent rows as they are: it is for the device's own disk, not to be given away.
+    """
+    learned, arrays = detector.model.pack()
+    unsent = {n: fresh.pack(f"fresh.{n}.") for n, fresh in _fresh(detector).items()}
+    waiting, strange = detector.quarantine.pack()
+    cut, increments = detector.increments.pack()
+    said, undo = detector.answers.pack()
+    fields = {
+        "basis": detector.basis.fields,
+        **learned,
+        "ridge": detector.model.ridge,
+        "forgetting": detector.model.forgetting,
+        "dtype": detector.model.dtype.name,
+        "threshold": threshold_fields(detector.gate.policy),
+        "alarm": asdict(detector.events.rule),
+        "warmup": detector.gate.warmup,
+        "learned": detector.learned,
+        **({"taken": detector.taken} if detector.taken else {}),
+        **waiting,
+        **cut,
+        **said,
+        **_told(unsent),
+        **detector.gate.fields,
+        **detector.events.fields,
+    }
+    last = detector.preparation.arrays
+    watch, sums = ({}, {}) if detector.drift is None else detector.drift.pack()
+    kept = {**arrays, **detector.gate.recent.arrays, **strange, **last, **increments, **sums}
+    kept |= undo
+    for _, more in unsent.values():
+        kept |= more
+    return {**fields, **watch}, kept
+
+
+def _fresh(detector: "Detector") -> dict[int, Fresh]:
+    """What each pattern learned since something of it was last given away."""
+    model = detector.model
+    if isinstance(model, Mixture):
+        patterns = model.patterns
+        kept = [*patterns.used, *patterns.retired]
+        joined = {one.number: one.fresh for some in kept for one in some.joined}
+        return {one.number: one.model.fresh for one in kept} | joined
+    return {0: model.models[0].fresh}
+
+
+def _told(unsent: Mapping[int, Packed]) -> dict[str, Any]:
+    known = [[number, fields] for number, (fields, _) in sorted(unsent.items()) if fields]
+    return {"fresh": known} if known else {}
+
+
+def unpack_detector(
+    fields: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    received: Sequence[Evidence] = (),
+    loan: Moments | None = None,
+) -> Detector:
+    """Makes a detector of what ``pack_detector`` gathered and of what others gave and lent."""
+    rule = fields.get("patterns")
+    detector = Detector.for_basis(
+        Basis.from_fields(fields["basis"]),
+        patterns=None if rule is None else PatternRule(**rule["rule"]),
+        ridge=fields["ridge"],
+        forgetting=fields["forgetting"],
+        dtype=fields["dtype"],
+        threshold=threshold_from_fields(fields["threshold"]),
+        alarm=AlarmRule(**fields["alarm"]),
+        warmup=fields["warmup"],
+        quarantine=fields["quarantine"],
+        promote_after=fields["promote_after"],
+        increment=fields.get("increment", HOUR),
+    )
+    detector.taken = require_whole("taken", fields.get("taken", 0), 0)
+    # Before it is restored: what it computed last was computed with it.
+    detector.loan = loan
+    detector.model.borrow(loan)
+    detector.model.restore(fields, arrays, received)
+    unsent = dict(fields.get("fresh", ()))
+    for number, fresh in _fresh(detector).items():
+        fresh.restore(unsent.get(number), arrays, f"fresh.{number}.")
+    detector.gate.restore(fields, arrays)
+    detector.events.restore(fields)
+    detector.quarantine.restore(fields, arrays)
+    detector.increments.restore(fields, arrays)
+    detector.answers.restore(detector.basis, fields, arrays)
+    detector.preparation.restore(arrays)
+    DriftWatch.restored(detector, fields, arrays)
+    return detector
+
+
+def pack_state(name: str, detector: "Detector") -> Packed:
+    """Gathers the state of a device that heard nothing from others; a member adds what it heard."""
+    fields, arrays = pack_detector(detector)
+    return {"name": name, "detector": fields, "heard": []}, arrays
+
+
+def detector_from_bytes(blob: bytes) -> Detector:
+    """Reads the detector in a device's state; refused where others are part of its model."""
+    fields, arrays = unseal(STATE_FORMAT, blob)
+    if fields.get("merges") and (fields.get("heard") or fields.get("merged")):
+        raise BadInput(
+            f"the model of {fields['name']!r} is merged with what others know; load it with "
+            "elmgrove.storage.load(path, elmgrove.federation.Member.from_bytes)"
+        )
+    with unpacking("a state"):
+        detector = unpack_detector(fields["detector"], arrays)
+        made = pack_detector(detector)
+        require_written_as(made, fields["detector"], {name: arrays[name] for name in made[1]})
+    return detector
+
+
+def converted(detector: Detector, basis: Basis) -> Detector:
+    """Makes the detector that would have learned the same rows with another basis.
+
+    Sums, increments, rows that wait and the last rows are converted exactly but for rounding;
+    ``Mismatch`` says why that can't be done. Scores follow by how much higher the last rows score.
+    What a test for lasting change has added up begins again.
+    """
+    evidence = detector.evidence
+    if detector.patterns is not None:
+        raise Mismatch("it tells several normal patterns apart")
+    if not isinstance(evidence, Moments):
+        raise Mismatch("score: loss, whose sums depend on units and layer")
+    conversion = Conversion(evidence, basis)
+    model = detector.model
+    made = Detector.for_basis(
+        conversion.basis,
+        ridge=model.ridge,
+        forgetting=model.forgetting,
+        dtype=model.dtype,
+        threshold=detector.gate.policy,
+        alarm=detector.events.rule,
+        warmup=detector.gate.warmup,
+        quarantine=detector.quarantine.capacity,
+        promote_after=detector.quarantine.promote_after,
+        increment=detector.increments.seconds,
+    )
+    made.taken = detector.taken
+
+    numbers, sums = pack_evidence(conversion.moments(evidence))
+    known = {"evidence": numbers, "learned": detector.learned}
+    waiting = conversion.rows(detector.quarantine.rows()[:0])
+    made.model.restore(known, {**sums, "waiting": waiting}, ())
+    fresh, kept = model.models[0].fresh.pack("")
+    kept = {name: conversion.rows(rows) for name, rows in kept.items()}
+    made.model.models[0].fresh.restore(fresh or None, kept, "")
+
+    fields, arrays = detector.increments.pack()
+    pieces = [
+        _increment(one, conversion).pack(f"increment.{index}")
+        for index, one in enumerate(detector.increments.kept)
+    ]
+    if "increments" in fields:
+        fields["increments"]["kept"] = [numbers for numbers, _ in pieces]
+    arrays = {name: array for _, some in pieces for name, array in some.items()}
+    made.increments.restore(fields, arrays)
+
+    fields, arrays = detector.quarantine.pack()
+    arrays["quarantine"] = conversion.rows(arrays["quarantine"])
+    made.quarantine.restore(fields, arrays)
+    made.events.restore(detector.events.fields)
+    last = dict(detector.preparation.arrays)
+    made.preparation.restore(last | {"last_rows": conversion.rows(last["last_rows"])})
+
+    arrays = detector.gate.recent.arrays
+    made.gate.restore(detector.gate.fields, arrays | {"recent": conversion.rows(arrays["recent"])})
+    made.gate.follow(*(one.level(one.gate.recent.rows) for one in (detector, made)))
+    return made
+
+
+def _increment(one: Increment, conversion: Conversion) -> Increment:
+    def piece(part: Piece) -> Piece:
+        assert isinstance(part.evidence, Moments), "what was learned is moments, and so is a part"
+        return replace(part, evidence=conversion.moments(part.evidence))
+
+    return replace(one, pieces=tuple(map(piece, one.pieces)))

@@ -1,0 +1,489 @@
+"""What an agent tells a broker: verdicts, events and its status; and what is asked of it there."""
+
+import hashlib
+import json
+import logging
+import math
+import queue
+import random
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from elmgrove import __version__
+from elmgrove.detector import Verdict, json_when
+from elmgrove.device.control_server import Refusal
+from elmgrove.device.home_assistant import BORN, birth_topic, discovery, discovery_topic
+from elmgrove.device.outage import Trouble
+from elmgrove.device.settings import Settings
+from elmgrove.device.status import status_of
+from elmgrove.device.topics import ACCEPT, OFFLINE, ONLINE, REJECT, UNDO, WAITING, DeviceTopics
+from elmgrove.errors import ElmgroveError
+from elmgrove.exchange import BrokerAddress, Message, Tls, Unreachable
+from elmgrove.federation import ERRANDS, Member
+
+if TYPE_CHECKING:
+    from elmgrove.exchange import Broker
+
+
+#: The bytes of a message, at most: a row, or some in one message.
+MOST_PACKET = 1 << 20
+# Trust those whom this machine trusts, and present nothing.
+_TLS = Tls()
+
+
+@dataclass(frozen=True)
+class Access:
+    """What lets an agent in at a broker: a user with a password, a certificate, or both."""
+
+    user: str = ""
+    password: str = ""
+    tls: Tls = _TLS
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Access":
+        """Takes it from the settings, which are the same for every broker."""
+        tls = Tls(settings.ca, settings.certificate, settings.private_key)
+        return cls(settings.mqtt_user, settings.mqtt_password, tls)
+
+    def broker(
+        self,
+        url: str,
+        client_id: str,
+        *,
+        will: Message | None = None,
+        clean: bool = True,
+        receipts: bool = False,
+    ) -> "Broker":
+        """Makes a link to the broker at a URL, whose user counts if it names one."""
+        # Here, since it needs the extra, which most devices do without.
+        from elmgrove.exchange import Broker
+
+        address = BrokerAddress.parsed(url)
+        return Broker(
+            address if address.user else replace(address, user=self.user),
+            client_id,
+            password=self.password or None,
+            tls=self.tls,
+            will=will,
+            clean=clean,
+            most=MOST_PACKET,
+            receipts=receipts,
+        )
+
+
+def client_id(what: str, *names: str) -> str:
+    """Gives the name of a link to a broker, the same each time; no two devices' are equal.
+
+    Letters that a broker takes for a part of its access rules are none of it.
+    """
+    readable = re.sub(r"[^a-zA-Z0-9_.-]+", "-", names[0])[:40]
+    told_apart = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+    return f"elmgrove-{what}-{readable}-{told_apart}"
+
+
+class Away:
+    """Tells once that a broker can't be reached and what happens ``meanwhile``, and when it can."""
+
+    def __init__(self, broker: "Broker", meanwhile: str) -> None:
+        self._broker = broker
+        self._trouble = Trouble(
+            str(broker.address), "can't be used", meanwhile, "can be used again"
+        )
+
+    def look(self) -> None:
+        """Looks how the broker is doing."""
+        error = self._broker.trouble
+        if error is not None:
+            self._trouble.begin(error)
+        elif self._broker.linked:
+            self._trouble.end()
+
+
+log = logging.getLogger("elmgrove.device")
+
+#: Verdicts, events and answers that wait for a broker: of more, the oldest are dropped.
+MOST_VERDICTS, MOST_EVENTS, MOST_ANSWERS = 1000, 1000, 100
+#: Messages that the broker is given at a time.
+AT_ONCE = 20
+#: Seconds between two times that the log says how many were dropped.
+BETWEEN_DROPPED = 60.0
+# Seconds between two looks at whether there is another link, and those that a message may wait: as
+# long as the agent lives, since there is room for so few.
+_LOOK, _FOR_EVER = 0.5, 1e9
+
+
+class Letter(NamedTuple):
+    """A message that waits: under which topic, and what."""
+
+    topic: str
+    payload: bytes
+    retain: bool = False
+
+
+class Outbox:
+    """Gives a broker messages in the background, and never keeps its caller waiting.
+
+    While the broker is away messages wait: the newest verdicts, events and answers, none of which
+    takes the place of another kind, and of what is retained (``state``) the last of each topic.
+    That is given to the broker again with every new link, since the will may have taken its place,
+    or the broker may have forgotten it. A message that was under way when a link was lost is given
+    to the next one, and those after it wait. What is refused, or ends each link, is told once for
+    each topic, and dropped.
+    """
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._changed = threading.Condition()
+        self._verdicts, self._events, self._answers = (deque[Letter]() for _ in range(3))
+        self._states = dict[str, Letter]()
+        self._stated = dict[str, Letter]()
+        self._under_way = list[Letter]()
+        # When all that holds is to be said again.
+        self._again = math.inf
+        self._dropped = self._dropped_told = self._links = 0
+        self._told_at = -math.inf
+        self._away = Away(broker, "what there is to say waits in memory")
+        self._refused: set[str] = set()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="elmgrove-outbox", daemon=True)
+        self._thread.start()
+
+    def verdict(self, topic: str, payload: bytes) -> None:
+        """Takes what is said of a row; while the broker is away the newest ones wait."""
+        self._take(self._verdicts, Letter(topic, payload), MOST_VERDICTS)
+
+    def event(self, topic: str, payload: bytes) -> None:
+        """Takes what is said of an event, which goes before all else."""
+        self._take(self._events, Letter(topic, payload), MOST_EVENTS)
+
+    def answer(self, topic: str, payload: bytes) -> None:
+        """Takes what is said to somebody who asked."""
+        self._take(self._answers, Letter(topic, payload), MOST_ANSWERS)
+
+    def state(self, topic: str, payload: bytes) -> None:
+        """Takes what holds from now on, in the place of what held before."""
+        with self._changed:
+            self._states[topic] = self._stated[topic] = Letter(topic, payload, retain=True)
+            self._changed.notify()
+
+    def state_again(self, seconds: float) -> None:
+        """Gives the broker all that is retained once more, in so many seconds.
+
+        Asked again before that, it is still done once.
+        """
+        with self._changed:
+            self._again = min(self._again, time.monotonic() + seconds)
+
+    def close(self, patience: float) -> None:
+        """Gives the broker what waits, as much as it takes in so many seconds."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(patience)
+        with self._changed:
+            waiting = (self._events, self._answers, self._states, self._verdicts)
+            left = sum(map(len, waiting)) + len(self._under_way)
+            self._tell_dropped()
+        if left:
+            log.warning("%s: %d messages were not delivered", self._broker.address.place, left)
+
+    def _take(self, where: deque[Letter], letter: Letter, most: int) -> None:
+        with self._changed:
+            if len(where) >= most:
+                where.popleft()
+                self._dropped += 1
+            where.append(letter)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while (letter := self._next()) is not None:
+            try:
+                sent = self._broker.send(*letter[:2], retain=letter.retain, timeout=_FOR_EVER)
+            except ElmgroveError as error:
+                self._settle(letter, error)
+            else:
+                sent.add_done_callback(partial(self._settled, letter))
+
+    def _next(self) -> Letter | None:
+        """Waits for a message that may be given away now; None when there will be no more."""
+        with self._changed:
+            while True:
+                self._look()
+                if len(self._under_way) < AT_ONCE and (letter := self._first()) is not None:
+                    self._under_way.append(letter)
+                    return letter
+                if self._closing and not self._under_way:
+                    return None
+                self._changed.wait(_LOOK)
+
+    def _look(self) -> None:
+        """Looks whether there is a new link, or none, and what there is to say because of it."""
+        self._away.look()
+        now, links = time.monotonic(), self._broker.links
+        if (links != self._links and self._links) or now >= self._again:
+            # What is under way is said by the new link anyway.
+            again = (one for one in self._stated.values() if one not in self._under_way)
+            self._states |= {one.topic: one for one in again}
+            self._again = math.inf
+        self._links = links
+        if now - self._told_at >= BETWEEN_DROPPED:
+            self._tell_dropped()
+
+    def _tell_dropped(self) -> None:
+        if self._dropped == self._dropped_told:
+            return
+        self._told_at, self._dropped_told = time.monotonic(), self._dropped
+        log.warning(
+            "%s is away or too slow: the oldest messages for it were dropped, %d so far",
+            self._broker.address.place,
+            self._dropped,
+        )
+
+    def _first(self) -> Letter | None:
+        for waiting in (self._events, self._answers):
+            if waiting:
+                return waiting.popleft()
+        if self._states:
+            return self._states.pop(next(iter(self._states)))
+        return self._verdicts.popleft() if self._verdicts else None
+
+    def _settled(self, letter: Letter, done: "Future[None]") -> None:
+        error = None if done.cancelled() else done.exception()
+        self._settle(letter, error)
+
+    def _settle(self, letter: Letter, error: Any) -> None:
+        with self._changed:
+            self._under_way.remove(letter)
+            new = error is not None and letter.topic not in self._refused and not self._closing
+            if new:
+                self._refused.add(letter.topic)
+            elif error is None:
+                self._refused.discard(letter.topic)
+            if isinstance(error, Unreachable) and self._stated.get(letter.topic) == letter:
+                # It ends each link, and the next one would be no better for it.
+                del self._stated[letter.topic]
+            self._changed.notify()
+        if new:
+            log.warning("not published: %s", error)
+
+
+#: What is asked at a time, at most, and the bytes that it may have.
+MOST_ASKED, MOST_BYTES = 16, 4096
+#: Letters of an ``id`` by which one who asks knows the answer.
+LONGEST_ID = 100
+
+#: Does an action with its words, in its turn, and gives what there is to say; raises ``Refusal``.
+Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
+
+
+class Inbox:
+    """Does what comes as a message, one after another, and answers each.
+
+    Who may ask is for the broker to decide: who can write under the topic can do what is asked
+    there. What a broker had retained is not done: nobody asks for that now.
+    """
+
+    def __init__(self, ask: Ask, device: str, answer: Callable[[bytes], None]) -> None:
+        self._ask, self._device, self._answer = ask, device, answer
+        self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_ASKED)
+        self._told = False
+        threading.Thread(target=self._run, name="elmgrove-asked", daemon=True).start()
+
+    def hear(self, message: Message) -> None:
+        """Takes a message; returns at once."""
+        if message.retained:
+            if not self._told and message.payload:
+                log.warning("%s: a message that was retained is not done", message.topic)
+            self._told = True
+        elif len(message.payload) > MOST_BYTES:
+            self._say(None, None, [f"what is asked has at most {MOST_BYTES:,} bytes"])
+        else:
+            try:
+                self._waiting.put_nowait(message.payload)
+            except queue.Full:
+                self._say(None, None, [f"{MOST_ASKED} others wait; ask again later"])
+
+    def close(self) -> None:
+        """Takes nothing more; what is under way is not waited for."""
+        try:
+            self._waiting.put_nowait(None)
+        except queue.Full:
+            log.debug("asked too much to end in order")
+
+    def _run(self) -> None:
+        while (payload := self._waiting.get()) is not None:
+            try:
+                self._do(payload)
+            except Exception:  # whatever it was, the next one is done
+                log.exception("what was asked through the broker failed")
+
+    def _do(self, payload: bytes) -> None:
+        action = own = None
+        try:
+            found = _object(payload)
+            own = found.pop("id", None)
+            if own is not None and not (isinstance(own, str) and len(own) <= LONGEST_ID):
+                own = None
+                raise Refusal("malformed", f"id is a text of at most {LONGEST_ID} letters")
+            asked = found.pop("action", None)
+            if asked not in (ACCEPT, REJECT, UNDO):
+                known = f"{ACCEPT}, {REJECT} or {UNDO}"
+                raise Refusal("malformed", f"action is {known}, not {asked!r:.40}")
+            action = asked
+            if more := sorted(found.keys() - set(ERRANDS[action])):
+                known = ", ".join(sorted(ERRANDS[action])) or "nothing"
+                raise Refusal("malformed", f"{action} takes {known}, not {more[0]!r:.40}")
+            said = self._ask(action, found)["said"]
+        except Refusal as refusal:
+            self._say(action, own, [str(refusal)])
+        else:
+            self._say(action, own, said, refused=False)
+
+    def _say(
+        self, action: str | None, own: str | None, said: list[str], *, refused: bool = True
+    ) -> None:
+        answer = {
+            "device": self._device,
+            "time": json_when(float(round(time.time()))),
+            "action": action,
+            "id": own,
+            "refused": refused,
+            "said": said,
+        }
+        self._answer(json.dumps(answer, ensure_ascii=False).encode(errors="backslashreplace"))
+
+
+def _object(payload: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise Refusal("malformed", f"this is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Refusal("malformed", f'ask by an object: {{"action": "{ACCEPT}"}}')
+    return found
+
+
+#: Seconds between two looks at how the device is doing, and between two times that this is told
+#: though nothing but numbers has changed.
+LOOK, TELL = 1.0, 10.0
+#: Seconds over which devices spread what they tell a Home Assistant that has just begun.
+SPREAD = 2.0
+#: Seconds in which a broker that is there takes what is left at the end.
+PATIENCE = 5.0
+
+
+class Sink:
+    """Tells a broker how a device is doing, as it happens, and lets it be asked there.
+
+    Nothing here waits for the broker: what it does not take at once is in the ``Outbox``. The
+    status is retained, and the broker says that the agent is offline if it ends without a word.
+    """
+
+    def __init__(self, settings: Settings, name: str, ask: Ask) -> None:
+        address = BrokerAddress.parsed(settings.mqtt)
+        self.topics = DeviceTopics.under(address, name)
+        gone = {"agent": OFFLINE, "device": name}
+        self._gone = Message(self.topics.status, _json(gone), retained=True)
+        own = client_id("agent", name, self.topics.status)
+        self._broker = Access.of(settings).broker(settings.mqtt, own, will=self._gone)
+        self._outbox = Outbox(self._broker)
+        self._inbox = Inbox(ask, name, lambda said: self._outbox.answer(self.topics.done, said))
+        self._looked = self._told = -TELL
+        self._important: Any = None
+        self._last: Verdict | None = None
+        self._rows = self._rows_told = 0
+        self._state({"state": WAITING})
+        self._broker.follow([self.topics.do], self._inbox.hear)
+        if settings.home_assistant:
+            self._appear(settings.home_assistant)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close(PATIENCE)
+
+    def verdict(self, message: dict[str, Any]) -> None:
+        """Takes what there is to say of a row."""
+        self._outbox.verdict(self.topics.verdict, _json(message))
+
+    def event(self, message: dict[str, Any]) -> None:
+        """Takes what there is to say of an event or a drift."""
+        self._outbox.event(self.topics.event, _json(message))
+
+    def follow(self, verdict: Verdict) -> None:
+        """Takes note of a row, for the status."""
+        self._last = verdict
+        self._rows += 1
+
+    def look(self, member: Member, note: Callable[[], None]) -> None:
+        """Tells how the device is doing, if it is time again and there is something new.
+
+        ``note`` puts into the member what its status shows and only its agent knows.
+        """
+        now = time.monotonic()
+        if now - self._looked < LOOK:
+            return
+        self._looked = now
+        important = _important(member)
+        more = self._rows != self._rows_told and now - self._told >= TELL
+        if important != self._important or more:
+            self._important, self._told, self._rows_told = important, now, self._rows
+            note()
+            self._state({**status_of(member), **self._newest()})
+
+    def close(self, patience: float) -> None:
+        """Says goodbye, and gives the broker what waits, as much as it takes in some seconds."""
+        self._inbox.close()
+        self._outbox.state(self._gone.topic, self._gone.payload)
+        self._outbox.close(patience)
+        self._broker.close()
+
+    def _newest(self) -> dict[str, Any]:
+        if self._last is None:
+            return {"score": None, "anomalous": None}
+        score = self._last.score if math.isfinite(self._last.score) else None
+        return {"score": score, "anomalous": self._last.anomalous}
+
+    def _state(self, status: dict[str, Any]) -> None:
+        now = json_when(float(round(time.time())))
+        known = {"agent": ONLINE, "device": self.topics.device, "time": now}
+        self._outbox.state(self.topics.status, _json({**known, **status}))
+
+    def _appear(self, prefix: str) -> None:
+        """Appears in Home Assistant, and again whenever that begins."""
+        said = _json(discovery(self.topics, __version__))
+        self._outbox.state(discovery_topic(prefix, self.topics), said)
+
+        def hear(message: Message) -> None:
+            if message.payload.strip() == BORN:
+                self._outbox.state_again(random.uniform(0.0, SPREAD))
+
+        self._broker.follow([birth_topic(prefix)], hear)
+
+
+def _important(member: Member) -> Any:
+    """What is told at once when it is another than before."""
+    detector = member.detector
+    event, drift = detector.events.open, detector.drift
+    report = None if drift is None else drift.report
+    return (
+        detector.state,
+        None if event is None else event.number,
+        None if report is None else str(report),
+        len(detector.answers.given) and detector.answers.given[-1],
+        detector.rows_missing == 0,
+    )
+
+
+def _json(fields: dict[str, Any]) -> bytes:
+    # A name may hold what is no text: of a file, say.
+    text = json.dumps(fields, ensure_ascii=False, allow_nan=False)
+    return text.encode(errors="backslashreplace")

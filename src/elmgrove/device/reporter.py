@@ -1,0 +1,178 @@
+"""What an agent says: in its log, in lines for programs, to recipients, a broker and metrics."""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+from elmgrove.detector import (
+    CHANGING,
+    ENDED,
+    LEARNING,
+    SPIKE,
+    WATCHING,
+    Detector,
+    Drift,
+    DriftWatch,
+    News,
+    Verdict,
+)
+from elmgrove.device.metrics import AgentMetrics
+from elmgrove.device.mqtt import Sink
+from elmgrove.device.output import Output
+from elmgrove.device.settings import Settings
+from elmgrove.device.status import UNLIKE
+from elmgrove.federation import Member, compare_used, unlike_used, worth_telling
+from elmgrove.reading import Point
+
+log = logging.getLogger("elmgrove.device")
+
+# Other devices that are named when many are unlike this one.
+_NAMED = 3
+#: The last rows, of which the log says how many were strange.
+LAST = 100
+
+
+class Outlook:
+    """Logs what the device's state is, when it changes, and what is missing before alarms."""
+
+    def __init__(self, detector: Detector) -> None:
+        self._detector = detector
+        self._state = detector.state
+        self._restarts = detector.progress.restarts
+        self._missing = 0
+        self._strange: deque[bool] = deque(maxlen=LAST)
+        self._watch = DriftWatch.of(detector)
+        self._tell()
+        if detector.events.open is not None:
+            log.warning("still open, %s", detector.events.open)
+        if self._watch.report is not None:
+            log.warning("still: %s", self._watch.report)
+
+    def follow(self, verdict: Verdict, news: Sequence[News] = ()) -> Drift | None:
+        """Takes in a verdict; tells what is new, and if the state is another one after it.
+
+        Gives what the watch over drift found out with it, which is told as well.
+        """
+        self._strange.append(verdict.anomalous)
+        self.tell(news)
+        state, restarts = self._detector.state, self._detector.progress.restarts
+        if state != self._state:
+            if state == LEARNING:
+                log.warning("no alarms for now: learning what changed (on_change = adapt)")
+            self._state = state
+            self._tell()
+        elif restarts != self._restarts and state == LEARNING:
+            log.info("still learning: more were strange than stated; counting begins again")
+        self._restarts = restarts
+        return self._drift(verdict)
+
+    def tell(self, news: Sequence[News]) -> None:
+        """Tells what is new of events."""
+        for one in news:
+            level = logging.INFO if one.kind == ENDED else logging.WARNING
+            log.log(level, "%s", one, extra={"news": one.kind, "event": one.event.fields})
+
+    def _drift(self, verdict: Verdict) -> Drift | None:
+        was_found = self._watch.found
+        drift = self._watch.follow(verdict)
+        if drift is not None:
+            level = logging.INFO if drift.kind == SPIKE else logging.WARNING
+            log.log(level, "%s", drift, extra={"drift": drift.fields})
+        elif was_found and not self._watch.found and verdict.state != LEARNING:
+            log.info("what had changed is over: rows are normal again")
+        return drift
+
+    def tell_missing(self) -> None:
+        """Tells how many rows are missing before there are alarms, if that is another number."""
+        missing = self._detector.rows_missing
+        if missing and missing != self._missing:
+            more = f"{missing} more {self._detector.basis.counted}"
+            # Where nothing need be shown, that is what was asked for.
+            sooner = " (sooner with --watch-now)" if self._detector.progress.confidence else ""
+            log.info("learning: %s without a strange one until there are alarms%s", more, sooner)
+        self._missing = missing
+
+    def _tell(self) -> None:
+        if self._state == WATCHING:
+            log.info("watching: scores above %.4g are strange", self._detector.threshold)
+        elif self._state == CHANGING:
+            strange, last = sum(self._strange), len(self._strange)
+            # Right after a restart there are no last rows.
+            rows = f"the last {last} {self._detector.basis.counted}"
+            some = f"{strange} of {rows} were" if last else "far more than stated is"
+            log.warning("changing: %s strange", some)
+        else:
+            self.tell_missing()
+
+
+class Company:
+    """Logs which other devices are not alike, once for each until it is alike again."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._unlike: set[str | None] = set()
+
+    def tell(self) -> None:
+        """Compares the device with those that it uses now, and tells what it did not tell yet."""
+        member = self._member
+        unlike = worth_telling(compare_used(member))
+        new = [one for one in unlike if one.name not in self._unlike]
+        for one in new[:_NAMED]:
+            log.warning("not alike: %s", one.warning(member.detector.basis, merges=member.merges))
+        if len(new) > _NAMED:
+            log.warning("not alike: %d more devices", len(new) - _NAMED)
+        self._unlike = {one.name for one in unlike}
+        sensors = unlike_used(member)
+        if sensors and not unlike and UNLIKE not in member.notes:
+            log.warning("unlike all others: %s", sensors)
+        member.notes.pop(UNLIKE, None)
+        if sensors:
+            # For the status.
+            member.notes[UNLIKE] = sensors
+
+
+class Telling:
+    """Tells of each row, and of what is new without one: somebody said what an event was."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        member: Member,
+        metrics: AgentMetrics | None = None,
+        sink: Sink | None = None,
+    ) -> None:
+        self._member = member
+        self._metrics = metrics
+        self._sink = sink
+        self._output = Output(settings, member, sink)
+        self._outlook = Outlook(member.detector)
+
+    def go_on_with(self, detector: Detector) -> None:
+        """Tells of another detector from now on."""
+        self._outlook = Outlook(detector)
+
+    def tell(self, where: str, verdict: Verdict, point: Point | None = None) -> Drift | None:
+        """Tells of a row and of what is new with it; gives the drift that was found out."""
+        news = self._member.detector.events.take_news()
+        if self._metrics is not None:
+            self._metrics.follow(verdict, news)
+        if self._sink is not None:
+            self._sink.follow(verdict)
+        drift = self._outlook.follow(verdict, news)
+        self._output.tell(where, verdict, news, drift, point)
+        return drift
+
+    def tell_news(self, where: str | None) -> bool:
+        """Tells what nobody has told yet; says whether there was anything."""
+        news = self._member.detector.events.take_news()
+        self._outlook.tell(news)
+        self._output.tell_news(where, news)
+        return bool(news)
+
+    def tell_missing(self) -> None:
+        """Tells how many rows are missing before there are alarms, if that is another number."""
+        self._outlook.tell_missing()
+
+    def close(self, patience: float) -> None:
+        """Closes the file, and delivers what waits, as much as it can in so many seconds."""
+        self._output.close(patience)

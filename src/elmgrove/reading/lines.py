@@ -1,0 +1,297 @@
+"""Lines as they come, of one file after another: each is a record, and bad ones are told."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from elmgrove.algebra import Categories, columns_of
+from elmgrove.errors import BadInput
+from elmgrove.reading.cells import plain_name
+from elmgrove.reading.columns import Columns, Header, Held, Record, some_of
+from elmgrove.reading.csv import Head, cells_of, is_counted, is_read_past
+from elmgrove.reading.formats import JSON_LINES, format_of_text
+from elmgrove.reading.jsonl import json_object
+from elmgrove.reading.layout import HOLD, Layout
+from elmgrove.reading.line_protocol import Measurement
+
+
+class WrongColumns(BadInput):
+    """A file whose columns are not those that are wanted: none of its rows can be used."""
+
+
+class LineReader:
+    """Reads lines by the rules of ``read_table``, and remembers columns between files.
+
+    One line is one record: a quoted cell with a line break in it is refused. The first line of a
+    file may hold names. If not, as in a log that was cut, columns are those before. The first row
+    decides what else there is to find out (which column is the time), so ``names`` and ``width``
+    are known from then on. ``findings`` grow by what it was, and ``notes`` by what is odd and worth
+    telling once.
+    """
+
+    def __init__(
+        self,
+        layout: Layout | None = None,
+        features: Sequence[str] | None = None,
+        categories: Categories | None = None,
+        bookmark: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._layout = layout or Layout()
+        if self._layout.categories and not categories:
+            raise BadInput("categories: elmgrove learn finds the words; go on with its state")
+        self._features = None if features is None else list(features)
+        self._categories = categories
+        self._head: Head | None = None
+        self._columns: Columns | None = None
+        self._names: tuple[str, ...] | None = None
+        self._width: int | None = None
+        # The column that was found to be the time, and whether that is a name or a number.
+        self._time: tuple[str, bool] | None = None
+        self._held: Held | None = None
+        self._held_before: Sequence[Any] | None = None
+        self._first: list[str] = []
+        self._at_start = True
+        self._json = False
+        self._influx = self._layout.is_influx()
+        self._measured = Measurement(self._layout.measurement, lambda: self._wanted)
+        self._good = False
+        self._told: set[str] = set()
+        self.findings: list[str] = []
+        self.notes = self._measured.notes
+        if bookmark is not None:
+            self._restore(bookmark)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the values in a row; None where no file has names."""
+        return self._names
+
+    @property
+    def width(self) -> int | None:
+        """How many values a row has; None before the first one."""
+        return self._width
+
+    @property
+    def bookmark(self) -> dict[str, Any]:
+        """What a restart must know to read on in the same columns, as JSON holds it."""
+        head = self._head
+        known = None if head is None else [head.delimiter, head.cells, head.named]
+        held = {} if self._held is None else {"held": self._held.state}
+        time = {} if self._time is None else {"time_column": list(self._time)}
+        return {"head": known, "names": self._features, **held, **time}
+
+    @property
+    def held(self) -> int:
+        """How many missing values were filled with the last ones."""
+        return 0 if self._held is None else self._held.count
+
+    def begin(self, at_start: bool = True, name: str = "") -> None:
+        """Tells that the next line is of another file, and its first one if ``at_start``."""
+        self._at_start, self._first, self._good = at_start, [], not at_start
+        self._influx = self._layout.is_influx(name)
+
+    def begin_table(self, header: Header) -> None:
+        """Tells that ``read_cells`` comes next, for a file that has this header and no lines."""
+        self.begin()
+        self._choose(header.name, Head("", header.cells, header.named), header.sample)
+
+    def read_cells(self, where: str, cells: Sequence[Any]) -> Record:
+        """Reads a record of a file that has no lines; ``BadInput`` says why it is bad."""
+        assert self._columns is not None
+        return self._record(where, self._columns, cells)
+
+    def read(self, where: str, text: str) -> Record | None:
+        """Reads a line; None where it is blank, a remark, holds names, or is not measured.
+
+        ``BadInput`` says why it is bad; ``WrongColumns``, that all lines of this file are.
+        """
+        if self._influx:
+            return self._read_point(where, text)
+        if is_read_past(text):
+            if self._at_start:
+                self._first.append(text)
+            return None
+        if self._at_start:
+            self._json = format_of_text(where, text.lstrip()[:1].encode()) == JSON_LINES
+        if self._json:
+            return self._read_object(where, json_object(where, text))
+        if self._at_start and self._took_names(where, text):
+            return None
+        return self._read_line(where, text)
+
+    # CSV
+
+    def _took_names(self, where: str, text: str) -> bool:
+        """Finds the head; says whether this line holds names, or can't be told from names yet."""
+        lines = [*self._first, text]
+        try:
+            head = Head.of(lines, self._layout, self._features)
+        except BadInput as error:
+            raise WrongColumns(f"{where}: {error}") from error
+        counted = [line for line in self._first if not is_read_past(line)]
+        if not head.named and not counted and is_counted(head.cells):
+            self._first = lines
+            return True
+        self._at_start, self._first = False, []
+        if counted and not head.named:
+            self.notes.append(f"the line before {where} was left out: names or a row?")
+        if head.named and head.doubt is not None:
+            self._note_once(head.doubt)
+        if head.named or self._head is None or not self._head.delimiter:
+            self._head, self._columns = head, None
+            # What is missing is told at once; the rest is found out with the first row.
+            self._chosen(where, head, [])
+        return head.named and head.lines == len(lines)
+
+    def _read_line(self, where: str, text: str) -> Record | None:
+        assert self._head is not None
+        cells = cells_of(where, text, self._head.delimiter)
+        if not cells:
+            return None
+        if self._columns is None:
+            self._choose(where, self._head, [cells])
+        columns = self._columns
+        assert columns is not None
+        more = len(cells) > columns.width and self._good
+        try:
+            record = self._record(where, columns, cells[: columns.width] if more else cells)
+        except BadInput:
+            if self._took_other_names(where, cells):
+                return None
+            raise
+        if more:
+            self._note_once(f"{where}: columns beyond the {columns.width} of before are ignored")
+        return record
+
+    def _took_other_names(self, where: str, cells: Sequence[str]) -> bool:
+        """Goes on with the columns of a line that is no row and holds all names that are wanted."""
+        names, head = [plain_name(cell.strip()) for cell in cells], self._head
+        if head is None or not self._features or not {*self._wanted} <= {*names}:
+            return False
+        if more := [name for name in names if name not in head.cells]:
+            self._note_once(_new_columns(where, more))
+        self._head, self._columns = head._replace(cells=names, named=True), None
+        return True
+
+    # JSON lines and InfluxDB line protocol
+
+    def _read_point(self, where: str, text: str) -> Record | None:
+        found = self._measured(where, text)
+        if found is None:
+            return None
+        return self._read_object(where, found)._replace(point=self._measured.point)
+
+    def _read_object(self, where: str, found: dict[str, Any]) -> Record:
+        self._at_start = False
+        if self._columns is None or self._head is None or self._head.delimiter:
+            self._choose_keys(where, found)
+        columns, head = self._columns, self._head
+        assert columns is not None
+        assert head is not None
+        if more := [key for key in found if key not in head.cells]:
+            self._note_once(_new_columns(where, more))
+        return self._record(where, columns, [found.get(key) for key in head.cells])
+
+    def _choose_keys(self, where: str, found: dict[str, Any]) -> None:
+        """Takes the columns from an object that has values for all; others may lack some."""
+        wanted = self._wanted if any(name in found for name in self._wanted) else []
+        if self._time is not None and self._head is not None and not self._head.delimiter:
+            # Objects had a time before: one that lacks it is bad, and not the last with a time.
+            wanted = [*wanted, *({self._time[0]} & {*self._head.cells})]
+        head = Head("", list(dict.fromkeys([*found, *wanted])), True)
+        sample = [[found.get(key) for key in head.cells]]
+        # An object of another kind, before all others, does not decide.
+        self._chosen(where, head, sample).record(where, sample[0])
+        self._choose(where, head, sample)
+
+    # Both
+
+    def _record(self, where: str, columns: Columns, cells: Sequence[Any]) -> Record:
+        told = len(columns.notes)
+        record = columns.record(where, cells)
+        self.notes += columns.notes[told:]
+        self._good = True
+        return record
+
+    @property
+    def _wanted(self) -> list[str]:
+        """The columns that features come from, where these are known."""
+        return columns_of(self._features or (), self._categories or {})
+
+    def _choose(self, where: str, head: Head, sample: Sequence[Sequence[Any]]) -> None:
+        columns = self._chosen(where, head, sample)
+        self._head, self._columns = head, columns
+        self._hold(columns)
+        self._categories = self._categories or columns.categories
+        self._pin(columns.names)
+        self._pin_time(where, columns.time, _names_of(head), head.named)
+        self.findings += [note for note in columns.notes if note not in self._told]
+        self._told |= {*columns.notes}
+        before, self._width = self._width, columns.count
+        if before not in (None, columns.count):
+            raise WrongColumns(
+                f"{where}: {columns.count} columns, where there were {before} before"
+            )
+
+    def _hold(self, columns: Columns) -> None:
+        """Lets values be held over the end of a file, and over a restart."""
+        if self._layout.missing != HOLD:
+            return
+        if self._held is None and self._held_before is not None:
+            columns.held.restore(self._held_before)
+        self._held = columns.held = self._held or columns.held
+
+    def _chosen(self, where: str, head: Head, sample: Sequence[Sequence[Any]]) -> Columns:
+        names, layout = _names_of(head), self._layout
+        if layout.time is None and self._time is not None:
+            name, named = self._time
+            if named == head.named and names.count(name) == 1:
+                layout = replace(layout, time=name)
+        header = Header(where, names, head.named, sample)
+        try:
+            return Columns(header, layout, self._features, self._categories)
+        except BadInput as error:
+            raise WrongColumns(str(error)) from error
+
+    def _note_once(self, text: str) -> None:
+        # The place in a note is where it was first true.
+        what = text.rpartition(": ")[2]
+        if what not in self._told:
+            self._told.add(what)
+            self.notes.append(text)
+
+    def _restore(self, bookmark: Mapping[str, Any]) -> None:
+        head, names = bookmark["head"], bookmark["names"]
+        if isinstance(head, str):  # as states of version 1 have it
+            self._head = Head.of([head], self._layout, names)
+        elif head is not None:
+            self._head = Head(*head)
+            self._json = not self._head.delimiter
+        self._held_before = bookmark.get("held")
+        if "time_column" in bookmark:
+            name, named = bookmark["time_column"]
+            self._time = name, named
+        self._pin(names)
+
+    def _pin(self, names: Sequence[str] | None) -> None:
+        """Lets columns be found by these names from now on, in whatever order a file has them."""
+        self._names = self._names if names is None else tuple(names)
+        self._features = self._features or (None if names is None else list(names))
+        if self._features:
+            self._layout = replace(self._layout, drop=(), columns=())
+
+    def _pin_time(self, where: str, place: int | None, names: Sequence[str], named: bool) -> None:
+        """Lets the time be that of this column from now on, whatever a row has there."""
+        if place is not None:
+            self._time = names[place], named
+        elif self._time is not None:
+            self._note_once(f"{where}: no column {self._time[0]!r} as before, rows have no time")
+
+
+def _names_of(head: Head) -> list[str]:
+    return head.cells if head.named else [str(i + 1) for i in range(len(head.cells))]
+
+
+def _new_columns(where: str, names: Sequence[str]) -> str:
+    were = "was" if len(names) == 1 else "were"
+    return f"{where}: {some_of(names)} {were} not there before: ignored"

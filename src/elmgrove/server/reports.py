@@ -1,0 +1,129 @@
+"""What devices tell of themselves, over HTTP: taken and shown; and their errands."""
+
+import asyncio
+import math
+import secrets
+import time
+from dataclasses import asdict
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from elmgrove.federation import DAY, MOST_BYTES_SUMMARY, Errand, Summary
+from elmgrove.server.auth import Caller, caller_of
+from elmgrove.server.problems import Problem
+from elmgrove.server.query import number_in, text_in, time_in
+from elmgrove.server.service import LONGEST_JSON, body_of, json_of, object_of
+from elmgrove.server.store import ErrandRow, Occurrence, ToldRow, require_known
+
+#: Devices of an answer unless stated, and at most.
+PAGE, LONGEST_PAGE = 100, 1000
+#: Days of minutes and events in one answer, unless stated and at most; events and errands of it.
+DAYS, MOST_DAYS = 1.0, 31.0
+MOST_SHOWN, ERRANDS_SHOWN = 1000, 100
+
+
+async def put_summary(request: Request) -> Response:
+    """Takes how a device is doing, in place of what it told before; gives what waits for it."""
+    caller = await caller_of(request)
+    name = request.path_params["device"]
+    caller.require_device(name)
+    body = await body_of(request, MOST_BYTES_SUMMARY)
+    # A large one takes a while, in which others are answered.
+    large = len(body) > LONGEST_JSON
+    summary = await asyncio.to_thread(_summary, body) if large else _summary(body)
+    if summary.device != name:
+        raise Problem("forbidden", f"{name!r} may not tell of {summary.device!r}")
+    errands = await caller.store.take_summary(caller.federation, summary, time.time())
+    caller.service.live_fleet.wake()
+    return JSONResponse({"errands": [errand.fields for errand in errands]})
+
+
+def _summary(body: bytes) -> Summary:
+    return Summary.from_fields(object_of(body))
+
+
+async def index(request: Request) -> Response:
+    """Lists devices and how each is doing, a page at a time, and counts them by state."""
+    caller = await _looking(request)
+    state, sort = text_in(request, "state"), text_in(request, "sort") or "name"
+    limit, offset = number_in(request, "limit"), number_in(request, "offset")
+    require_known(state, sort.removeprefix("-"))
+    page = await caller.service.store.fleet(
+        caller.federation.name,
+        search=text_in(request, "search") or "",
+        state=state,
+        sort=sort.removeprefix("-"),
+        descending=sort.startswith("-"),
+        limit=PAGE if limit is None else min(int(limit), LONGEST_PAGE),
+        offset=min(int(offset or 0), 2**62),
+        now=time.time(),
+    )
+    return JSONResponse(asdict(page))
+
+
+async def show(request: Request) -> Response:
+    """Tells all that is known of a device in a time: status, minutes, events and errands."""
+    caller = await _looking(request)
+    store, federation = caller.service.store, caller.federation.name
+    name = request.path_params["device"]
+    stated, begin = time_in(request, "to"), time_in(request, "from")
+    end = stated or time.time()
+    begin = end - DAYS * DAY if begin is None else begin
+    if not begin < end <= begin + MOST_DAYS * DAY:
+        raise Problem("malformed", f"from: it must be up to {MOST_DAYS:g} days before to")
+    told = await store.told(federation, name)
+    # Rows may be ahead of the clock here: what is not said to end leaves out none of them.
+    events = await store.occurrences(federation, name, begin, stated or math.inf, MOST_SHOWN)
+    errands = await store.errands(federation, name, ERRANDS_SHOWN)
+    if told is None and not events and not errands:
+        raise Problem("not-found", f"{name!r} has told nothing of itself, or has not joined")
+    minutes = await store.minutes(federation, name, begin, end)
+    found = {"minutes": minutes, "events": [*map(_event, events)]}
+    found |= {"told": _told(told), "errands": [*map(_errand, errands)]}
+    return await asyncio.to_thread(JSONResponse, {"device": name, **found})
+
+
+async def ask_errand(request: Request) -> Response:
+    """Lets an action wait for a device, which does it when it syncs the next time."""
+    caller = await caller_of(request)
+    caller.require_admin()
+    asked, name = await json_of(request), request.path_params["device"]
+    if unknown := sorted(asked.keys() - {"action", "words"}):
+        raise Problem("malformed", f"an errand has an action and words, and no {unknown[0]!r:.40}")
+    errand = await let_wait(caller, name, asked.get("action", ""), asked.get("words", {}))
+    caller.service.live_fleet.wake()
+    return JSONResponse(errand.fields, 201)
+
+
+async def let_wait(caller: Caller, device: str, action: str, words: dict[str, Any]) -> Errand:
+    """Makes an errand, which waits for its device from then on; refuses what can't be asked."""
+    name = caller.administrator or ""
+    errand = Errand(secrets.token_urlsafe(12), action, words, name, time.time())
+    refusal = await caller.store.ask_errand(caller.federation, device, errand, actor=caller.actor)
+    if refusal is not None:
+        raise Problem("refused", refusal)
+    return errand
+
+
+async def _looking(request: Request) -> Caller:
+    caller = await caller_of(request)
+    caller.require_admin()
+    return caller
+
+
+def _told(told: ToldRow | None) -> dict[str, Any] | None:
+    if told is None:
+        return None
+    times = {"received": told.received, "time": told.time, "due": told.due}
+    return times | told.summary
+
+
+def _event(found: Occurrence) -> dict[str, Any]:
+    return {**found.event, "begin": found.begin, "end": found.ended}
+
+
+def _errand(found: ErrandRow) -> dict[str, Any]:
+    outcome = {"done": found.done, "refused": found.refused, "said": list(found.said)}
+    return {**found.errand.fields, **outcome}
