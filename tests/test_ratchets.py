@@ -21,8 +21,21 @@ from support.places import ROOT
 
 LIBRARY = ROOT / "src" / "elmgrove"
 #: Lines of Python without blanks, comments and docstrings, by chapter.
-LINES = {"adapters": 0}
-MOST = {"files": 0, "commands": 0, "options": 0, "settings": 0, "routes": 0, "names": 0}
+LINES = {
+    "adapters": 382,
+    "algebra": 3859,
+    "checks": 223,
+    "cli": 5957,
+    "detector": 6693,
+    "device": 4832,
+    "exchange": 2833,
+    "federation": 3064,
+    "reading": 2252,
+    "rounds": 2043,
+    "server": 6412,
+    "storage": 252,
+}
+MOST = {"files": 243, "commands": 43, "options": 455, "settings": 72, "routes": 32, "names": 529}
 _SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 
 

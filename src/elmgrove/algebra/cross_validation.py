@@ -1,4 +1,4 @@
-"""The error to expect of a model on rows it has not seen, from sums alone."""
+"""Cross-validation from sums: models that never learned some rows, and their error on these."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise

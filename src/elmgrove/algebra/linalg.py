@@ -1,4 +1,4 @@
-"""Solving with U + λI by Cholesky, with a failure that names its likely causes."""
+"""Linear algebra on one row: BLAS without overhead, and solving with U + λI by Cholesky."""
 
 import threading
 from collections.abc import Callable

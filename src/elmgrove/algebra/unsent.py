@@ -1,4 +1,4 @@
-"""Fresh rows: what was learned since something was last given away, as an upload guard needs it."""
+"""What was learned since the last upload, and the rows that columns with few values single out."""
 
 import math
 from collections import deque

@@ -1,4 +1,4 @@
-"""What a column is to be predicted as, and the rows that are kept to test it on."""
+"""The rows of ``elmgrove federate``: read, dealt to clients, and kept for the test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""``elmgrove quarantine``: the strange rows that wait for somebody to say what they are."""
+"""``accept``, ``reject``, ``undo`` and ``quarantine``: what a person says of anomalous rows."""
 
 import json
 from collections.abc import Mapping

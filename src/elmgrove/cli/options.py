@@ -1,4 +1,4 @@
-"""The options that say how to read rows, the same for every command, and reading with them."""
+"""What several commands share: options, reading rows with progress, times and notes."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""The watch over drift: tells a spike, a lasting change and a slow drift apart, once for each."""
+"""Page-Hinkley's test on a stream of verdicts: spikes, lasting changes and slow drift."""
 
 import math
 from bisect import bisect_right

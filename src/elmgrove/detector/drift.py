@@ -1,4 +1,4 @@
-"""From sums to words: what changed in the rows since a moment, by what was learned before."""
+"""What changed: rows since a moment against what was learned, as a report."""
 
 import math
 from collections.abc import Mapping, Sequence

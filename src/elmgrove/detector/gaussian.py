@@ -1,4 +1,4 @@
-"""The single model that a basis asks for, by its score."""
+"""The model behind the distance: moments of the rows learned, and a Gaussian made of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

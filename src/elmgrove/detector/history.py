@@ -1,4 +1,4 @@
-"""Parting an increment where its rows are still known: at a time, or at the number of a row."""
+"""What a detector learned, hour by hour, so that an hour can be taken out again."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A model for each normal pattern, and for those that others know; together they answer as one."""
+"""One model for each normal pattern of a device, and for those that others know."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

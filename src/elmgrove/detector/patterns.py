@@ -1,4 +1,4 @@
-"""Matching: which own patterns are in which group that came back from others (MLMG)."""
+"""The normal patterns of a device: how they come and go (MLMG)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,4 +1,4 @@
-"""Draws a course: the score and its threshold, events, and the sensors that caused them."""
+"""Draws scores, thresholds, events and the sensors that caused them."""
 
 from collections.abc import Sequence
 from io import BytesIO

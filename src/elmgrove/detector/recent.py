@@ -1,4 +1,4 @@
-"""What a device remembers of the rows it accepted: scores from a long time, and the last rows."""
+"""The scores and rows that were accepted lately: what a threshold is computed from."""
 
 import math
 from bisect import bisect_left, insort

@@ -1,4 +1,4 @@
-"""Fading: what was learned counts less, so that what comes counts more."""
+"""Taking out some of what was learned, putting it back, and forgetting."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

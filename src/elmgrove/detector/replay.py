@@ -1,4 +1,4 @@
-"""A course: what is said of rows one after another, and which of them belong together."""
+"""Replays a detector over a table: its verdict on each row, and the events in it."""
 
 import math
 from collections import defaultdict

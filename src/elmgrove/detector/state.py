@@ -1,4 +1,4 @@
-"""A detector that learned by itself, in the units and the layer of a federation that it joins."""
+"""A detector as plain fields and arrays and back, in its own or a federation's units."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""Where an agent listens: at a local socket, and if it is told to at a port."""
+"""Where a running agent can be reached: HTTP at a local socket, and at a port if told to."""
 
 import hashlib
 import hmac

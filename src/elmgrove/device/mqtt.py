@@ -1,4 +1,4 @@
-"""What an agent tells a broker: verdicts, events and its status; and what is asked of it there."""
+"""An agent at an MQTT broker: it publishes verdicts, events and status, and takes commands."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Discretion: what is told of events and drift where rows are to stay on the device."""
+"""What a report tells where rows are to stay on the device, within the bytes that are taken."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Summaries of an agent: how its device is doing, gathered row by row and told with each sync."""
+"""What an agent tells a server of its device with each sync: minutes, events and its status."""
 
 import logging
 import math

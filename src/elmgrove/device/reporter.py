@@ -1,4 +1,4 @@
-"""What an agent says: in its log, in lines for programs, to recipients, a broker and metrics."""
+"""Passes verdicts and events on to the log, programs, recipients, a broker and metrics."""
 
 import logging
 from collections import deque

@@ -1,4 +1,4 @@
-"""What exchanges have in common that hold entries and no sums: who asks adds them up."""
+"""What every exchange offers: a place where devices leave entries and find those of others."""
 
 import hashlib
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""A link: one connection to a broker, from its opening to its loss. All of it is one thread's."""
+"""One connection to an MQTT broker, from its opening to its loss, in one thread."""
 
 import logging
 import selectors

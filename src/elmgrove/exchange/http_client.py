@@ -1,4 +1,4 @@
-"""Asking over HTTP: the one place that sends a request and waits for its answer."""
+"""HTTP requests of a device: sent, answered in time, and checked."""
 
 import math
 import socket

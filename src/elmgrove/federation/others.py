@@ -1,4 +1,4 @@
-"""Limits: how many bytes an honest device and an honest exchange tell each other at the most."""
+"""What a device is told of all others: sums by group, whose size does not grow with them."""
 
 import json
 import statistics

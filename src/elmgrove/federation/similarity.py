@@ -1,4 +1,4 @@
-"""Which devices are unlike all others, and by which sensor: told from their sums alone.
+"""Which devices are unlike others in level, scale or one sensor, from their sums alone.
 
 A machine with a loose sensor has a wide normal: it explains the rows of all others well, and none
 of them explains its own. So each sensor is looked at by itself: how far it is from what the other

@@ -1,4 +1,4 @@
-"""A bounded sum: a running sum over devices in which none weighs more than the terms allow."""
+"""Sums over many devices, kept ready while they come and go, in which none weighs too much."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""What the bytes of a file are: those that are read, and those that are named with what to do."""
+"""Which format the bytes of a file are in."""
 
 import gzip
 import shutil

@@ -1,4 +1,4 @@
-"""Gaps in time: where a row comes several times later than usual, it does not follow the last."""
+"""Times of rows, and gaps between them."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Compact classifiers: predictions in whole numbers, as small hardware computes them."""
+"""Models of Fed-ELMS in 8 bits, and classifiers in whole numbers for small hardware."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Predictors: what a federation with a target ends with, as a file that can be used."""
+"""Targets, and the model that a federation with a target ends with, as a file."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The rule of groups, on the server's side: patterns of several clients that one model explains."""
+"""Rules of federations in rounds: what the server makes of its clients' replies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

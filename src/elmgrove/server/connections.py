@@ -1,4 +1,4 @@
-"""Sockets: where the server listens, and lets connections in as long as there is room."""
+"""Where the server listens, and the deadlines of connections."""
 
 import asyncio
 import importlib

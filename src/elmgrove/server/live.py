@@ -1,4 +1,4 @@
-"""A live fleet: tells those who look on that something about a federation's devices changed."""
+"""Views of a federation that follow its contributions, and tell who looks on what changed."""
 
 import asyncio
 import logging

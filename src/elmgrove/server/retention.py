@@ -1,4 +1,4 @@
-"""Writes that fail: told in the log, and to who asks whether the server is ready."""
+"""Deletes what is older than it is kept, and reports writes that fail."""
 
 import asyncio
 import logging

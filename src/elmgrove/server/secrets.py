@@ -1,4 +1,4 @@
-"""Passwords: hashed and compared by argon2, a few at once, since each takes memory on purpose."""
+"""Tokens, keys and passwords: how they are made, compared and remembered."""
 
 import asyncio
 import hmac

@@ -1,4 +1,4 @@
-"""Live groups: standing groups of a federation that are kept up to date, or all made again.
+"""Merged sums and groups of a federation, kept ready while contributions come and go.
 
 Groups stand while devices come, change and leave (``StandingGroups``); a server keeps them ready.
 """

@@ -1,4 +1,4 @@
-"""The demo's fleet: real agents of the simulated pumps, their files, and what a server holds."""
+"""The demo's server and agents: real processes, their files, and what the server holds."""
 
 import json
 import math

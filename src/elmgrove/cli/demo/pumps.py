@@ -1,4 +1,4 @@
-"""The demo's plant: five simulated pumps, and what happens to each of them."""
+"""Simulated centrifugal pumps from textbook equations, and what happens to each of them."""
 
 import math
 from collections.abc import Iterator

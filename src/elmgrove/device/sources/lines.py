@@ -1,4 +1,4 @@
-"""Lines of text, and rows of tables, as rows of numbers, over one file after another."""
+"""Rows from lines of text, as they arrive in pieces, over one file after another."""
 
 import codecs
 import logging

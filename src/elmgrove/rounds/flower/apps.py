@@ -1,4 +1,4 @@
-"""Server apps: a rule whose rounds Flower runs."""
+"""Flower's server app and client app of a federation in rounds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The strategy: a rule's rounds as Flower runs them, and which node is which client."""
+"""Rounds as Flower runs them: the strategy, and messages as Flower's records."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Login and logout: who may look at pages, by a token or by name and password."""
+"""Login, logout and forms: who may look at pages, by a token or by name and password."""
 
 import hmac
 import secrets
