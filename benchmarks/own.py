@@ -32,7 +32,7 @@ def one_row(units: int) -> Cases:
     model = OSELM(layer, INPUTS)
     model.learn_many(rows(2048), rows(2048))
     learner, scorer, still, observer, member = (_experienced(layer) for _ in range(5))
-    member.rest_on([still.evidence])
+    member.set_prior([still.evidence])
     source = stream()
 
     def after_learning() -> Matrix:

@@ -40,7 +40,7 @@ def live(
     seconds: Annotated[float, typer.Option(help="That one looks on.")] = 90.0,
     postgres: Postgres = None,
 ) -> None:
-    """Measures pages, what is live and errands while agents sync; needs Chromium."""
+    """Measures pages, what is live and commands while agents sync; needs Chromium."""
     plans = [LivePlan(agents, processes, one, seconds) for one in interval]
     measure_live(plans, postgres)
 

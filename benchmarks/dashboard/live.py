@@ -1,4 +1,4 @@
-"""The dashboard while a thousand agents sync: pages, what is live, errands, the server."""
+"""The dashboard while a thousand agents sync: pages, what is live, commands, the server."""
 
 import multiprocessing
 import time
@@ -21,13 +21,13 @@ from benchmarks.exchange.output import FOLDER, Output, progress
 from benchmarks.exchange.server import Server, database, postgres_database, serving
 from elmgrove.exchange import HttpExchange, Unreachable
 
-_ERRANDS = 4
+_COMMANDS = 4
 # Seconds between two pages that are asked for beside Chromium's.
 _PAUSE = 0.25
 _PATIENCE = 600.0
 _ROOT = f"/ui/{FEDERATION}/"
 _LEGEND = """
-Real agents (each follows a file, learns, saves, syncs, tells of itself, does errands), many in one
+Real agents (each follows a file, learns, saves, syncs, tells of itself, does commands), many in one
 process (each for itself would need 80 MB) and calmer: they look for rows each 2 s. Chromium has the
 live page of the fleet open, a line of it and a device; beside it a visitor asks for pages. shown
 after: from the moment when the server had a summary until a live page shows it; pages are told of
@@ -127,7 +127,7 @@ def _wait_for_all(url: str, token: str, plan: LivePlan) -> None:
 def _looked(onlookers: Onlookers, server: Server, token: str, plan: LivePlan) -> dict[str, Any]:
     """Looks on for the plan's time, and until all that was asked is done."""
     progress.print(f"  Chromium looks on for {plan.seconds:g} s")
-    for number in range(_ERRANDS):
+    for number in range(_COMMANDS):
         if number * STRANGE_EACH < plan.agents:
             onlookers.ask(number * STRANGE_EACH)
     after: dict[str, list[float]] = {"fleet": [], "device": []}
@@ -151,8 +151,8 @@ def _looked(onlookers: Onlookers, server: Server, token: str, plan: LivePlan) ->
             where: {"count": len(s), **percentiles([1e3 * one for one in s])}
             for where, s in after.items()
         },
-        "errands s": onlookers.errands,
-        "errands asked": onlookers.asked,
+        "commands s": onlookers.commands,
+        "commands asked": onlookers.asked,
         "faults": onlookers.faults,
         "% of a core of the server": 100 * (server.running.cpu_seconds - used) / took,
         "MB of the server": server.running.resident,
@@ -223,10 +223,10 @@ def _report(output: Output, run: dict[str, Any]) -> None:
     output.table(title, ("", *columns, "p95 ≤ 300 ms"), lines)
     shown = [(name, s["count"], *(s[c] for c in columns)) for name, s in run["shown after"].items()]
     output.table("shown after, ms", ("", "times", *columns), shown)
-    done = sorted(run["errands s"].values())
+    done = sorted(run["commands s"].values())
     agents = run["agents"]
     output.say(
-        f"errands done: {len(done)} of {run['errands asked']}, after "
+        f"commands done: {len(done)} of {run['commands asked']}, after "
         f"{', '.join(f'{one:.1f}' for one in done)} s. "
         f"server: {run['% of a core of the server']:.0f} % of a core, "
         f"{run['MB of the server']:.0f} MB, at most {run['peak MB of the server']:.0f} MB. "

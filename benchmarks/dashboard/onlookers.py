@@ -1,4 +1,4 @@
-"""Chromium looks on: how soon live pages show what a device told, and errands are done."""
+"""Chromium looks on: how soon live pages show what a device told, and commands are done."""
 
 import shutil
 import time
@@ -45,7 +45,7 @@ class Onlookers:
         self._device = self._open(self._context, f"devices/{PROBE}?from=now-1h&to=now")
         self._asked = dict[str, tuple["Page", float]]()
         #: Seconds from a click until the page said that the device had done it.
-        self.errands = dict[str, float]()
+        self.commands = dict[str, float]()
 
     def shown_after(self, where: str) -> float:
         """Tells something and waits until a page shows it: the ``fleet`` or the ``device``."""
@@ -65,16 +65,16 @@ class Onlookers:
         self._asked[name_of(device)] = page, time.perf_counter()
 
     def look(self) -> bool:
-        """Notes which errands the pages show as done; says whether all are."""
+        """Notes which commands the pages show as done; says whether all are."""
         for name, (page, begin) in self._asked.items():
-            if name not in self.errands and page.locator("p.said", has_text=": done").count():
-                self.errands[name] = time.perf_counter() - begin
+            if name not in self.commands and page.locator("p.said", has_text=": done").count():
+                self.commands[name] = time.perf_counter() - begin
                 page.close()
-        return self.errands.keys() == self._asked.keys()
+        return self.commands.keys() == self._asked.keys()
 
     @property
     def asked(self) -> int:
-        """How many errands were asked."""
+        """How many commands were asked."""
         return len(self._asked)
 
     def picture(self, path: Path) -> None:

@@ -17,7 +17,7 @@ from benchmarks.quality.runs import (
     FULL,
     PROMISES,
     QUICK,
-    Piece,
+    BucketPart,
     Results,
     done,
     missing,
@@ -80,7 +80,7 @@ def main(
         console.print(f"In the docs: a section of {DOCS / 'quality.md'}")
 
 
-def _measured(work: list[Piece], jobs: int, console: Console) -> Results:
+def _measured(work: list[BucketPart], jobs: int, console: Console) -> Results:
     """Does all work under one bar for each part."""
     results = Results()
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"))

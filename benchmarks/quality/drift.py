@@ -19,7 +19,7 @@ from benchmarks.quality.centroids import WINDOWS, Centroids
 from benchmarks.quality.machines import Machine, machine
 from benchmarks.quality.windows import Matrix
 from elmgrove import Detector, FalseAlarmRate
-from elmgrove.detector import CHANGE, SLOW, SPIKE, Drift, DriftWatch
+from elmgrove.detector import CHANGE, SLOW, SPIKE, Drift, DriftDetector
 from elmgrove_papers.data import recordings
 from elmgrove_papers.data.fans import NORMAL
 
@@ -53,7 +53,7 @@ class DriftCase(NamedTuple):
     kind: str
 
 
-class Noticed(NamedTuple):
+class SmallestError(NamedTuple):
     """What a method made of a case.
 
     ``rows`` counts those from the change to its being told, None if it never was; ``told`` counts
@@ -88,14 +88,14 @@ def cases(folder: Path | None, quick: bool) -> list[DriftCase]:
     return made
 
 
-def tried(case: DriftCase, folder: Path) -> list[Noticed]:
+def tried(case: DriftCase, folder: Path) -> list[SmallestError]:
     """Lets each method follow the rows of a case."""
     if case.set in (FANS, SEEN):
         return _on_fan(case, folder)
     return _on_machine(case)
 
 
-def _on_fan(case: DriftCase, folder: Path) -> list[Noticed]:
+def _on_fan(case: DriftCase, folder: Path) -> list[SmallestError]:
     speed, room = case.name.split()
     known = {
         one.room: one.rows
@@ -123,7 +123,7 @@ def dealt(rows: Matrix, seed: int) -> Matrix:
     return np.asarray(mean + np.sqrt(share) * one + np.sqrt(1.0 - share) * other)
 
 
-def _on_machine(case: DriftCase) -> list[Noticed]:
+def _on_machine(case: DriftCase) -> list[SmallestError]:
     law = machine("shared load", _SENSORS, int(case.name))
     memory = float(case.set.split()[-1])
     rng = np.random.default_rng((int(case.name), 7))
@@ -156,7 +156,7 @@ class Watching:
             threshold=FalseAlarmRate(0.01, 0.0),
         )
         self._detector.learn_many(train)
-        self._watch = DriftWatch.of(self._detector)
+        self._watch = DriftDetector.of(self._detector)
 
     def found(self, rows: Matrix) -> list[tuple[int, Drift]]:
         """Takes in rows; lists what was told of a lasting change, and with which of them."""
@@ -171,43 +171,43 @@ def _compared(
     change: int,
     sensor: int | None,
     window: int | None,
-) -> list[Noticed]:
+) -> list[SmallestError]:
     told = Watching(train, window).found(rows)
     found = [_judged(case, told, change, sensor)]
     scaled = _scaled(train)
     for name, size in THEIRS.items():
         known = Centroids(scaled(train), size).found(scaled(rows))
         first = next((row - change + 1 for row in known if row >= change), None)
-        found.append(Noticed(case, name, first, len(known)))
+        found.append(SmallestError(case, name, first, len(known)))
     return found
 
 
 def _judged(
     case: DriftCase, told: list[tuple[int, Drift]], change: int, sensor: int | None
-) -> Noticed:
+) -> SmallestError:
     after = [(row, drift) for row, drift in told if row >= change]
     if not after:
-        return Noticed(case, OWN, None, len(told))
+        return SmallestError(case, OWN, None, len(told))
     row, drift = after[0]
     named = None
     if sensor is not None:
         named = bool(drift.sensors) and drift.sensors[0].sensor == f"column {sensor}"
     onset = row + 1 - drift.rows - change
-    return Noticed(
+    return SmallestError(
         case, OWN, row - change + 1, len(told), drift.kind == case.kind, named, abs(onset)
     )
 
 
 def _counted(
     case: DriftCase, train: Matrix, rows: Callable[[], Iterator[Matrix]], window: int | None
-) -> list[Noticed]:
+) -> list[SmallestError]:
     """Counts what is told of rows in which nothing changes."""
     own, scaled = Watching(train, window), _scaled(train)
-    found = [Noticed(case, OWN, None, sum(len(own.found(some)) for some in rows()))]
+    found = [SmallestError(case, OWN, None, sum(len(own.found(some)) for some in rows()))]
     for name, size in THEIRS.items():
         theirs = Centroids(scaled(train), size)
         found.append(
-            Noticed(case, name, None, sum(len(theirs.found(scaled(some))) for some in rows()))
+            SmallestError(case, name, None, sum(len(theirs.found(scaled(some))) for some in rows()))
         )
     return found
 
@@ -232,7 +232,7 @@ class Told(NamedTuple):
     false: float | None
 
 
-def together(found: Sequence[Noticed]) -> list[Told]:
+def together(found: Sequence[SmallestError]) -> list[Told]:
     """Puts cases together: a line for each set, kind and method."""
     keys = dict.fromkeys((one.case.set, one.case.kind, one.method) for one in found)
     return [
@@ -241,7 +241,7 @@ def together(found: Sequence[Noticed]) -> list[Told]:
     ]
 
 
-def _told(name: str, kind: str, method: str, found: Sequence[Noticed]) -> Told:
+def _told(name: str, kind: str, method: str, found: Sequence[SmallestError]) -> Told:
     hits = [one for one in found if one.rows is not None]
     return Told(
         name,

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.quality.sets import ARCHIVES, Placed, archived, archived_names
 from benchmarks.quality.windows import Labels, Matrix
 from elmgrove import Detector
-from elmgrove.detector import OPENED, SPIKE, DriftWatch
+from elmgrove.detector import OPENED, SPIKE, DriftDetector
 
 SETS = ("SMD", "TEP", "SMAP/MSL", "NAB")
 #: The agent's detector is made from so many rows.
@@ -103,12 +103,12 @@ def _longest(labels: Labels) -> slice:
 
 def _seen(agent: Detector, rows: Matrix) -> _Seen:
     """Observes rows one at a time, with the watch over drift, as an agent does."""
-    watch, told, learned, events, questions = DriftWatch.of(agent), False, 0, 0, 0
+    watch, told, learned, events, questions = DriftDetector.of(agent), False, 0, 0, 0
     for row in rows:
         verdict = agent.observe(row)
         drift = watch.follow(verdict)
         told |= verdict.anomalous and agent.events.running is not None
         learned += verdict.learned
-        events += sum(news.kind == OPENED for news in agent.events.take_news())
+        events += sum(news.kind == OPENED for news in agent.events.take_updates())
         questions += drift is not None and drift.kind != SPIKE
     return _Seen(told, learned / len(rows), events, questions)

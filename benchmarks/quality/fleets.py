@@ -77,12 +77,12 @@ class Cooperating:
 
 
 def _merge(detector: Detector, others: Sequence[Contribution]) -> None:
-    detector.rest_on([part for other in others for part in other.parts])
+    detector.set_prior([part for other in others for part in other.parts])
 
 
 WAYS: dict[str, Callable[[Detector, Sequence[Contribution]], None]] = {
     ALONE: lambda detector, others: None,
-    LOAN: lambda detector, others: detector.consult((), Ledger(others).loan),
+    LOAN: lambda detector, others: detector.set_peers((), Ledger(others).loan),
     EVERYONE: _merge,
 }
 

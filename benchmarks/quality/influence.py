@@ -167,7 +167,7 @@ def merged_by(rule: Rule, terms: Terms) -> Callable[[Fleet, str], float]:
         for chosen in rule.choose(own, one.charter.ridge, one.others(attack)):
             exchange.publish(chosen)
         merged = exchange.merged(_OWN, None)
-        detector.rest_on(() if merged is None else merged.received)
+        detector.set_prior(() if merged is None else merged.received)
         return _found(detector, one)
 
     return found
@@ -196,7 +196,7 @@ def at_once(terms: Terms) -> Callable[[Member, Fleet, str], None]:
         standing = StandingOthers(one.charter.basis, one.charter.ridge, terms)
         for other in one.others(attack):
             standing.take(other)
-        member.rest_on(standing.merged(one.charter.name, 1, _OWN, terms.least))
+        member.set_prior(standing.merged(one.charter.name, 1, _OWN, terms.least))
 
     return told
 
@@ -248,7 +248,7 @@ def costs(title: str, old: int, folder: Path) -> list[float]:
             exchange.publish(one)
         merged = exchange.merged(name, None)
         detector = _learned(basis, rows[name])
-        detector.rest_on(() if merged is None else merged.received)
+        detector.set_prior(() if merged is None else merged.received)
         labels, test = known[name].labels, known[name].test
         assert labels is not None
         assert test is not None

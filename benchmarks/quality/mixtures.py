@@ -201,5 +201,5 @@ def _auc(basis: Basis, rows: Matrix, others: Sequence[Contribution], own: OfKind
     if own.test is None or own.labels is None:
         return None
     detector = _learned(basis, rows)
-    detector.rest_on([part for other in others for part in other.parts])
+    detector.set_prior([part for other in others for part in other.parts])
     return auc(own.labels, np.asarray(detector.score_many(own.test), np.float64))

@@ -67,7 +67,7 @@ def tried(case: PoisonCase, folder: Path) -> list[Poisoned]:
     strange = np.asarray(known.labels, bool)
 
     def recall(lenders: Sequence[Contribution]) -> float:
-        detector.consult((), Ledger(lenders).loan)
+        detector.set_peers((), Ledger(lenders).loan)
         scores = detector.score_many(known.test)
         limit = np.quantile(scores[~strange], 1.0 - _RATE)
         return float((scores[strange] > limit).mean())

@@ -84,7 +84,7 @@ class Results:
     battery: list[Flagged] = field(default_factory=list)
     choices: list[mixtures.Choice] = field(default_factory=list)
     poisoned: list[poison.Poisoned] = field(default_factory=list)
-    drifts: list[drift.Noticed] = field(default_factory=list)
+    drifts: list[drift.SmallestError] = field(default_factory=list)
     days: list[first_day.Day] = field(default_factory=list)
     taught: list[after_learn.Taught] = field(default_factory=list)
     beside: list[silencing.Beside] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Results:
 
 
 @dataclass(frozen=True)
-class Piece:
+class BucketPart:
     """A piece of work: what it is part of, and the call that does it, in any process."""
 
     part: str
@@ -129,7 +129,7 @@ class Piece:
     arguments: tuple[Any, ...]
 
 
-def pieces(plan: Plan, folder: Path | None, only: Sequence[str]) -> list[Piece]:
+def pieces(plan: Plan, folder: Path | None, only: Sequence[str]) -> list[BucketPart]:
     """Lists the work of a run; ``only`` names sets, and none means all that are there."""
     found = [*_real(plan, folder), *_paired(plan, folder), *_in_fleets(plan, folder)]
     found += [*_simulated(plan), *_in_mixtures(plan, folder), *_poisoned(plan, folder)]
@@ -151,7 +151,7 @@ def names() -> list[str]:
     return [*SETS, *pairs.SETS, FLEETS, BATTERY, MIXED, POISON, DRIFT, *PROMISES]
 
 
-def done(work: Sequence[Piece], jobs: int) -> Iterator[tuple[Piece, Results]]:
+def done(work: Sequence[BucketPart], jobs: int) -> Iterator[tuple[BucketPart, Results]]:
     """Does all work in so many processes of one thread each, and yields what each piece gave."""
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
     # Peers warn of constant columns, once for each; what comes of them is in the numbers.
@@ -166,75 +166,75 @@ def _is_there(folder: Path | None, file: str) -> bool:
     return folder is not None and (folder / file).exists()
 
 
-def _real(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+def _real(plan: Plan, folder: Path | None) -> Iterator[BucketPart]:
     for one in SETS.values():
         if one.found(folder):
             known = devices_of(one.name, folder or Path(), plan.quick)
             for device in known:
-                yield Piece(one.name, _on_device, (plan, folder or Path(), one.name, device))
+                yield BucketPart(one.name, _on_device, (plan, folder or Path(), one.name, device))
             # Each process reads what it needs; this one needs names alone.
             devices_of.cache_clear()
 
 
-def _paired(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+def _paired(plan: Plan, folder: Path | None) -> Iterator[BucketPart]:
     for one in pairs.SETS.values():
         if folder is not None and _is_there(folder, one.file):
             for case in pairs.cases(one.name, plan.quick):
-                yield Piece(one.name, _on_pair, (case, folder))
+                yield BucketPart(one.name, _on_pair, (case, folder))
 
 
-def _in_fleets(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+def _in_fleets(plan: Plan, folder: Path | None) -> Iterator[BucketPart]:
     for name in fleets.FLEETS:
         # A quick run has no fleet of fans: one room.
         if folder is not None and SETS[name].found(folder) and not plan.quick:
             for case in fleets.cases(name, folder, plan.quick):
-                yield Piece(FLEETS, _on_fleet, (case, folder, plan.quick))
+                yield BucketPart(FLEETS, _on_fleet, (case, folder, plan.quick))
             devices_of.cache_clear()
 
 
-def _simulated(plan: Plan) -> Iterator[Piece]:
+def _simulated(plan: Plan) -> Iterator[BucketPart]:
     for kind in KINDS:
         for sensors in plan.sensors:
             for seed in range(plan.seeds):
                 peers = seed < plan.seeds_with_peers
                 case = Case(kind, sensors, seed, plan.orders, peers, not plan.quick)
-                yield Piece(BATTERY, _on_machine, (case,))
+                yield BucketPart(BATTERY, _on_machine, (case,))
 
 
-def _in_mixtures(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+def _in_mixtures(plan: Plan, folder: Path | None) -> Iterator[BucketPart]:
     for title, one in MIXTURES.items():
         if one.file is None or (not plan.quick and _is_there(folder, one.file)):
             for seed in one.seeds[: 1 if plan.quick else None]:
-                yield Piece(MIXED, _on_mixture, (title, seed, folder or Path(), plan.quick))
+                yield BucketPart(MIXED, _on_mixture, (title, seed, folder or Path(), plan.quick))
 
 
-def _poisoned(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+def _poisoned(plan: Plan, folder: Path | None) -> Iterator[BucketPart]:
     if folder is not None and SETS[poison.FLEET].found(folder) and not plan.quick:
         for case in poison.cases(folder):
-            yield Piece(POISON, _on_poison, (case, folder))
+            yield BucketPart(POISON, _on_poison, (case, folder))
         devices_of.cache_clear()
 
 
-def _drifting(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+def _drifting(plan: Plan, folder: Path | None) -> Iterator[BucketPart]:
     fans = folder if _is_there(folder, drift.FILE) else None
     for case in drift.cases(fans, plan.quick):
-        yield Piece(DRIFT, _on_drift, (case, folder or Path()))
+        yield BucketPart(DRIFT, _on_drift, (case, folder or Path()))
 
 
-def _first_days(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+def _first_days(plan: Plan, folder: Path | None) -> Iterator[BucketPart]:
     for case in first_day.cases(folder, plan.quick) if folder is not None else ():
-        yield Piece(FIRST_DAY, _on_first_day, (case, folder))
+        yield BucketPart(FIRST_DAY, _on_first_day, (case, folder))
 
 
-def _after_learn(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+def _after_learn(plan: Plan, folder: Path | None) -> Iterator[BucketPart]:
     for case in after_learn.cases(folder, plan.quick):
-        yield Piece(AFTER_LEARN, _on_after_learn, (case, folder or Path()))
+        yield BucketPart(AFTER_LEARN, _on_after_learn, (case, folder or Path()))
 
 
-def _silencing(plan: Plan, folder: Path | None) -> Iterator[Piece]:
+def _silencing(plan: Plan, folder: Path | None) -> Iterator[BucketPart]:
     for name, file in silencing.FLEETS.items():
         if _is_there(folder, file) and not (plan.quick and name == silencing.FANS):
-            yield Piece(SILENCING, _on_silencing, (name, folder))
+            yield BucketPart(SILENCING, _on_silencing, (name, folder))
 
 
 def _seeds(entry: Entry, plan: Plan) -> Iterable[int]:

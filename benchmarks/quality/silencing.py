@@ -119,7 +119,7 @@ def _ways(
     standing, at_once = StandingOthers(charter.basis, charter.ridge), Member.from_bytes(state)
     for one in given:
         standing.take(one)
-    at_once.rest_on(standing.merged(charter.name, 1, at_once.name))
+    at_once.set_prior(standing.merged(charter.name, 1, at_once.name))
     yield AT_ONCE, at_once
 
 

@@ -26,7 +26,7 @@ def exact_scores(detector: Detector, X: np.ndarray) -> np.ndarray:
 def synced(detector: Detector, X: np.ndarray) -> None:
     other = Detector.for_basis(detector.basis)
     other.learn_many(X)
-    detector.rest_on([other.evidence])
+    detector.set_prior([other.evidence])
 
 
 def taught(detector: Detector, X: np.ndarray) -> None:

@@ -9,7 +9,7 @@ from benchmarks.quality.drift import (
     CALM,
     OWN,
     DriftCase,
-    Noticed,
+    SmallestError,
     cases,
     dealt,
     together,
@@ -69,11 +69,11 @@ def test_cases_without_a_folder_have_no_fans() -> None:
 
 def test_what_was_noticed_is_put_together() -> None:
     found = [
-        Noticed(DriftCase("set", "1", CHANGE), OWN, 40, 1, True, True, 2),
-        Noticed(DriftCase("set", "2", CHANGE), OWN, 60, 2, True, False, 4),
-        Noticed(DriftCase("set", "3", CHANGE), OWN, None, 0),
-        Noticed(DriftCase("set", "1", CALM), OWN, None, 3),
-        Noticed(DriftCase("set", "2", CALM), OWN, None, 0),
+        SmallestError(DriftCase("set", "1", CHANGE), OWN, 40, 1, True, True, 2),
+        SmallestError(DriftCase("set", "2", CHANGE), OWN, 60, 2, True, False, 4),
+        SmallestError(DriftCase("set", "3", CHANGE), OWN, None, 0),
+        SmallestError(DriftCase("set", "1", CALM), OWN, None, 3),
+        SmallestError(DriftCase("set", "2", CALM), OWN, None, 0),
     ]
     change, calm = together(found)
     assert (change.cases, change.found, change.rows) == (3, 2 / 3, 50.0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate
-from elmgrove.cli.learn import Lesson
+from elmgrove.cli.learn import LearnRun
 from elmgrove.detector import choose_window
 from elmgrove.federation import Member
 from elmgrove.reading import Table
@@ -67,7 +67,7 @@ def test_only_whole_windows_of_frames_are_counted(gate: bool) -> None:
     )
     # In the last fifth, after a frame and a half.
     gap = 321 * LENGTH + LENGTH // 2
-    lesson = Lesson(detector, Table(None, X, list(range(len(X))), gaps=[gap]), gate)
+    lesson = LearnRun(detector, Table(None, X, list(range(len(X))), gaps=[gap]), gate)
     lesson.take()
     assert lesson.learned + lesson.left_out == 399
     assert lesson.seen.rows == 1 + 78 - 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Detector, HiddenLayer, PatternRule
-from elmgrove.detector import DriftWatch
+from elmgrove.detector import DriftDetector
 from elmgrove.federation import Member
 from elmgrove.storage import save
 from support.agents import Start
@@ -109,7 +109,7 @@ def busy_state(path: str) -> None:
     X = rows(3, 3000)
     detector = Detector.for_basis(Basis.fitted(X[:1000], NAMES, scaling="standard"))
     detector.learn_many(X[:1000], np.arange(1000.0))
-    watch = DriftWatch.of(detector)
+    watch = DriftDetector.of(detector)
     shift = np.zeros(6)
     shift[0] = 5.0
     for number, row in enumerate(X[1000:2500]):

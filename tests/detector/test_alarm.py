@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import AlarmRule, BadInput
-from elmgrove.detector.events import Alarm, Mark
+from elmgrove.detector.events import Alarm, Hit
 
 
 def alarms(rule: AlarmRule, strange: str) -> str:
     """Rows in, alarms out, both as drawings: # for yes, . for no."""
     alarm = Alarm(rule)
-    told = (row == "#" and alarm.raised(Mark(n, n)) for n, row in enumerate(strange))
+    told = (row == "#" and alarm.raised(Hit(n, n)) for n, row in enumerate(strange))
     return "".join("#" if raised else "." for raised in told)
 
 
@@ -35,8 +35,8 @@ def test_a_normal_row_never_raises_an_alarm_though_enough_came_before() -> None:
 def test_the_first_of_the_rows_that_count_is_known() -> None:
     alarm = Alarm(AlarmRule(k=2, n=4))
     for row in (1, 8, 10):
-        alarm.raised(Mark(row, float(row)))
-    assert alarm.first == Mark(8, 8.0)
+        alarm.raised(Hit(row, float(row)))
+    assert alarm.first == Hit(8, 8.0)
 
 
 @given(st.integers(1, 4), st.integers(0, 3), st.lists(st.booleans()))
@@ -46,7 +46,7 @@ def test_the_alarm_is_the_literal_rule(k: int, more: int, strange: list[bool]) -
     alarm = Alarm(rule)
     for i, now in enumerate(strange):
         recent = strange[max(0, i - rule.n + 1) : i + 1]
-        assert not now or alarm.raised(Mark(i, i)) == (sum(recent) >= rule.k)
+        assert not now or alarm.raised(Hit(i, i)) == (sum(recent) >= rule.k)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from elmgrove import BadInput, Detector, Evidence, PatternRule
 from elmgrove.detector import (
     WATCHING,
     AlarmRule,
-    DriftWatch,
+    DriftDetector,
     Span,
     accept,
     pack_detector,
@@ -59,7 +59,7 @@ class Machine:
             if verdict.anomalous:
                 self.marks.append((self.detector.learned, self.detector.evidence))
             if self.watched:
-                DriftWatch.of(self.detector).follow(verdict)
+                DriftDetector.of(self.detector).follow(verdict)
             self.seen += 1
 
     def open_event(self, each: int = 9) -> int:
@@ -108,7 +108,7 @@ def test_a_fault_is_asked_about_once_and_the_event_says_what_was_answered() -> N
     machine.observe(100)
     machine.observe(150, fault=60.0)
     detector = machine.detector
-    watch = DriftWatch.of(detector)
+    watch = DriftDetector.of(detector)
     assert watch.report is not None
     reject(detector, by="anna", at=1.7e9)
     assert watch.report is None
@@ -120,7 +120,7 @@ def test_a_fault_is_asked_about_once_and_the_event_says_what_was_answered() -> N
         detector = machine.detector
         assert detector.events.open is not None
         assert detector.events.open.number == 1
-        assert DriftWatch.of(detector).report is None
+        assert DriftDetector.of(detector).report is None
     assert "answered: a fault (anna, 2023-11-14 22:13 UTC)" in str(detector.events.open)
     machine.observe(2000)
     assert detector.events.open is None
@@ -223,7 +223,7 @@ def test_an_answer_that_is_undone_at_once_has_changed_nothing(
     # The newest that there can be, not one that is a few rows old.
     detector.gate.expire()
     before, evidence, threshold = pack_detector(detector), detector.evidence, detector.threshold
-    report, waiting = str(DriftWatch.of(detector).report), len(detector.quarantine)
+    report, waiting = str(DriftDetector.of(detector).report), len(detector.quarantine)
     told = reject(detector) if answer == "reject" else accept(detector, instead=answer != "accept")
     if (answer, kind) != ("reject", "patterns"):
         assert not detector.evidence.close_to(evidence, 1e-9)
@@ -235,7 +235,7 @@ def test_an_answer_that_is_undone_at_once_has_changed_nothing(
     assert detector.learned - detector.taken == before[0]["learned"]
     assert detector.threshold == pytest.approx(threshold)
     assert detector.state == before[0]["progress"]["state"]
-    assert str(DriftWatch.of(detector).report) == report
+    assert str(DriftDetector.of(detector).report) == report
     assert len(detector.quarantine) == waiting
     assert detector.events.open is not None
     assert detector.events.open.answered == ""

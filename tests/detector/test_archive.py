@@ -91,7 +91,7 @@ def instead(**settings: Any) -> Member:
     for pattern, model in enumerate(others):
         model.learn_all(rows_of(pattern + 1, 5, 80))
     parts, matching = tuple(model.evidence for model in others), Matching(((0, 0), (1, 0)), (1,))
-    made.rest_on(Merged("fans", 3, 2, parts, "evidence", apart=True, matching=matching))
+    made.set_prior(Merged("fans", 3, 2, parts, "evidence", apart=True, matching=matching))
     assert [(place.number, place.also) for place in made.detector.model.places] == [
         (1, (2,)),
         (None, ()),
@@ -297,7 +297,7 @@ def golden_instead() -> Member:
     me.offer(guarded=False)
     (part,) = golden("loss", "fan-3", [IDLE * 2.0]).contribution().parts
     matching = Matching(((0, 0), (1, 0)), (1,))
-    me.rest_on(Merged("fans", 3, 1, (part,), "parameters", apart=True, matching=matching))
+    me.set_prior(Merged("fans", 3, 1, (part,), "parameters", apart=True, matching=matching))
     recent = me.detector.gate.recent
     for pattern, typical in zip(me.detector.model.own, (0.5, 0.25), strict=True):
         pattern.typical = typical

@@ -256,7 +256,7 @@ def test_a_part_that_no_rows_can_have_produced_is_refused_whatever_it_is_added_t
     with pytest.raises(NotAdmissible):
         detector.merge(minus)
     with pytest.raises(NotAdmissible):
-        detector.rest_on([minus])
+        detector.set_prior([minus])
     assert state(detector) == before
 
 
@@ -275,11 +275,11 @@ def test_received_can_be_set_and_taken_away() -> None:
     other.learn_many(normal(200, seed=5))
     rows = normal(320)[300:]
     alone, threshold = detector.score_many(rows), detector.threshold
-    detector.rest_on([other.evidence])
+    detector.set_prior([other.evidence])
     assert detector.received == other.evidence
     assert detector.threshold != threshold
     assert not np.allclose(detector.score_many(rows), alone, rtol=1e-3)
-    detector.rest_on([])
+    detector.set_prior([])
     np.testing.assert_array_equal(detector.score_many(rows), alone)
     assert detector.threshold == pytest.approx(threshold, rel=1e-12)
 
@@ -320,7 +320,7 @@ def test_evidence_learned_in_another_way_is_refused_and_the_difference_said(
     before = state(detector)
 
     def assign() -> None:
-        detector.rest_on([other.evidence])
+        detector.set_prior([other.evidence])
 
     for attempt in (
         lambda: detector.merge(other.evidence),

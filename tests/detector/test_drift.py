@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from elmgrove.detector.drift import (
+    BlockMean,
     Drift,
     Learned,
-    Passage,
     Relation,
     Shift,
     changes,
@@ -109,9 +109,9 @@ def test_of_many_columns_each_is_looked_at_by_itself() -> None:
     assert (found[0].column, found[0].by_spread) == (5, True)
 
 
-def passages(values: np.ndarray, rows: int = 16) -> list[Passage]:
+def passages(values: np.ndarray, rows: int = 16) -> list[BlockMean]:
     return [
-        Passage(rows, 60.0 * rows * (place + 0.5), np.array([value]))
+        BlockMean(rows, 60.0 * rows * (place + 0.5), np.array([value]))
         for place, value in enumerate(values)
     ]
 

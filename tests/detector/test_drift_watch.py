@@ -10,7 +10,7 @@ from elmgrove.detector import (
     SCATTERED,
     SLOW,
     Drift,
-    DriftWatch,
+    DriftDetector,
     Other,
     pack_detector,
     unpack_detector,
@@ -56,7 +56,7 @@ def test_a_lasting_change_is_told_once_with_its_sensor_and_its_onset(
     assert abs(temp.after - temp.before - 15.0) < 0.5
     assert drift.strange > 0.95
     assert not drift.relations
-    watch = DriftWatch.of(detector)
+    watch = DriftDetector.of(detector)
     assert watch.found
     assert watch.report is not None
     assert watch.report.rows > 2000
@@ -165,8 +165,8 @@ def test_a_restart_keeps_what_the_watch_knows(cut: int) -> None:
     assert [(row, drift.kind, drift.since) for row, drift in found] == [
         (row, drift.kind, drift.since) for row, drift in expected
     ]
-    assert DriftWatch.of(again).report is not None
-    [mine], [its] = (DriftWatch.of(one).report.sensors for one in (again, whole))  # type: ignore[union-attr]
+    assert DriftDetector.of(again).report is not None
+    [mine], [its] = (DriftDetector.of(one).report.sensors for one in (again, whole))  # type: ignore[union-attr]
     assert mine.after == pytest.approx(its.after, rel=1e-9)
 
 
@@ -174,8 +174,8 @@ def test_the_question_names_at_whom_the_rows_are_normal() -> None:
     detector = Detector.for_basis(DISTANT)
     detector.learn_many(cloud(0, 1))
     detector.learn_many(cloud(0, 2))
-    detector.consult([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
-    watch, middle = DriftWatch.of(detector), cloud(1, 1).mean(axis=0)
+    detector.set_peers([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
+    watch, middle = DriftDetector.of(detector), cloud(1, 1).mean(axis=0)
     asked = [drift for _ in range(200) if (drift := watch.follow(detector.observe(middle)))]
     assert [drift.known for drift in asked] == [("fan-2",)]
     assert str(asked[0]).endswith("a new normal or a fault? (normal at fan-2) accept or reject")

@@ -32,7 +32,7 @@ def other(name: str, *kinds: int, threshold: float | None = None) -> Other:
 
 def test_a_row_is_anomalous_here_and_known_there_by_name() -> None:
     me, alone = watching(), watching()
-    me.consult([other("fan-2", PEER), other("fan-3", 5)])
+    me.set_peers([other("fan-2", PEER), other("fan-3", 5)])
     for row, plain in zip(cloud(PEER, 7, 60), alone.observe_many(cloud(PEER, 7, 60)), strict=True):
         verdict = me.observe(row)
         assert verdict.score == pytest.approx(plain.score, rel=1e-9), "its model is its own"
@@ -46,7 +46,7 @@ def test_a_row_is_anomalous_here_and_known_there_by_name() -> None:
 
 def test_what_nobody_knows_is_anomalous() -> None:
     me = watching()
-    me.consult([other("fan-2", PEER)])
+    me.set_peers([other("fan-2", PEER)])
     for verdict in me.observe_many(cloud(NOBODY, 7, 20)):
         assert (verdict.anomalous, verdict.known) == (True, ())
 
@@ -54,7 +54,7 @@ def test_what_nobody_knows_is_anomalous() -> None:
 def test_what_others_know_takes_no_alarm_away_and_changes_no_verdict() -> None:
     """But for the names: the event opens, the rows wait, the state is what it would have been."""
     me, alone = watching(), watching()
-    me.consult([other("fan-2", PEER), other("wide", ME, PEER, NOBODY, threshold=1e9)])
+    me.set_peers([other("fan-2", PEER), other("wide", ME, PEER, NOBODY, threshold=1e9)])
     rows = np.vstack([cloud(ME, 7, 40), cloud(PEER, 7, 300), cloud(NOBODY, 7, 20)])
     told, plain = me.observe_many(rows), alone.observe_many(rows)
     assert [replace(one, known=()) for one in told] == plain
@@ -69,9 +69,9 @@ def test_what_others_know_takes_no_alarm_away_and_changes_no_verdict() -> None:
 
 def test_an_event_says_where_its_rows_are_normal_in_its_first_line() -> None:
     me = watching()
-    me.consult([other("fan-2", PEER)])
+    me.set_peers([other("fan-2", PEER)])
     me.observe_many(cloud(PEER, 7, 3))
-    [opened] = me.events.take_news()
+    [opened] = me.events.take_updates()
     assert opened.event.known == ("fan-2",)
     assert ", normal at fan-2; " in str(opened)
     assert opened.event.fields["known"] == ["fan-2"]
@@ -79,21 +79,21 @@ def test_an_event_says_where_its_rows_are_normal_in_its_first_line() -> None:
 
 def test_a_device_with_several_patterns_is_named_with_the_number() -> None:
     me = watching()
-    me.consult([other("fan-2", PEER, NOBODY, threshold=3.0), other("fan-3", NOBODY)])
+    me.set_peers([other("fan-2", PEER, NOBODY, threshold=3.0), other("fan-3", NOBODY)])
     assert me.observe(cloud(PEER, 1).mean(axis=0)).known == ("fan-2 (pattern 1)",)
     assert me.observe(cloud(NOBODY, 1).mean(axis=0)).known == ("fan-2 (pattern 2)", "fan-3")
 
 
 def test_what_is_normal_here_is_asked_nobody() -> None:
     me = watching()
-    me.consult([other("fan-2", ME)])
+    me.set_peers([other("fan-2", ME)])
     verdict = me.observe(cloud(ME, 1).mean(axis=0))
     assert (verdict.anomalous, verdict.known, verdict.learned) == (False, (), True)
 
 
 def test_between_two_others_lies_nobodys_normal() -> None:
     me = watching()
-    me.consult([other("fan-2", PEER), other("fan-3", NOBODY)])
+    me.set_peers([other("fan-2", PEER), other("fan-3", NOBODY)])
     between = (cloud(PEER, 1).mean(axis=0) + cloud(NOBODY, 1).mean(axis=0)) / 2.0
     assert me.observe(between).known == ()
 
@@ -101,7 +101,7 @@ def test_between_two_others_lies_nobodys_normal() -> None:
 def test_a_huge_threshold_counts_as_three_times_ones_own() -> None:
     me = watching()
     liar = other("liar", PEER, threshold=1e300)
-    me.consult([liar])
+    me.set_peers([liar])
     assert {verdict.known for verdict in me.observe_many(cloud(NOBODY, 7, 20))} == {()}
     limit = me.gate.limit()
     X = cloud(PEER, 9, 300) + np.linspace(0.0, 4.0, 300)[:, np.newaxis]
@@ -113,7 +113,7 @@ def test_a_huge_threshold_counts_as_three_times_ones_own() -> None:
 
 def test_with_a_threshold_of_nothing_nothing_is_known() -> None:
     me = watching()
-    me.consult([other("fan-2", PEER, threshold=0.0)])
+    me.set_peers([other("fan-2", PEER, threshold=0.0)])
     assert {verdict.known for verdict in me.observe_many(cloud(PEER, 7, 20))} == {()}
 
 
@@ -125,22 +125,22 @@ def test_what_is_no_threshold_is_refused(threshold: float) -> None:
 
 def test_another_basis_is_refused_and_those_asked_before_stay() -> None:
     me = watching()
-    me.consult([other("fan-2", PEER)])
+    me.set_peers([other("fan-2", PEER)])
     unlike = Basis(HiddenLayer(6, 5), 6, score="distance")
     with pytest.raises(Mismatch):
-        me.consult([Other("fan-3", (moments_of(unlike, cloud(NOBODY, 1)),), 3.0)])
+        me.set_peers([Other("fan-3", (moments_of(unlike, cloud(NOBODY, 1)),), 3.0)])
     assert me.observe(cloud(PEER, 1).mean(axis=0)).known == ("fan-2",)
 
 
 def test_one_who_has_seen_nothing_is_not_asked() -> None:
     me = watching()
-    me.consult([Other("fan-2", (Detector.for_basis(DISTANT).evidence,), 3.0)])
+    me.set_peers([Other("fan-2", (Detector.for_basis(DISTANT).evidence,), 3.0)])
     assert len(me.elsewhere) == 0
 
 
 def test_known_at_says_what_observing_says() -> None:
     me = watching()
-    me.consult([other("fan-2", PEER)])
+    me.set_peers([other("fan-2", PEER)])
     rows = np.vstack([cloud(PEER, 7, 20), cloud(NOBODY, 7, 5)])
     asked = [me.known_at(rows, index) for index in range(len(rows))]
     assert asked == [verdict.known for verdict in me.observe_many(rows)]
@@ -152,10 +152,10 @@ def test_the_same_loan_again_changes_no_score() -> None:
     me.learn_many(cloud(ME, 1, 10))
     alone = me.score_many(cloud(ME, 2, 20))
     loan = other("fan-2", PEER).parts[0].weighted(1.0 / 600.0)
-    me.consult([], loan)
+    me.set_peers([], loan)
     lent, version = me.score_many(cloud(ME, 2, 20)), me.model.version
     assert not np.allclose(lent, alone)
-    me.consult([other("fan-2", PEER)], loan)
+    me.set_peers([other("fan-2", PEER)], loan)
     assert me.model.version == version
-    me.consult([])
+    me.set_peers([])
     np.testing.assert_array_equal(me.score_many(cloud(ME, 2, 20)), alone)

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import AlarmRule, Detector, FalseAlarmRate
-from elmgrove.detector import CHANGING, WATCHING, Cause, Event, Events, News, json_when, when_text
+from elmgrove.detector import (
+    CHANGING,
+    WATCHING,
+    Cause,
+    Event,
+    Events,
+    EventUpdate,
+    json_when,
+    when_text,
+)
 from elmgrove.detector.events import CLOSED, STRONGEST
 from elmgrove.detector.rate_test import Flagged
 from elmgrove.detector.verdict import Verdict
@@ -62,7 +71,7 @@ def test_one_alarm_opens_an_event_that_began_with_the_first_strange_row() -> Non
     assert [one.alarm for one in given] == [False, False, False, False, True]
     assert [one.event for one in given] == [None, None, None, None, 1]
     assert events.open == Event(1, 3, None, 3.0, 3, 1.5, 2, (FLOW,))
-    assert [one.kind for one in events.take_news()] == ["opened"]
+    assert [one.kind for one in events.take_updates()] == ["opened"]
 
 
 def test_while_it_is_open_there_is_no_other_alarm() -> None:
@@ -70,7 +79,7 @@ def test_while_it_is_open_there_is_no_other_alarm() -> None:
     given = feed(events, "##" + 30 * "#" + "...#.##...##")
     assert [place for place, one in enumerate(given) if one.alarm] == [1]
     assert {one.event for one in given[1:]} == {1, None}
-    assert len(events.take_news()) == 1
+    assert len(events.take_updates()) == 1
 
 
 def test_it_ends_with_its_last_strange_row_once_the_cool_down_has_gone_by() -> None:
@@ -80,14 +89,14 @@ def test_it_ends_with_its_last_strange_row_once_the_cool_down_has_gone_by() -> N
     feed(events, ".")
     assert events.open is None
     assert spans(events) == [(1, 2, 2)]
-    assert [one.kind for one in events.take_news()] == ["opened", "ended"]
+    assert [one.kind for one in events.take_updates()] == ["opened", "ended"]
 
 
 def test_what_comes_back_within_the_cool_down_is_the_same_event() -> None:
     events = Events(RULE)
     feed(events, "##...##....")
     assert spans(events) == [(1, 7, 4)]
-    assert [one.kind for one in events.take_news()] == ["opened", "ended"]
+    assert [one.kind for one in events.take_updates()] == ["opened", "ended"]
 
 
 def test_a_single_strange_row_prolongs_nothing_and_counts_only_if_more_follow() -> None:
@@ -151,7 +160,7 @@ def test_while_changing_it_stays_open_and_that_is_one_alarm_more() -> None:
     feed(events, "##")
     given = [*feed(events, "#", state=CHANGING), *feed(events, "#..#....", CHANGING, CHANGING)]
     assert [place for place, one in enumerate(given) if one.alarm] == [0]
-    assert [one.kind for one in events.take_news()] == ["opened"]
+    assert [one.kind for one in events.take_updates()] == ["opened"]
     assert events.open is not None
     assert events.open.changing
     feed(events, ".")
@@ -166,7 +175,7 @@ def test_while_changing_it_takes_four_cool_downs_to_end_and_the_next_is_no_chang
     assert events.open is not None
     feed(events, ".#.##", CHANGING, CHANGING)
     assert spans(events) == [(1, 2, 2)]
-    assert [one.kind for one in events.take_news()] == ["opened", "ended", "opened"]
+    assert [one.kind for one in events.take_updates()] == ["opened", "ended", "opened"]
     assert events.open is not None
     assert (events.closed[0].changing, events.open.changing) == (True, False)
 
@@ -177,7 +186,7 @@ def test_a_change_of_scattered_rows_is_an_event_too() -> None:
     assert events.open is None
     [found] = feed(events, "#", state=CHANGING)
     assert (found.alarm, found.event) == (True, 1)
-    [told] = events.take_news()
+    [told] = events.take_updates()
     assert told.kind == "opened"
 
 
@@ -275,13 +284,13 @@ def test_a_slight_event_does_not_hide_a_large_fault() -> None:
     for score in [1.53] * 20 + [24.0] + [1.53] * 3 + [24.0] * 5 + [1.53] * 20:
         events.row += 1
         events.follow(verdict(True, score), WATCHING, causes)
-    told = events.take_news()
+    told = events.take_updates()
     assert [one.kind for one in told] == ["opened", "worse"]
     assert str(told[1]) == (
         "event 1 is worse: since row 1, 26 rows strange, peak 16 × threshold; cpu 1 (not 0)"
     )
     feed(events, 9 * ".")
-    [ended] = events.take_news()
+    [ended] = events.take_updates()
     assert [cause.feature for cause in ended.event.causes] == ["cpu"]
 
 
@@ -290,7 +299,7 @@ def test_it_is_told_again_at_four_times_what_was_told() -> None:
     peaks = []
     for score in [2.0, 8.0, 9.0, 35.0, 36.1, 36.1, 40.0, float("inf"), float("inf")]:
         feed(events, "#", score=score)
-        peaks += [one.event.peak for one in events.take_news()]
+        peaks += [one.event.peak for one in events.take_updates()]
     assert peaks[:3] == [2.0, 9.0, 36.1]
     assert len(peaks) == 4
 
@@ -305,7 +314,7 @@ def test_what_somebody_calls_normal_counts_for_no_alarm() -> None:
     assert not any(one.alarm for one in feed(events, "#"))
     events.end()
     assert not any(one.alarm for one in feed(events, "#"))
-    assert [one.kind for one in events.take_news()] == ["opened", "ended"]
+    assert [one.kind for one in events.take_updates()] == ["opened", "ended"]
 
 
 # In words
@@ -319,10 +328,10 @@ def test_in_words() -> None:
     assert str(open_) == (
         f"event 3: since 2024-05-01T14:20:00Z, 1 row strange, peak 8.1 × threshold; {why}"
     )
-    assert str(News("opened", open_)) == (
+    assert str(EventUpdate("opened", open_)) == (
         f"event 3 opened at 2024-05-01T14:20:00Z: 1 row strange, peak 8.1 × threshold; {why}"
     )
-    assert str(News("ended", ended)) == (
+    assert str(EventUpdate("ended", ended)) == (
         "event 3 ended: 2024-05-01T14:20:00Z to 2024-05-01T14:52:00Z, 31 rows strange, "
         f"peak 8.1 × threshold; {why}"
     )
@@ -361,7 +370,7 @@ def test_restored_at_any_row_it_goes_on_as_the_saved_one(before: str, after: str
     again.restore(fields)
     assert json.loads(json.dumps(again.fields)) == fields
     assert (again.open, again.closed) == (saved.open, saved.closed)
-    assert again.take_news() == saved.take_news()
+    assert again.take_updates() == saved.take_updates()
     told = [[(one.alarm, one.event) for one in feed(each, after)] for each in (saved, again)]
     assert told[0] == told[1]
     assert spans(again) == spans(saved)

@@ -10,7 +10,7 @@ from elmgrove.detector import (
     SPIKE,
     WATCHING,
     Drift,
-    DriftWatch,
+    DriftDetector,
     Verdict,
     pack_detector,
     unpack_detector,
@@ -41,7 +41,7 @@ class Stream:
     """A detector that observes rows, with all that it tells."""
 
     def __init__(self, detector: Detector) -> None:
-        self.detector, self.watch = detector, DriftWatch.of(detector)
+        self.detector, self.watch = detector, DriftDetector.of(detector)
 
     def observe(self, rows: np.ndarray) -> tuple[list[Verdict], list[Drift], list[str]]:
         """Verdicts, questions, and the kinds of news."""
@@ -51,7 +51,7 @@ class Stream:
             told = self.watch.follow(verdicts[-1])
             if told is not None and told.kind != SPIKE:
                 asked.append(told)
-        return verdicts, asked, [news.kind for news in self.detector.events.take_news()]
+        return verdicts, asked, [news.kind for news in self.detector.events.take_updates()]
 
 
 def share(verdicts: list[Verdict]) -> float:
@@ -152,7 +152,7 @@ def test_a_threshold_that_follows_after_it_stayed_is_told_once_more_and_then_no_
     odd = (rng.random(6000) < 0.07) & (np.arange(6000) >= 1500)
     X[odd, 0] += rng.uniform(4.0, 16.0, odd.sum()) * np.sign(rng.normal(size=odd.sum()))
     agent = Detector.for_data(X[:300], window=1)
-    watch = DriftWatch.of(agent)
+    watch = DriftDetector.of(agent)
     told = [drift for drift in (watch.follow(agent.observe(x)) for x in X) if drift is not None]
     stayed, followed = (str(one) for one in told if one.kind == SCATTERED)
     assert "the threshold, which stays" in stayed

@@ -139,7 +139,7 @@ def test_rows_far_from_0_keep_their_digits_when_saved_merged_and_received(
     fields, arrays = model.pack()
     restored.restore(fields | {"learned": 500}, arrays, [])
     merged.merge(model.evidence)
-    rests.rest_on([model.evidence])
+    rests.set_prior([model.evidence])
     for other in (restored, merged, rests):
         np.testing.assert_allclose(other.scores(X), expected, rtol=1e-9)
 
@@ -183,7 +183,7 @@ def test_blocks_left_out_score_higher_than_rows_that_were_learned(name: str) -> 
 def test_left_out_rests_on_what_others_know(name: str) -> None:
     X, other = rows(7, 60), taught(name, rows(8, 5000))
     model = taught(name, X)
-    model.rest_on([other.evidence])
+    model.set_prior([other.evidence])
     np.testing.assert_allclose(model.left_out(X), other.scores(X), rtol=0.1)
 
 
@@ -216,7 +216,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(name: str) -> None:
     other.learn_all(rows(11, 50))
     lie = model.evidence.weighted(-0.5)
     for refused, error in ((other.evidence, Mismatch), (lie, NotAdmissible)):
-        for attempt in (model.merge, model.add_received, lambda part: model.rest_on([part])):
+        for attempt in (model.merge, model.add_received, lambda part: model.set_prior([part])):
             with pytest.raises(error):
                 attempt(refused)
     with pytest.raises(NotAdmissible, match="never learned here"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, HiddenLayer, PatternRule, Scaling
 from elmgrove.detector import Span, fade, pack_detector, reject, unpack_detector
-from elmgrove.detector.history import HOUR, MOST, Increments, Times
+from elmgrove.detector.history import HOUR, MOST, History, Times
 from elmgrove.detector.recent import ROWS
 from support.laws import law_examples
 
@@ -521,7 +521,7 @@ def test_what_is_not_an_increment_is_refused() -> None:
 
 def test_increments_know_their_boundaries() -> None:
     detector = Detector(HiddenLayer(COLUMNS, COLUMNS))
-    increments = Increments(detector.model, 10.0)
+    increments = History(detector.model, 10.0)
     ends = np.array([1.0, 5.0, 11.0, 12.0, 35.0])
     assert increments.boundaries(np.stack([ends, ends], axis=1)) == [0, 2, 4, 5]
     since = np.array([0.0, 1.0, 5.0, 11.0, 12.0])

@@ -56,7 +56,7 @@ def number_of(known: Mixture, pattern: int) -> int:
 def test_what_is_of_an_own_pattern_makes_that_pattern_better(score: str) -> None:
     known = taught(score)
     number = number_of(known, 1)
-    known.rest_on([evidence(score, 1)])
+    known.set_prior([evidence(score, 1)])
     assert known.places == [Place((0,), number)]
     assert not known.foreign
     (pattern,) = (p for p in known.own if p.number == number)
@@ -71,7 +71,7 @@ def test_what_is_of_no_own_pattern_is_a_foreign_model_that_counts_as_much(score:
     rows = rows_of(2, 9, 30)
     before = known.scores(rows)
     level = np.mean([pattern.typical for pattern in known.own])
-    known.rest_on([evidence(score, 2)])
+    known.set_prior([evidence(score, 2)])
     (foreign,) = known.foreign
     assert foreign.total == evidence(score, 2)
     weight = level / typical_score(evidence(score, 2), 1e-3)
@@ -91,20 +91,20 @@ def test_errors_count_in_proportion_to_what_is_typical_of_a_pattern(score: str) 
     known = taught(score)
     first, second = known.own
     first.typical, second.typical = 1.0, 3.0
-    known.rest_on([])
+    known.set_prior([])
     rows = mixed(5, 20)
     raw = np.stack([first.model.scores(rows), second.model.scores(rows)])
     expected = np.minimum(2.0 * raw[0], 2.0 / 3.0 * raw[1])
     np.testing.assert_allclose(known.scores(rows), expected, rtol=1e-12)
     second.typical = np.inf
-    known.rest_on([])
+    known.set_prior([])
     np.testing.assert_allclose(known.scores(rows), raw.min(axis=0), rtol=1e-12)
 
 
 @SCORES
 def test_foreign_models_never_learn(score: str) -> None:
     known = taught(score)
-    known.rest_on([evidence(score, 2)])
+    known.set_prior([evidence(score, 2)])
     X = rows_of(2, 3, 20)
     learned = [pattern.learned for pattern in known.own]
     for x in X:
@@ -123,7 +123,7 @@ def test_what_is_of_one_pattern_becomes_one_model(score: str) -> None:
         evidence(score, 0, 1),
         evidence(score, 3, 2),
     ]
-    known.rest_on(parts)
+    known.set_prior(parts)
     assert known.places == [
         Place((0, 2), None),
         Place((1, 4), None),
@@ -136,13 +136,13 @@ def test_what_is_of_one_pattern_becomes_one_model(score: str) -> None:
 @SCORES
 def test_what_was_received_never_shows_in_what_is_given(score: str) -> None:
     known, alone = taught(score), taught(score)
-    known.rest_on([evidence(score, pattern) for pattern in range(4)])
+    known.set_prior([evidence(score, pattern) for pattern in range(4)])
     assert known.parts == alone.parts
     X = mixed(5, 2 * TUNE_EVERY)
     for each in (known, alone):
         each.learn_all(X)
     assert known.parts == alone.parts
-    known.rest_on([])
+    known.set_prior([])
     rows = mixed(6, 30, 3)
     np.testing.assert_array_equal(known.scores(rows), alone.scores(rows))
 
@@ -150,7 +150,7 @@ def test_what_was_received_never_shows_in_what_is_given(score: str) -> None:
 @SCORES
 def test_a_mixture_without_rows_takes_all_as_foreign_and_finds_its_own_later(score: str) -> None:
     known = mixture(score, silhouette=0.5)
-    known.rest_on([evidence(score, 0), evidence(score, 1)])
+    known.set_prior([evidence(score, 0), evidence(score, 1)])
     assert len(known.foreign) == 2
     X = mixed(1, 2 * TUNE_EVERY)
     known.learn_all(X)
@@ -161,9 +161,9 @@ def test_a_mixture_without_rows_takes_all_as_foreign_and_finds_its_own_later(sco
 @SCORES
 def test_evidence_of_no_rows_is_no_model(score: str) -> None:
     known, alone = taught(score), taught(score)
-    known.rest_on([zero_evidence(BASES[score]), evidence(score, 2)])
+    known.set_prior([zero_evidence(BASES[score]), evidence(score, 2)])
     assert known.places == [Place((1,), None)]
-    alone.rest_on([evidence(score, 2)])
+    alone.set_prior([evidence(score, 2)])
     nothing = np.zeros((1, INPUTS))
     assert known.scores(nothing) == alone.scores(nothing)
 
@@ -184,11 +184,11 @@ def lies(score: str) -> dict[str, tuple[Evidence, type[Exception]]]:
 def test_what_is_refused_changes_nothing(score: str, name: str) -> None:
     lie, error = lies(score)[name]
     known = taught(score, dtype=np.float32)
-    known.rest_on([evidence(score, 0), evidence(score, 2)])
+    known.set_prior([evidence(score, 0), evidence(score, 2)])
     rows = mixed(4, 30, 3).astype(np.float32)
     before = known.received, known.places, known.scores(rows)
     with pytest.raises(error):
-        known.rest_on([evidence(score, 1), lie])
+        known.set_prior([evidence(score, 1), lie])
     assert (known.received, known.places) == before[:2]
     np.testing.assert_array_equal(known.scores(rows), before[2])
 
@@ -197,7 +197,7 @@ def test_what_is_refused_changes_nothing(score: str, name: str) -> None:
 @SCORES
 def test_row_by_row_and_in_batches_the_same_model_wins(score: str, dtype: Any) -> None:
     known = taught(score, dtype=dtype)
-    known.rest_on([evidence(score, 2)])
+    known.set_prior([evidence(score, 2)])
     rows = mixed(8, 60, 3).astype(dtype)
     single = [known.answer(row) for row in rows]
     together = known.scores(rows)

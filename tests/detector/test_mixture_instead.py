@@ -54,10 +54,10 @@ def lowest(score: str, models: list[Evidence]) -> np.ndarray:
 @SCORES
 def test_what_no_own_pattern_is_like_is_not_used(score: str) -> None:
     known, alone = taught(score, join=1.0), taught(score, join=1.0)
-    known.rest_on([evidence(score, 4)])
+    known.set_prior([evidence(score, 4)])
     assert (known.places, known.foreign) == ([], [])
     np.testing.assert_array_equal(known.scores(ROWS), alone.scores(ROWS))
-    known.rest_on([evidence(score, 4), evidence(score, 1)])
+    known.set_prior([evidence(score, 4), evidence(score, 1)])
     assert [place.received for place in known.places] == [(1,)]
     assert known.received == evidence(score, 4) + evidence(score, 1)
 
@@ -93,7 +93,7 @@ def test_the_models_of_groups_answer_whatever_is_learned_later(
     matching, number = told
     parts = [evidence(score, pattern) for pattern in range(number)]
     known, alone = taught(score), taught(score)
-    known.rest_on(parts, matching)
+    known.set_prior(parts, matching)
     for row in mixed(3, more, 3):
         for each in (known, alone):
             each.learn_all(row[np.newaxis])
@@ -105,7 +105,7 @@ def test_the_models_of_groups_answer_whatever_is_learned_later(
     again.restore(fields | {"learned": known.learned}, arrays, parts)
     assert again.pack()[0] == fields
     np.testing.assert_allclose(again.scores(ROWS), known.scores(ROWS), rtol=1e-9)
-    known.rest_on([])
+    known.set_prior([])
     np.testing.assert_array_equal(known.scores(ROWS), alone.scores(ROWS))
 
 
@@ -119,7 +119,7 @@ def test_of_a_pattern_that_was_put_aside_or_joined_the_group_finds_who_has_its_r
     first, second = known.own
     first.take_in(second)
     known.patterns.used = [first]
-    known.rest_on([evidence(score, pattern) for pattern in range(3)], matching)
+    known.set_prior([evidence(score, pattern) for pattern in range(3)], matching)
     assert known.places == [Place((1,), 2), Place((2,), 2)]
     assert not known.foreign
 
@@ -127,8 +127,8 @@ def test_of_a_pattern_that_was_put_aside_or_joined_the_group_finds_who_has_its_r
 @SCORES
 def test_beside_ones_own_a_matching_means_nothing(score: str) -> None:
     known, plain = (taught(score, others="beside") for _ in range(2))
-    known.rest_on([evidence(score, 4)], Matching(((1, 0),)))
-    plain.rest_on([evidence(score, 4)])
+    known.set_prior([evidence(score, 4)], Matching(((1, 0),)))
+    plain.set_prior([evidence(score, 4)])
     assert known.pack()[0] == plain.pack()[0]
     np.testing.assert_array_equal(known.scores(ROWS), plain.scores(ROWS))
 
@@ -143,7 +143,7 @@ def test_raw_scores_are_compared_as_they_are_and_may_choose_another_pattern() ->
     assert known.answer(ROWS[0]).score == pytest.approx(raw[:, 0].min())
     for each in (known, typical):
         each.own[0].typical = 1e-6 * each.own[1].typical
-        each.rest_on([])
+        each.set_prior([])
     np.testing.assert_allclose(known.scores(ROWS), raw.min(axis=0), rtol=1e-12)
     assert not np.allclose(typical.scores(ROWS), raw.min(axis=0))
 

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer
-from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING, Flagged, Progress
+from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING, Flagged, RateTest
 from support.laws import law_examples, law_seeds
 
 
-def counted(strange: Any, progress: Progress | None = None, **options: Any) -> Progress:
-    progress = progress or Progress(**{"rate": 0.01, "confidence": 0.95, "window": 1, **options})
+def counted(strange: Any, progress: RateTest | None = None, **options: Any) -> RateTest:
+    progress = progress or RateTest(**{"rate": 0.01, "confidence": 0.95, "window": 1, **options})
     for one in strange:
         progress.count(bool(one))
         if progress.lasting:
@@ -25,7 +25,7 @@ def counted(strange: Any, progress: Progress | None = None, **options: Any) -> P
 
 
 def rows_to_watching(share: float, seed: int, most: int, **options: Any) -> int | None:
-    progress = Progress(**{"rate": 0.01, "confidence": 0.95, "window": 1, **options})
+    progress = RateTest(**{"rate": 0.01, "confidence": 0.95, "window": 1, **options})
     strange = np.random.default_rng(seed).random(most) < share
     for index, one in enumerate(strange.tolist()):
         progress.count(one)
@@ -49,7 +49,7 @@ def test_five_times_the_rate_hardly_ever_ends_it_by_the_first_test(rate: float) 
     """By confidence 95 % in one case of twenty at most, until the test begins again."""
     wrong = 0
     for seed in range(400):
-        progress = Progress(rate, 0.95, 1)
+        progress = RateTest(rate, 0.95, 1)
         for one in (np.random.default_rng(seed).random(5000) < 5 * rate).tolist():
             progress.count(one)
             if progress.state == WATCHING or progress.restarts:
@@ -72,7 +72,7 @@ def test_more_confidence_takes_longer_and_errs_less() -> None:
 
 
 def test_without_confidence_nothing_need_be_shown() -> None:
-    progress = Progress(0.01, 0.0, 1)
+    progress = RateTest(0.01, 0.0, 1)
     assert (progress.state, progress.missing) == (WATCHING, 0)
     progress.teach(100)
     assert progress.state == WATCHING
@@ -94,7 +94,7 @@ def test_where_no_rate_was_stated_rows_are_counted_and_nothing_follows() -> None
 @pytest.mark.parametrize("window", [1, 10])
 @pytest.mark.parametrize("rate", [0.001, 0.01, 0.1, 0.5, 0.9])
 def test_missing_counts_the_rows_down(rate: float, window: int) -> None:
-    progress = Progress(rate, 0.95, window)
+    progress = RateTest(rate, 0.95, window)
     first = last = progress.missing
     rows = 0
     while progress.state == LEARNING:
@@ -158,7 +158,7 @@ def test_the_band_holds_the_true_share_as_often_as_it_says() -> None:
 # Changing
 
 
-def watching(**options: Any) -> Progress:
+def watching(**options: Any) -> RateTest:
     """Long after the rate was shown."""
     progress = counted([False] * 3000, **options)
     assert progress.state == WATCHING
@@ -189,7 +189,7 @@ def test_a_few_strange_rows_are_no_change() -> None:
 
 
 def test_a_young_device_does_not_learn_again_because_of_an_excess() -> None:
-    progress = Progress(0.01, 0.95, 1)
+    progress = RateTest(0.01, 0.95, 1)
     while progress.state == LEARNING:
         progress.count(False)
     counted([True] * 20, progress)
@@ -220,7 +220,7 @@ def test_accepting_a_change_goes_on_watching() -> None:
 def test_restored_it_goes_on_as_the_saved_one(rows: int) -> None:
     strange = np.random.default_rng(3).random(rows + 3000) < 0.02
     saved = counted(strange[:rows], window=3)
-    again = Progress(0.01, 0.95, 3)
+    again = RateTest(0.01, 0.95, 3)
     again.restore(json.loads(json.dumps(saved.fields)))
     for one in strange[rows:].tolist():
         saved.count(one)
@@ -234,9 +234,9 @@ def test_restored_it_goes_on_as_the_saved_one(rows: int) -> None:
     ids=str,
 )
 def test_what_is_not_progress_is_refused(wrong: dict[str, Any]) -> None:
-    fields = {"progress": {**Progress(0.01, 0.95, 1).fields["progress"], **wrong}}
+    fields = {"progress": {**RateTest(0.01, 0.95, 1).fields["progress"], **wrong}}
     with pytest.raises(BadInput, match=r"progress|state"):
-        Progress(0.01, 0.95, 1).restore(fields)
+        RateTest(0.01, 0.95, 1).restore(fields)
 
 
 # A detector that counts
@@ -308,7 +308,7 @@ def test_rows_missing_tells_how_many_more_and_the_state_when() -> None:
 
 def test_while_changing_the_count_goes_on() -> None:
     """The test begins again and again; what verdicts carry does not."""
-    progress = Progress(0.01, 0.95, 1)
+    progress = RateTest(0.01, 0.95, 1)
     progress.teach(1000)
     counted([True] * 300, progress)
     assert progress.state == CHANGING
@@ -332,7 +332,7 @@ def test_rows_that_come_together_count_as_one_by_one(
 ) -> None:
     rng = np.random.default_rng(seed)
     strange = np.concatenate([rng.random(700) < share for share in shares])
-    one, many = (Progress(rate, 0.95, window) for _ in range(2))
+    one, many = (RateTest(rate, 0.95, window) for _ in range(2))
     if known:
         one.teach(1)
         many.teach(1)

@@ -10,8 +10,8 @@ from elmgrove import Spectrum
 from elmgrove.detector import (
     Detector,
     FixedThreshold,
-    Noticed,
     PatternRule,
+    SmallestError,
     errors_in_words,
     self_test,
     smallest_errors,
@@ -25,7 +25,7 @@ def taught(rows: Any, **settings: Any) -> Detector:
     return detector
 
 
-def found(detector: Detector) -> dict[str, Noticed]:
+def found(detector: Detector) -> dict[str, SmallestError]:
     return {one.feature: one for one in smallest_errors(detector)}
 
 
@@ -107,8 +107,8 @@ def test_nothing_is_said_while_learning_and_of_samples() -> None:
 
 
 def test_words_name_the_best_and_the_worst() -> None:
-    seen = [Noticed(f"s{index}", 0.5 + index / 10, 10.0) for index in range(20)]
-    blind = [Noticed(f"b{index}", 123456.0 + index, 10.0) for index in range(20)]
+    seen = [SmallestError(f"s{index}", 0.5 + index / 10, 10.0) for index in range(20)]
+    blind = [SmallestError(f"b{index}", 123456.0 + index, 10.0) for index in range(20)]
     begin = "Smallest errors it notices (in 9 of 10 rows): "
     assert errors_in_words(seen[:2]) == f"{begin}s0 ± 0.5, s1 ± 0.6."
     assert errors_in_words(seen).count("±") == 11
@@ -120,7 +120,7 @@ def test_words_name_the_best_and_the_worst() -> None:
     few = errors_in_words([*seen[:2], *blind])
     assert "s0 ± 0.5, s1 ± 0.6; only large ones, as no other sensor tells: b19" in few
     assert few.endswith(", 11 others.")
-    alone = errors_in_words([Noticed("volt", None, 1.0)])
+    alone = errors_in_words([SmallestError("volt", None, 1.0)])
     assert alone == f"{begin}only large ones, as no other sensor tells: volt not at all."
 
 

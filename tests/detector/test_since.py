@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmgrove.detector.drift import RELATED, History, Since
+from elmgrove.detector.drift import RELATED, BlockMeans, Since
 
 
 @pytest.mark.parametrize("columns", [3, RELATED + 1])
@@ -51,7 +51,7 @@ def test_a_minimum_forgets_all() -> None:
 
 @given(st.integers(1, 3000))
 def test_a_history_holds_each_row_once_and_is_bounded(rows: int) -> None:
-    history = History(1)
+    history = BlockMeans(1)
     for row in range(rows):
         history.add(np.array([float(row)]), float(row))
     passages = history.blocks

@@ -86,7 +86,7 @@ def test_the_rate_holds_while_others_are_heard_again_and_again(rate: float) -> N
     flagged = []
     for index, row in enumerate(Machine(0).rows(10000)):
         if index % 500 == 0:
-            detector.rest_on(contributions[index // 500 % 2])
+            detector.set_prior(contributions[index // 500 % 2])
         flagged.append(detector.observe(row).anomalous)
     require_rate(np.array(flagged), rate)
 

@@ -11,7 +11,7 @@ from elmgrove import Basis
 from elmgrove.cli.status import lines_of
 from elmgrove.device import status_of
 from elmgrove.device.agent import Agent
-from elmgrove.device.reporter import Company
+from elmgrove.device.reporter import PeerLog
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange import FolderExchange, connect
@@ -75,7 +75,7 @@ def test_what_is_unlike_is_told_again_only_after_it_was_alike(
     for place, other in enumerate(far.values()):
         other.detector.learn_many(rows(2 + place, 300, shift=(-1.0) ** place * 300.0 * (1 + place)))
         member.receive(other.contribution())
-    company = Company(member)
+    company = PeerLog(member)
     company.tell()
     assert len(told.messages) == 4
     assert told.messages[-1] == "not alike: 2 more devices"

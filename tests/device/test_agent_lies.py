@@ -59,7 +59,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a day brings comes in seconds: no wait and no deadline is long."""
     for module in (start, sync):
         monkeypatch.setattr(module, "Backoff", lambda: Backoff(first=0.001, longest=0.002))
-    monkeypatch.setattr("elmgrove.exchange.http_client.MOST_PATIENCE", 0.01)
+    monkeypatch.setattr("elmgrove.exchange.responses.MOST_PATIENCE", 0.01)
     monkeypatch.setattr("elmgrove.exchange.http_client.SLOWEST", 10**7)
     monkeypatch.setattr("elmgrove.device.sources.base.POLL", 0.002)
     monkeypatch.setattr(http, "HttpExchange", partial(http.HttpExchange, timeout=0.5))
@@ -95,7 +95,7 @@ def test_no_answer_ends_an_agent_or_its_alarms(
     caplog.set_level(logging.INFO)
     # One asks others by name or at once, the other one merges them, and does all that is asked.
     devices = {
-        "asks": grown_up("asks", errands="none"),
+        "asks": grown_up("asks", server_commands="none"),
         "merges": grown_up("merges", merged=True),
     }
     assert events("asks") == 0

@@ -46,6 +46,6 @@ def test_agents_tell_patterns_apart_and_learn_those_of_others(
         assert len({one["pattern"] for one in told[300:] if one["learned"]}) == 2
     a = load(tmp_path / "a.elm", Member.from_bytes).detector
     alone = load(tmp_path / "a.elm", Member.from_bytes).detector
-    alone.rest_on([])
+    alone.set_prior([])
     theirs = kinds(40.0, 60.0)[-50:]
     assert a.score_many(theirs).mean() < 0.5 * alone.score_many(theirs).mean()

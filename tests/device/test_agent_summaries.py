@@ -14,7 +14,7 @@ from elmgrove import Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import FolderExchange
-from elmgrove.federation import CONTRIBUTIONS, Charter, Contribution, Errand, Member, Terms
+from elmgrove.federation import CONTRIBUTIONS, Charter, Command, Contribution, Member, Terms
 from elmgrove.storage.disk import load, save
 from support.agents import append_rows, write_rows
 from support.at_work import at_work
@@ -65,8 +65,8 @@ def synced(caplog: pytest.LogCaptureFixture) -> int:
     return sum(r.getMessage().startswith("sync: ") for r in caplog.records)
 
 
-def errand(number: int, action: str = "accept", **words: Any) -> Errand:
-    return Errand(f"errand-{number}", action, words, "anna", 1.7e9)
+def command(number: int, action: str = "accept", **words: Any) -> Command:
+    return Command(f"command-{number}", action, words, "anna", 1.7e9)
 
 
 def test_each_row_is_in_one_minute_that_is_told() -> None:
@@ -85,8 +85,8 @@ def counted(server: HonestExchange) -> int:
     return sum({m.minute: m.rows for one in server.heard for m in one.minutes}.values())
 
 
-def test_an_errand_is_done_and_told_at_once_however_seldom_it_syncs() -> None:
-    server = HonestExchange(CHARTER, [], asks=[errand(1)])
+def test_an_command_is_done_and_told_at_once_however_seldom_it_syncs() -> None:
+    server = HonestExchange(CHARTER, [], asks=[command(1)])
     # Under the guard a second sync would follow the first one anyway.
     with told_of(server, guard=False):
         wait_until(lambda: len(server.outcomes) == 1)
@@ -95,7 +95,7 @@ def test_an_errand_is_done_and_told_at_once_however_seldom_it_syncs() -> None:
         assert "9 rows were learned as a new normal" in outcome.said[0]
         kept = load(Path("fan.elm"), Member.from_bytes)
         assert kept.detector.learned >= ROWS + STRANGE
-        assert kept.notes["errands"][0]["errand"] == "errand-1"
+        assert kept.notes["commands"][0]["command"] == "command-1"
     first, *_, last = server.heard
     assert last.time - first.time < 100.0, "soon, not with the next sync"
     assert (first.status["quarantine"], last.status["quarantine"]) == (STRANGE, 0)
@@ -105,7 +105,7 @@ def test_what_is_asked_before_a_restart_is_done_after_it() -> None:
     server = HonestExchange(CHARTER, [])
     with told_of(server):
         wait_until(lambda: server.heard != [])
-    server.asks = [errand(1, "reject"), errand(2)]
+    server.asks = [command(1, "reject"), command(2)]
     with told_of(server):
         wait_until(lambda: len(server.outcomes) == 2)
     assert "9 rows were dropped" in server.outcomes[0].said[0]
@@ -114,7 +114,7 @@ def test_what_is_asked_before_a_restart_is_done_after_it() -> None:
 
 def test_an_agent_whose_rows_end_does_what_is_asked_with_its_last_sync() -> None:
     """As one that is run now and then: its rows may end before the first sync does."""
-    server = HonestExchange(CHARTER, [], asks=[errand(1)])
+    server = HonestExchange(CHARTER, [], asks=[command(1)])
     with saying(server) as url:
         Agent(Settings(**settings(url, follow=False))).run()
     (outcome,) = server.outcomes
@@ -123,9 +123,9 @@ def test_an_agent_whose_rows_end_does_what_is_asked_with_its_last_sync() -> None
     assert load(Path("fan.elm"), Member.from_bytes).detector.learned == ROWS + STRANGE
 
 
-def test_a_device_that_does_no_errands_refuses_them() -> None:
-    server = HonestExchange(CHARTER, [], asks=[errand(1)])
-    with told_of(server, errands="none"):
+def test_a_device_that_does_no_commands_refuses_them() -> None:
+    server = HonestExchange(CHARTER, [], asks=[command(1)])
+    with told_of(server, server_commands="none"):
         wait_until(lambda: len(server.outcomes) == 1)
     assert server.outcomes[0].refused
     assert len(load(Path("fan.elm"), Member.from_bytes).detector.quarantine) == STRANGE
@@ -133,7 +133,7 @@ def test_a_device_that_does_no_errands_refuses_them() -> None:
 
 def test_a_device_that_tells_nothing_asks_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    server = HonestExchange(CHARTER, [], asks=[errand(1)])
+    server = HonestExchange(CHARTER, [], asks=[command(1)])
     with told_of(server, 0.01, summaries=False):
         wait_until(lambda: synced(caplog) >= 5)
     assert server.heard == []
@@ -200,7 +200,7 @@ def test_a_server_that_does_not_hear_is_told_again_and_the_sync_goes_well(
         wait_until(lambda: synced(caplog) >= 5)
         server.asked.clear()
         wait_until(lambda: len(server.asked) >= 2)
-        server.answer = Reply.json({"errands": []})
+        server.answer = Reply.json({"commands": []})
         server.asked.clear()
         wait_until(lambda: len(server.asked) >= 3)
     untold = [r for r in caplog.records if "could not be told" in r.getMessage()]
@@ -225,14 +225,14 @@ def test_what_is_refused_is_not_told_for_ever(caplog: pytest.LogCaptureFixture) 
 def test_a_server_that_asks_and_asks_does_not_hold_up_the_rows(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Thousands of errands with each answer, and each time others."""
+    """Thousands of commands with each answer, and each time others."""
     honest, given = HonestExchange(CHARTER, []), [0]
 
     def greedy(asked: Asked) -> Reply:
         if asked.route == "PUT /summaries":
             given[0] += 1
-            asks = [errand(2000 * given[0] + n, "reject").fields for n in range(1500)]
-            return Reply.json({"errands": asks})
+            asks = [command(2000 * given[0] + n, "reject").fields for n in range(1500)]
+            return Reply.json({"commands": asks})
         return honest(asked)
 
     with told_of(greedy, 3600.0):
@@ -241,7 +241,7 @@ def test_a_server_that_asks_and_asks_does_not_hold_up_the_rows(
         wait_until(lambda: learned() >= ROWS + 400)
         assert given[0] < 100
     member = load(Path("fan.elm"), Member.from_bytes)
-    assert len(member.notes["errands"]) <= 200
+    assert len(member.notes["commands"]) <= 200
 
 
 def learned() -> int:

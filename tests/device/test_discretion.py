@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, HiddenLayer, Spectrum
-from elmgrove.detector import Cause, DriftWatch
-from elmgrove.detector.events import Mark, Running
-from elmgrove.device.commands import Errands
-from elmgrove.device.redaction import Discretion
-from elmgrove.device.report import AgentSummaries
+from elmgrove.detector import Cause, DriftDetector
+from elmgrove.detector.events import Hit, OpenEvent
+from elmgrove.device.commands import Commands
+from elmgrove.device.redaction import Redaction
+from elmgrove.device.report import AgentReports
 from elmgrove.device.settings import Settings
 from elmgrove.federation import MOST_EVENTS, Member, Summary
 from support.summaries import numbers_in
@@ -63,10 +63,10 @@ def test_no_row_of_an_event_is_told_piece_by_piece(
     story: tuple[int, list[tuple[float, list[Cause], bool]]],
 ) -> None:
     sensors, rows = story
-    discretion = Discretion(basis(*(f"s{one}" for one in range(sensors))), {})
-    running, told = Running(1, 0, 0, 0), set[int]()
+    discretion = Redaction(basis(*(f"s{one}" for one in range(sensors))), {})
+    running, told = OpenEvent(1, 0, 0, 0), set[int]()
     for row, (score, causes, asked) in enumerate(rows):
-        mark = Mark(row, row, SimpleNamespace(score=score, threshold=1.0, known=()))
+        mark = Hit(row, row, SimpleNamespace(score=score, threshold=1.0, known=()))
         running.add(mark, lambda verdict, k, causes=causes: causes)
         running.confirm(mark)
         if asked:
@@ -81,25 +81,25 @@ def test_inputs_of_one_column_are_one_sensor() -> None:
     words = {"mode": ["auto", "off", "on"]}
     features = ("flow", "temp", "bar", "mode=auto", "mode=off", "mode=on")
     causes = tuple(Cause(name, 0.2, 1.0, 0.0) for name in reversed(features))
-    worded = Discretion(basis(*features, categories=words), {})
+    worded = Redaction(basis(*features, categories=words), {})
     assert worded.choose(event(causes)) == ["mode"], "one of four"
     spectrum = Spectrum(1000.0, 64, 3)
     bands = Basis(HiddenLayer(12, 2), 12, ("a", "b", "c", "d"), spectrum=spectrum)
-    banded, names = Discretion(bands, {}), bands.names
+    banded, names = Redaction(bands, {}), bands.names
     shown = banded.event(event(tuple(Cause(name, 0.1, 2.0, 0.0) for name in names[4:])))
     assert [one.feature for one in shown.causes if one.seen == 2.0] == list(names[4:6])
 
 
 def event(causes: tuple[Cause, ...], number: int = 1) -> Any:
-    running = Running(number, 0, 0, 0)
-    mark = Mark(0, 0, SimpleNamespace(score=9.0, threshold=1.0, known=()))
+    running = OpenEvent(number, 0, 0, 0)
+    mark = Hit(0, 0, SimpleNamespace(score=9.0, threshold=1.0, known=()))
     running.add(mark, lambda verdict, k: list(causes))
     running.confirm(mark)
     return running.event()
 
 
 def test_readings_and_shares_are_rounded_and_few_events_remembered() -> None:
-    discretion = Discretion(basis("flow", "temp", "amp", "bar"), {})
+    discretion = Redaction(basis("flow", "temp", "amp", "bar"), {})
     causes = (Cause("flow", 0.98765, 22.3456, 31.9876), Cause("temp", 0.00123, 5.0, 6.0))
     shown = discretion.event(event(causes))
     assert shown.causes[0] == Cause("flow", 1.0, 22.3, 32.0)
@@ -130,8 +130,8 @@ def device(sensors: int, **more: Any) -> Member:
     return Member("pump", detector)
 
 
-def summaries(of: Member) -> AgentSummaries:
-    return AgentSummaries(Settings(), of, Errands(of, nullcontext), lambda: None)
+def summaries(of: Member) -> AgentReports:
+    return AgentReports(Settings(), of, Commands(of, nullcontext), lambda: None)
 
 
 def told_after_each(member: Member, X: np.ndarray) -> list[Summary]:
@@ -139,7 +139,7 @@ def told_after_each(member: Member, X: np.ndarray) -> list[Summary]:
     found, telling = [], summaries(member)
     for number, row in enumerate(X):
         verdict = member.detector.observe(row, START + number)
-        DriftWatch.of(member.detector).follow(verdict)
+        DriftDetector.of(member.detector).follow(verdict)
         telling.follow(verdict)
         made = telling.make()
         assert made is not None

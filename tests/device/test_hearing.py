@@ -6,10 +6,10 @@ import pytest
 
 from elmgrove import BadInput
 from elmgrove.device import input_health
-from elmgrove.device.input_health import AGAIN, LEAST, LOGGED, WINDOW, Hearing
+from elmgrove.device.input_health import AGAIN, LEAST, LOGGED, WINDOW, InputHealth
 
 
-def take(input_health: Hearing, pattern: str) -> None:
+def take(input_health: InputHealth, pattern: str) -> None:
     """Rows that can be used (+) and can't (-)."""
     for number, one in enumerate(pattern):
         if one == "+":
@@ -28,14 +28,14 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_few_bad_rows_are_no_reason_to_shout(
     pattern: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    heard = Hearing()
+    heard = InputHealth()
     take(heard, pattern)
     assert not heard.deaf
     assert errors(caplog) == []
 
 
 def test_nothing_that_can_be_used_is_told_early_and_once(caplog: pytest.LogCaptureFixture) -> None:
-    heard = Hearing()
+    heard = InputHealth()
     take(heard, "-" * 1000)
     assert errors(caplog) == [
         "none of the last 20 rows could be used; the last: '1,5' is no number"
@@ -47,7 +47,7 @@ def test_nothing_that_can_be_used_is_told_early_and_once(caplog: pytest.LogCaptu
 
 
 def test_a_good_beginning_does_not_hide_what_came_later(caplog: pytest.LogCaptureFixture) -> None:
-    heard = Hearing()
+    heard = InputHealth()
     take(heard, "+" * 10_000 + "-" * (WINDOW // 2))
     assert errors(caplog) == []
     take(heard, "-")
@@ -58,7 +58,7 @@ def test_it_is_said_again_after_a_while_and_when_it_is_over(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)
-    clock, heard = 0.0, Hearing()
+    clock, heard = 0.0, InputHealth()
     monkeypatch.setattr(input_health.time, "monotonic", lambda: clock)
     take(heard, "-" * 100)
     clock = AGAIN - 1
@@ -76,7 +76,7 @@ def test_it_is_said_again_after_a_while_and_when_it_is_over(
 def test_one_file_that_is_refused_is_not_deafness_and_several_are(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    heard = Hearing()
+    heard = InputHealth()
     take(heard, "+" * WINDOW)
     for number in range(5):
         heard.leave_out(f"{number}.csv", "gzip", whole=True)
@@ -84,14 +84,14 @@ def test_one_file_that_is_refused_is_not_deafness_and_several_are(
     heard.leave_out("6.csv", "gzip", whole=True)
     assert errors(caplog) == ["80 of the last 200 rows could be used; the last: gzip"]
     assert heard.left_out == 6
-    new = Hearing()
+    new = InputHealth()
     new.leave_out("1.csv", "gzip", whole=True)
     assert len(errors(caplog)) == 2, "nothing was ever used"
 
 
 @pytest.mark.parametrize("pattern", ["", "+", "+-", "+" * 300 + "-" * 300])
 def test_half_of_all_is_enough_at_the_end(pattern: str) -> None:
-    heard = Hearing()
+    heard = InputHealth()
     take(heard, pattern)
     heard.require_heard("fan.csv", resumed=not pattern)
 
@@ -101,7 +101,7 @@ def test_half_of_all_is_enough_at_the_end(pattern: str) -> None:
     [("-", "none of 1 rows"), ("+--", "1 of 3 rows"), ("-" * 600 + "+" * 300, "300 of 900 rows")],
 )
 def test_less_than_half_of_all_is_an_error_at_the_end(pattern: str, said: str) -> None:
-    heard = Hearing()
+    heard = InputHealth()
     take(heard, pattern)
     with pytest.raises(BadInput, match=f"^{said} could be used; the last: '1,5' is no number$"):
         heard.require_heard("fan.csv", resumed=False)

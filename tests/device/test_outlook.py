@@ -6,7 +6,7 @@ import pytest
 
 from elmgrove import Detector, FalseAlarmRate
 from elmgrove.detector import CHANGING, Other
-from elmgrove.device.reporter import Outlook
+from elmgrove.device.reporter import StateLog
 from support.contributions import DISTANT, cloud
 from support.moments import moments_of
 
@@ -17,14 +17,14 @@ def test_many_strange_rows_are_a_question(
     """Also where others know them."""
     detector = Detector.for_basis(DISTANT, threshold=FalseAlarmRate(confidence=0.0))
     detector.learn_many(cloud(0, 1))
-    detector.consult([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
-    outlook = Outlook(detector)
+    detector.set_peers([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
+    outlook = StateLog(detector)
     middle = cloud(1, 1).mean(axis=0)
     with caplog.at_level(logging.WARNING, "elmgrove.device"):
         for _ in range(100):
             verdict = detector.observe(middle)
             assert (verdict.anomalous, verdict.known) == (True, ("fan-2",))
-            outlook.follow(verdict, detector.events.take_news())
+            outlook.follow(verdict, detector.events.take_updates())
             if detector.state == CHANGING:
                 break
     opened, told = caplog.messages

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, PatternRule
-from elmgrove.detector import CHANGING, WATCHING, DriftWatch
-from elmgrove.device.drift_response import ADAPTING, Reaction
-from elmgrove.device.reporter import Outlook
+from elmgrove.detector import CHANGING, WATCHING, DriftDetector
+from elmgrove.device.drift_response import ADAPTING, DriftResponse
+from elmgrove.device.reporter import StateLog
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
 from elmgrove.federation.member import least_new_rows
@@ -29,7 +29,7 @@ def life(seed: int, warmer: float = 15.0) -> np.ndarray:
 
 def lived(member: Member, on_change: str, X: np.ndarray, first: int = 0) -> np.ndarray:
     """Lets an agent's parts follow the rows; marks those that are strange."""
-    outlook, reaction = Outlook(member.detector), Reaction(on_change, member)
+    outlook, reaction = StateLog(member.detector), DriftResponse(on_change, member)
     strange = np.zeros(len(X), bool)
     for row, x in enumerate(X):
         verdict = member.detector.observe(x, START + STEP * (first + row))
@@ -96,7 +96,7 @@ def test_rows_at_a_switch_are_not_what_a_threshold_comes_from(
     row = np.arange(len(X))
     X[(row >= CHANGE_AT) & ((row - CHANGE_AT) // every % 2 == 0), TEMP] += sigmas * SIGMA
     member = Member("pump", alone(seed))
-    outlook, reaction = Outlook(member.detector), Reaction("adapt", member)
+    outlook, reaction = StateLog(member.detector), DriftResponse("adapt", member)
     gate, times = member.detector.gate, list[float]()
     for number, x in enumerate(X):
         reaction.follow(outlook.follow(member.detector.observe(x, START + STEP * number)))
@@ -151,7 +151,7 @@ def test_a_restart_in_the_middle_of_a_change_reacts_to_it() -> None:
     cut, X = CHANGE_AT + 50, life(0)
     member = Member("pump", alone(0))
     lived(member, "relearn", X[:cut])
-    assert DriftWatch.of(member.detector).found
+    assert DriftDetector.of(member.detector).found
     again = Member.from_bytes(member.to_bytes())
     strange = lived(again, "relearn", X[cut:], cut)
     assert strange[FAULT_AT - 800 - cut : FAULT_AT - cut].mean() < 0.04
@@ -160,4 +160,4 @@ def test_a_restart_in_the_middle_of_a_change_reacts_to_it() -> None:
 @pytest.mark.parametrize(("on_change", "made"), [("pattern", alone), ("adapt", patterned)])
 def test_what_can_not_be_is_refused(on_change: str, made: Callable[[int], Detector]) -> None:
     with pytest.raises(BadInput, match=f"on_change = {on_change}: .* choose"):
-        Reaction(on_change, Member("pump", made(0)))
+        DriftResponse(on_change, Member("pump", made(0)))

@@ -31,7 +31,7 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "others": ("instead", "beside", "instead"),
     "score": ("loss", "distance", "loss"),
     "on_change": ("adapt", "relearn", "tell"),
-    "errands": ("none", "any", "bounded"),
+    "server_commands": ("none", "any", "bounded"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
     # There is but one.
     "format": ("influx", "influx", "influx"),

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from elmgrove import Basis, Detector, HiddenLayer, PatternRule
-from elmgrove.device.commands import Errands
-from elmgrove.device.report import AgentSummaries, Minutes
+from elmgrove.device.commands import Commands
+from elmgrove.device.report import AgentReports, Minutes
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import HEARING
 from elmgrove.federation import (
@@ -47,17 +47,17 @@ def member(name: str = "pump", merged: bool = False, number: int = 400) -> Membe
     return made
 
 
-def summaries(of: Member, **settings: Any) -> AgentSummaries:
+def summaries(of: Member, **settings: Any) -> AgentReports:
     made = Settings(**settings)
-    return AgentSummaries(made, of, Errands(of, nullcontext), lambda: None)
+    return AgentReports(made, of, Commands(of, nullcontext), lambda: None)
 
 
-def watch(of: Member, told: AgentSummaries, X: np.ndarray, first: int = 0) -> None:
+def watch(of: Member, told: AgentReports, X: np.ndarray, first: int = 0) -> None:
     for number, row in enumerate(X, first):
         told.follow(of.detector.observe(row, START + STEP * number))
 
 
-def made(told: AgentSummaries) -> Summary:
+def made(told: AgentReports) -> Summary:
     found = told.make()
     assert found is not None
     # As it arrives.
@@ -234,7 +234,7 @@ def test_of_one_sum_of_all_nobody_is_named() -> None:
     device = member(merged=True, number=50)
     evidence = others(1)[0].evidence
     with summaries(device).comparing():
-        device.rest_on(Merged("pumps", 3, 7, (evidence,)))
+        device.set_prior(Merged("pumps", 3, 7, (evidence,)))
     cooperation = made(summaries(device)).cooperation
     assert cooperation is not None
     assert (cooperation["others"], cooperation["contributors"]) == (7, [])

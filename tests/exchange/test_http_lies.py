@@ -20,9 +20,9 @@ from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.http_client import AnswerDeadline
 from elmgrove.federation import (
     Charter,
+    Command,
     Contribution,
     Departure,
-    Errand,
     Merged,
     Outdated,
     Refused,
@@ -68,7 +68,7 @@ def but(route: str, reply: Any) -> Answer:
 
 PUT = {"origin": "fan-1", "epoch": 5, "revision": 1}
 ENTRY = {"origin": "fan-2", "epoch": 5, "size": 900, "left": False}
-ERRAND = Errand("errand-1", "accept", {}, "anna", 1.7e9)
+COMMAND = Command("command-1", "accept", {}, "anna", 1.7e9)
 KNOWN = Merged("fans", 7, 1, (said("fan-2").evidence,))
 
 #: What a device asks, by route.
@@ -153,10 +153,10 @@ WRONG = {
     "GET /others": [Reply(200, KNOWN.to_bytes()[:-1]), Reply(200, said("fan-2").to_bytes())],
     "PUT /summaries": [
         *(
-            Reply.json({"errands": asks})
-            for asks in (None, {}, "", ["x"], [[]], [ERRAND.fields, 7])
+            Reply.json({"commands": asks})
+            for asks in (None, {}, "", ["x"], [[]], [COMMAND.fields, 7])
         ),
-        Reply.json({"errands": [], "more": "x" * 300_000}),
+        Reply.json({"commands": [], "more": "x" * 300_000}),
     ],
 }
 
@@ -264,9 +264,9 @@ def test_only_a_new_key_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     assert keyfile.read_text() == "new"
 
 
-def test_what_is_no_errand_is_left_out_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_no_command_is_left_out_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """A newer server may ask what this device can't do; the rest is to be done all the same."""
-    fields = ERRAND.fields
+    fields = COMMAND.fields
     wrong = [{**fields, "id": one} for one in MONSTERS if one != "7"]
     wrong += [{**fields, "asked_by": one} for one in MONSTERS if one != "7"]
     wrong += [{**fields, "words": one} for one in MONSTERS if one != {}]
@@ -274,15 +274,15 @@ def test_what_is_no_errand_is_left_out_and_told_once(caplog: pytest.LogCaptureFi
     wrong += [{**fields, "asked_at": one} for one in ("", None, [], 10**400, float("inf"))]
     wrong += [{}, {**fields, "more": 1}, {**fields, "words": {"dry_run": True}}]
     wrong += [{**fields, "words": {"rows": [[1.0]]}}, {**fields, "words": {"from": "x" * 10**5}}]
-    with opened(but("PUT /summaries", Reply.json({"errands": [*wrong, fields]}))) as exchange:
-        assert exchange.report(summary()) == (ERRAND,)
-        assert exchange.report(summary()) == (ERRAND,)
+    with opened(but("PUT /summaries", Reply.json({"commands": [*wrong, fields]}))) as exchange:
+        assert exchange.report(summary()) == (COMMAND,)
+        assert exchange.report(summary()) == (COMMAND,)
     assert len(caplog.records) == 1
 
 
-def test_no_more_errands_are_taken_than_one_summary_tells_of() -> None:
-    asks = [{**ERRAND.fields, "id": f"{number}"} for number in range(2000)]
-    with opened(but("PUT /summaries", Reply.json({"errands": asks}))) as exchange:
+def test_no_more_commands_are_taken_than_one_summary_tells_of() -> None:
+    asks = [{**COMMAND.fields, "id": f"{number}"} for number in range(2000)]
+    with opened(but("PUT /summaries", Reply.json({"commands": asks}))) as exchange:
         assert [one.id for one in exchange.report(summary())] == [f"{n}" for n in range(20)]
 
 

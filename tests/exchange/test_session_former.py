@@ -47,8 +47,10 @@ def test_a_state_that_was_lost_asks_what_is_held_before_it_sends(way: Way) -> No
     assert off(X[100:104], computed(offer.evidence - before)).max() < 1e-6  # type: ignore[operator]
     report = reborn.sync()
     assert (report.sent, report.missing) == (None, 100 + LEAST - 104)
-    assert report.hindrance is not None
-    assert "'fan' gave away up to 100 rows that this state does not know of" in report.hindrance
+    assert report.blocked_reason is not None
+    assert (
+        "'fan' gave away up to 100 rows that this state does not know of" in report.blocked_reason
+    )
     assert "use another name, or switch the guard off once" in str(report)
     assert held(way("fan")) == before
     reborn.detector.learn_many(X[104 : 100 + LEAST])
@@ -81,7 +83,7 @@ def test_what_left_counts_as_well_but_not_what_somebody_else_took_out() -> None:
     first = started(exchange, 100)
     first.sync()
     first.leave()
-    assert started(exchange, 104).sync().hindrance is not None
+    assert started(exchange, 104).sync().blocked_reason is not None
     exchange = MemoryExchange(CHARTER)
     known = started(exchange, 100)
     known.sync()
@@ -89,7 +91,7 @@ def test_what_left_counts_as_well_but_not_what_somebody_else_took_out() -> None:
     again = Session(Member.from_bytes(known.member.to_bytes()), exchange)
     again.detector.learn_many(X[100 : 100 + LEAST])
     report = again.sync()
-    assert (report.sent, report.hindrance) == (100 + LEAST, None)
+    assert (report.sent, report.blocked_reason) == (100 + LEAST, None)
 
 
 def test_leaving_from_a_lost_state_does_not_hide_what_was_given() -> None:
@@ -120,7 +122,7 @@ def test_after_a_stolen_key_what_was_given_before_is_sent_again(cleared: bool) -
     exchange.publish(replace(mine, epoch=10**12))
     again = Session(Member.from_bytes(session.member.to_bytes()), exchange)
     again.detector.learn_many(X[100:200])
-    assert again.sync().hindrance is not None
+    assert again.sync().blocked_reason is not None
     (stolen,) = exchange.fetch(["fan"])
     assert stolen.epoch == 10**12, "it may be what the device gave away itself"
     if cleared:
@@ -128,7 +130,7 @@ def test_after_a_stolen_key_what_was_given_before_is_sent_again(cleared: bool) -
     else:
         exchange.publish(Departure("fan", 10**12 + 1))
     again.sync()
-    assert again.sync().hindrance is not None
+    assert again.sync().blocked_reason is not None
     assert held(exchange) == mine.evidence
     assert Session(Member.from_bytes(again.member.to_bytes()), exchange).sync().sent == 100
 
@@ -150,7 +152,7 @@ def test_without_the_guard_once_a_restored_state_need_not_wait(more: int) -> Non
     again = Session(Member.from_bytes(once.member.to_bytes()), exchange)
     again.detector.learn_many(X[300 : 300 + LEAST])
     report = again.sync()
-    assert (report.hindrance, report.sent) == (None, 100 + more + LEAST)
+    assert (report.blocked_reason, report.sent) == (None, 100 + more + LEAST)
     assert held(exchange).count == 100 + more + LEAST  # type: ignore[attr-defined]
 
 
@@ -159,7 +161,7 @@ def test_an_exchange_that_was_reset_takes_what_is_known_as_before() -> None:
     session.sync()
     empty = MemoryExchange(CHARTER)
     again = Session(Member.from_bytes(session.member.to_bytes()), empty)
-    assert again.sync().hindrance is None
+    assert again.sync().blocked_reason is None
     assert held(empty) == session.detector.evidence
 
 

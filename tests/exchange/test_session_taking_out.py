@@ -156,8 +156,10 @@ def test_a_device_under_a_name_that_is_used_twice_is_still_noticed() -> None:
     learn(two.detector, 2, 0, 50)
     report = two.sync()
     assert report.sent is None
-    assert report.hindrance is not None
-    assert "'fan-1' gave away up to 100 rows that this state does not know of" in report.hindrance
+    assert report.blocked_reason is not None
+    assert (
+        "'fan-1' gave away up to 100 rows that this state does not know of" in report.blocked_reason
+    )
     (entry,) = exchange.fetch(["fan-1"])
     assert isinstance(entry, Contribution)
     assert entry == one.member.shared

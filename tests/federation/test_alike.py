@@ -162,7 +162,7 @@ def test_a_member_is_compared_with_those_that_it_uses() -> None:
     assert [one.name for one in compare_used(member)] == ["pump-2"]
     one_model = Member("pump-1", Detector.for_basis(BASIS), merges=True)
     one_model.detector.learn_many(pump(1, 300))
-    one_model.rest_on(Merged("pumps", 1, 1, (far,)))
+    one_model.set_prior(Merged("pumps", 1, 1, (far,)))
     [found] = compare_used(one_model)
     assert "deviations from the others'" in found.finding
 

@@ -88,8 +88,8 @@ def test_where_rows_never_weigh_enough_nothing_is_sent_and_that_is_said_at_once(
         assert member.offer() is None
         assert member.rows_missing() == math.inf
         told = f"with forgetting {forgetting:g} the newest rows could be computed"
-        assert told in str(member.hindrance())
-        assert "use 0.977 or more" in str(member.hindrance())
+        assert told in str(member.blocked_reason())
+        assert "use 0.977 or more" in str(member.blocked_reason())
     assert member.offer(guarded=False) is not None
 
 
@@ -190,7 +190,7 @@ def test_such_a_unit_is_named_where_it_holds_an_upload_back() -> None:
     member = RELU.start("fan")
     member.detector.learn_many(digits(LEAST))
     assert member.offer() is None
-    assert "a unit of the relu layer was active in so few rows" in str(member.hindrance())
+    assert "a unit of the relu layer was active in so few rows" in str(member.blocked_reason())
 
 
 # Columns with few values
@@ -298,7 +298,7 @@ def test_of_what_is_taken_out_a_column_does_not_show_the_one_row_it_was_on_in(
         assert off(rows[100:101], singled_out(given, before, FLAGS)).max() < 1e-9
         return
     assert given == before
-    assert "columns with few values" in str(member.hindrance())
+    assert "columns with few values" in str(member.blocked_reason())
     rows[300:305, 6] = 1.0
     member.detector.learn_many(rows[300:], 10800.0 + np.arange(100.0))
     given = uploaded(member)
@@ -324,9 +324,9 @@ def test_where_columns_hold_too_many_rows_back_that_is_said() -> None:
     rows[:4, 6] = 1.0
     member.detector.learn_many(rows)
     assert member.offer() is None
-    assert "columns with few values (on or off, a word) single out" in str(member.hindrance())
+    assert "columns with few values (on or off, a word) single out" in str(member.blocked_reason())
     member.detector.learn_many(on_and_off(20, 0.0))
-    assert member.hindrance() is None
+    assert member.blocked_reason() is None
     assert uploaded(member).count == 24
 
 
@@ -390,9 +390,9 @@ def test_a_few_rows_that_were_learned_many_times_do_not_show_in_the_first_upload
     assert known.count >= LEAST
     assert (off(X[:8], computed(known, 8, starts=20)) < 1e-6).sum() > 4
     assert member.offer() is None
-    assert "may have been learned before" in str(member.hindrance())
+    assert "may have been learned before" in str(member.blocked_reason())
     member.detector.learn_many(X[16:100], times=np.arange(2000.0, 2084.0))
-    assert member.hindrance() is None
+    assert member.blocked_reason() is None
     assert member.offer() is not None
 
 
@@ -427,4 +427,4 @@ def test_a_device_whose_clock_was_ahead_gives_again_once_it_is_right(
     learn(X[100:103], 4e9)
     assert member.rows_missing() > LEAST - 10
     assert member.offer() == second
-    assert "may have been learned before" in str(member.hindrance())
+    assert "may have been learned before" in str(member.blocked_reason())

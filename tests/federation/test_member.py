@@ -444,7 +444,7 @@ def summed(*names: str) -> Merged:
 def test_a_sum_takes_the_place_of_all_that_was_heard() -> None:
     me, apart = member("me"), member("me")
     me.receive_all([said("z"), Departure("y", 3)])
-    me.rest_on(summed("a", "b"))
+    me.set_prior(summed("a", "b"))
     apart.receive_all([said("a"), said("b")])
     np.testing.assert_allclose(me.detector.model.beta, apart.detector.model.beta, rtol=1e-9)
     assert me.ledger.entries == [Departure("y", 3)]
@@ -457,13 +457,13 @@ def test_a_sum_takes_the_place_of_all_that_was_heard() -> None:
 
 def test_beside_a_sum_nobody_is_heard_until_it_is_gone() -> None:
     me = member("me")
-    me.rest_on(summed("a", "b"))
+    me.set_prior(summed("a", "b"))
     state = me.to_bytes()
     for hear in (lambda: me.receive(said("a")), lambda: me.receive_all([said("a")])):
         with pytest.raises(BadInput, match="the same rows"):
             hear()
     assert me.to_bytes() == state
-    me.rest_on(None)
+    me.set_prior(None)
     assert me.detector.received is None
     assert me.receive(said("a"))
     with pytest.raises(BadInput, match="not both"):
@@ -472,7 +472,7 @@ def test_beside_a_sum_nobody_is_heard_until_it_is_gone() -> None:
 
 def test_the_sum_of_nobody_is_nothing() -> None:
     me = member("me")
-    me.rest_on(summed())
+    me.set_prior(summed())
     assert me.detector.received is None
     assert reloaded(me).merged == summed()
 
@@ -481,10 +481,10 @@ def test_the_sum_of_nobody_is_nothing() -> None:
 def test_a_sum_that_does_not_fit_changes_nothing(name: str) -> None:
     contribution, error, _ = REFUSED[name]
     me = member("me")
-    me.rest_on(summed("a"))
+    me.set_prior(summed("a"))
     state = me.to_bytes()
     with pytest.raises(error):
-        me.rest_on(Merged("fans", 6, 1, (contribution.evidence,)))
+        me.set_prior(Merged("fans", 6, 1, (contribution.evidence,)))
     assert me.to_bytes() == state
 
 

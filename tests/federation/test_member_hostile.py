@@ -59,7 +59,7 @@ def test_forged_moments_are_refused_with_the_reason(name: str) -> None:
     with pytest.raises(NotAdmissible, match=f"the evidence of 'liar': .*{reason}"):
         Charter("fans", BY_DISTANCE).require(lie)
     with pytest.raises(NotAdmissible, match=reason):
-        me.rest_on(Merged("fans", 1, 1, lie.parts))
+        me.set_prior(Merged("fans", 1, 1, lie.parts))
     assert me.to_bytes() == state
 
 

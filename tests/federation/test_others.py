@@ -246,7 +246,7 @@ def test_who_changed_or_left_leaves_no_trace(
 def asking() -> Member:
     member = CHARTER.start("fan-1", threshold=SOON)
     member.detector.learn_many(cloud(0, 1))
-    member.rest_on(told(standing(*FLEET[1:]), "fan-1"))
+    member.set_prior(told(standing(*FLEET[1:]), "fan-1"))
     return member
 
 
@@ -310,11 +310,11 @@ def test_groups_that_no_rows_can_have_made_are_left_out() -> None:
     member, known = asking(), told(standing(*FLEET), "fan-1")
     wrong = [part.weighted(-1.0) for part in known.parts]
     loan = known.loans[0].weighted(-1.0)
-    member.rest_on(replace(known, parts=(wrong[0], *known.parts[1:]), loans=(loan,)))
+    member.set_prior(replace(known, parts=(wrong[0], *known.parts[1:]), loans=(loan,)))
     assert member.merged is not None
     assert (member.merged.labels, member.merged.loans) == (known.labels[1:], ())
     assert member.detector.observe(cloud(2, 8).mean(axis=0)).known == ("fan-5",)
-    member.rest_on(replace(known, parts=tuple(wrong)))
+    member.set_prior(replace(known, parts=tuple(wrong)))
     assert member.merged is not None
     assert (member.merged.labels, member.merged.apart) == ((), False)
     assert Member.from_bytes(member.to_bytes()).merged == member.merged
@@ -324,4 +324,4 @@ def test_a_sum_to_be_merged_that_no_rows_can_have_made_is_refused() -> None:
     member = asking()
     wrong = FLEET[0].evidence.weighted(-1.0)
     with pytest.raises(NotAdmissible, match="fans"):
-        member.rest_on(Merged("fans", 1, 1, (wrong,)))
+        member.set_prior(Merged("fans", 1, 1, (wrong,)))

@@ -7,7 +7,7 @@ import pytest
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, PatternRule
 from elmgrove.algebra import lent_together
-from elmgrove.detector import DriftWatch
+from elmgrove.detector import DriftDetector
 from elmgrove.federation import Charter, Contribution, Departure, Member, Merged
 from support.contributions import DISTANT, cloud
 
@@ -118,7 +118,7 @@ def test_while_a_question_is_open_nobody_calls_a_row_normal_by_what_was_learned(
 
 def test_a_slow_change_that_is_asked_about_is_no_knowledge_either() -> None:
     me = member("fan-1")
-    DriftWatch.of(me.detector).found = True
+    DriftDetector.of(me.detector).found = True
     assert me.detector.state == "watching"
     assert me.contribution().threshold is None
 
@@ -147,7 +147,7 @@ def test_merging_later_is_having_merged(before: bool, after: bool) -> None:
 def test_of_one_sum_nobody_can_be_asked() -> None:
     me = member("fan-1", merges=True)
     alone = member("fan-1").detector.score_many(cloud(PEER, 3, 20))
-    me.rest_on(Merged("fans", 1, 1, (said("fan-2").evidence,)))
+    me.set_prior(Merged("fans", 1, 1, (said("fan-2").evidence,)))
     me.follow(merges=False)
     assert (me.merged, me.detector.received) == (None, None)
     np.testing.assert_allclose(me.detector.score_many(cloud(PEER, 3, 20)), alone, rtol=1e-9)

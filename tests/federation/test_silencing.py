@@ -83,7 +83,7 @@ def test_no_other_hides_a_fault(
         standing = StandingOthers(CHARTER.basis, CHARTER.ridge)
         for one in others:
             standing.take(one)
-        victim.rest_on(standing.merged("pumps", 1, "victim"))
+        victim.set_prior(standing.merged("pumps", 1, "victim"))
     else:
         assert victim.receive_all(others) == []
     expected = told(alone, fault(kind))

@@ -16,9 +16,9 @@ from elmgrove.federation import (
     MOST_BYTES_SUMMARY,
     MOST_EVENTS,
     MOST_MINUTES,
-    Errand,
+    Command,
+    CommandResult,
     Minute,
-    Outcome,
     Summary,
     json_size,
     seconds_of,
@@ -46,7 +46,7 @@ def minutes(draw: st.DrawFn) -> Minute:
 
 
 OUTCOMES = st.builds(
-    Outcome,
+    CommandResult,
     st.text("abc-_09", min_size=1, max_size=64),
     st.floats(0, 2e9),
     st.booleans(),
@@ -112,7 +112,7 @@ def test_the_largest_summary_fits_into_a_request() -> None:
         ),
         tuple({**event(n), "text": "x" * 4000} for n in range(MOST_EVENTS)),
         cooperation(contributors=[f"{n}" + "x" * 190 for n in range(50)]),
-        tuple(Outcome(f"{n}", 1.0, False, ("x" * 700,)) for n in range(20)),
+        tuple(CommandResult(f"{n}", 1.0, False, ("x" * 700,)) for n in range(20)),
         tuple({"values": "x" * 1800} for n in range(50)),
     )
     assert 0.8 * MOST_BYTES_SUMMARY < json_size(made.fields) < MOST_BYTES_SUMMARY
@@ -128,7 +128,7 @@ for _ in range(40):
 HUGE = 10**4000
 NO_NUMBERS: list[Any] = ["1", True, -1e400, math.nan, HUGE, [], {}]
 NO_TIMES: list[Any] = ["soon", True, [], 1e30, HUGE, "x" * 500]
-DONE = Outcome("e-1", 1.0, False, ("done",))
+DONE = CommandResult("e-1", 1.0, False, ("done",))
 
 
 def each(field: str, *wrong: Any) -> list[tuple[str, Any]]:
@@ -201,24 +201,24 @@ def test_what_is_no_object_is_no_summary(wrong: Any) -> None:
         Summary.from_fields(wrong)
 
 
-# Errands
+# Commands
 
-ERRAND = Errand("e-1", "accept", {"from": "2024-05-01T14:20:00Z", "to": 1.8e9}, "anna", 1.7e9)
+COMMAND = Command("e-1", "accept", {"from": "2024-05-01T14:20:00Z", "to": 1.8e9}, "anna", 1.7e9)
 
 
 @pytest.mark.parametrize(
-    "errand",
+    "command",
     [
-        ERRAND,
-        replace(ERRAND, action="reject", words={}),
-        replace(ERRAND, words={"instead": True}),
-        replace(ERRAND, words={"event": 3}),
-        replace(ERRAND, action="undo", words={}),
+        COMMAND,
+        replace(COMMAND, action="reject", words={}),
+        replace(COMMAND, words={"instead": True}),
+        replace(COMMAND, words={"event": 3}),
+        replace(COMMAND, action="undo", words={}),
     ],
     ids=repr,
 )
-def test_an_errand_is_the_same_after_its_journey(errand: Errand) -> None:
-    assert Errand.from_fields(json.loads(json.dumps(errand.fields))) == errand
+def test_an_command_is_the_same_after_its_journey(command: Command) -> None:
+    assert Command.from_fields(json.loads(json.dumps(command.fields))) == command
 
 
 @pytest.mark.parametrize(
@@ -234,25 +234,25 @@ def test_an_errand_is_the_same_after_its_journey(errand: Errand) -> None:
         ("unheard", 1),
     ],
 )
-def test_what_is_no_errand_is_refused(field: str, wrong: Any) -> None:
+def test_what_is_no_command_is_refused(field: str, wrong: Any) -> None:
     with pytest.raises(BadInput):
-        Errand.from_fields({**ERRAND.fields, field: wrong})
+        Command.from_fields({**COMMAND.fields, field: wrong})
 
 
 def test_what_is_not_normal_is_not_put_in_the_place_of_anything() -> None:
     with pytest.raises(BadInput, match="words of reject"):
-        replace(ERRAND, action="reject", words={"instead": True})
+        replace(COMMAND, action="reject", words={"instead": True})
 
 
 @given(OUTCOMES)
-def test_an_outcome_is_the_same_after_its_journey(outcome: Outcome) -> None:
-    assert Outcome.from_fields(json.loads(json.dumps(outcome.fields))) == outcome
+def test_an_outcome_is_the_same_after_its_journey(outcome: CommandResult) -> None:
+    assert CommandResult.from_fields(json.loads(json.dumps(outcome.fields))) == outcome
 
 
 @pytest.mark.parametrize(
     ("field", "wrong"),
     [
-        *each("errand", "", None, "a b"),
+        *each("command", "", None, "a b"),
         *each("time", None, math.inf),
         *each("refused", None, 0, "no"),
         *each("said", None, "all of it", [1], ["x"] * 21, ["x" * 1001], ["\ud800"]),
@@ -260,4 +260,4 @@ def test_an_outcome_is_the_same_after_its_journey(outcome: Outcome) -> None:
 )
 def test_what_is_no_outcome_is_refused(field: str, wrong: Any) -> None:
     with pytest.raises(BadInput):
-        Outcome.from_fields({**DONE.fields, field: wrong})
+        CommandResult.from_fields({**DONE.fields, field: wrong})

@@ -103,7 +103,7 @@ def test_a_device_knows_itself_by_names_and_by_groups() -> None:
     for one in known:
         standing.take(one)
     grouped = fan(7, loose("vibration"))
-    grouped.rest_on(standing.merged("fans", 1, "fan-7"))
+    grouped.set_prior(standing.merged("fans", 1, "fan-7"))
     assert unlike_used(grouped).startswith("vibration varies ")
     one_other = fan(7, loose("vibration"))
     one_other.receive(others[0])

@@ -117,7 +117,7 @@ BODIES = {
     "PUT /v1/federations/{federation}/summaries/{device:path}": lambda: {
         "json": summary("me").fields
     },
-    "POST /v1/federations/{federation}/errands/{device:path}": lambda: {
+    "POST /v1/federations/{federation}/commands/{device:path}": lambda: {
         "json": {"action": "accept"}
     },
     "PUT /v1/administrators/{administrator}/password": lambda: {

@@ -153,14 +153,14 @@ def test_everything_comes_back(database: str, tmp_path: Path) -> None:
         told = summary(NAMES[0], minutes=(minute(),), events=(event(1),)).fields
         where = f"/summaries/{NAMES[0]}"
         assert fans.ask("PUT", where, fans.keys[NAMES[0]], json=told).status_code == 200
-        asked = fans.ask("POST", f"/errands/{NAMES[1]}", ADMIN, json={"action": "reject"})
+        asked = fans.ask("POST", f"/commands/{NAMES[1]}", ADMIN, json={"action": "reject"})
         assert asked.status_code == 201
         server.administrator("anna", "look")
         password = {"json": {"password": "correct horse battery"}}
         where = "/v1/administrators/anna/password"
         assert server.ask("PUT", where, ADMIN, **password).status_code == 204
     before = contents(database)
-    for table in ("told", "summary", "hour", "occurrence", "errand", "changed"):
+    for table in ("told", "summary", "hour", "occurrence", "command", "changed"):
         assert before[table], table
     saved(database, tmp_path / "backup")
     with serving(database) as server:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from elmgrove.federation import Contribution, Errand, Outcome
+from elmgrove.federation import Command, CommandResult, Contribution
 from elmgrove.server.dashboard.fleet_page import AT_ONCE
 from elmgrove.server.dashboard.rendering import iso
 from elmgrove.server.dashboard.time_range import RANGES
@@ -73,8 +73,8 @@ class Hand:
 
 def asked(fans: Federation, name: str, **more: object) -> list[tuple[str, dict[str, object]]]:
     """What a device is asked to do since it told something the last time."""
-    found: list[Errand] = tell(fans, told(name, **more))
-    done = tuple(Outcome(one.id, time.time(), False, ("done",)) for one in found)
+    found: list[Command] = tell(fans, told(name, **more))
+    done = tuple(CommandResult(one.id, time.time(), False, ("done",)) for one in found)
     tell(fans, told(name, **more, outcomes=done))
     return [(one.action, one.words) for one in found]
 
@@ -166,7 +166,7 @@ def _answer(hand: Hand, fans: Federation) -> None:
     page.get_by_text("Has something changed for good?").wait_for()
     hand.click("The same as a table", "Typical score")
     second = {"from": NOW - 600.0, "to": pytest.approx(NOW - 500, abs=1)}
-    for title, within, errand in (
+    for title, within, command in (
         ("That is normal too", ".question", ("accept", {})),
         ("That is the normal from now on", ".question", ("accept", {"instead": True})),
         ("It is a fault", ".question", ("reject", {})),
@@ -174,14 +174,14 @@ def _answer(hand: Hand, fans: Federation) -> None:
         ("It was a fault", "#event-1", ("reject", {"event": 1})),
         ("All of it was fine", "#waiting", ("accept", {})),
         ("All of it was a fault", "#waiting", ("reject", {})),
-        ("Undo the last answer", "#errands", ("undo", {})),
+        ("Undo the last answer", "#commands", ("undo", {})),
     ):
-        before = page.locator("#errands ol li").count()
+        before = page.locator("#commands ol li").count()
         hand.click(title, within=within)
-        page.locator(f"#errands ol li:nth-child({before + 1})").wait_for()
+        page.locator(f"#commands ol li:nth-child({before + 1})").wait_for()
         action, words = asked(fans, name)[-1]
-        assert action == errand[0], title
-        assert errand[1] is None or words == errand[1], title
+        assert action == command[0], title
+        assert command[1] is None or words == command[1], title
     assert page.locator("article .said").count() == 2
 
 

@@ -59,7 +59,7 @@ def test_an_event_of_a_real_agent_is_shown_live_answered_with_a_click_and_done(
     event = page.locator("article.event").first
     event.get_by_text(re.compile(r"root said it was fine: done")).wait_for()
     agents[0].logs("accept, asked by root on the server")
-    page.locator("#errands").get_by_role("button", name="Undo the last answer").click()
+    page.locator("#commands").get_by_role("button", name="Undo the last answer").click()
     agents[0].logs("undo, asked by root on the server")
     event = page.locator("article.event").first
     event.get_by_role("button", name="It was a fault").click()

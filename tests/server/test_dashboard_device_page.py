@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from elmgrove.detector import Drift, Shift
-from elmgrove.federation import Contribution, Errand, Minute, Outcome
+from elmgrove.federation import Command, CommandResult, Contribution, Minute
 from elmgrove.server.dashboard.device_page import cause_told, cooperation_told
 from elmgrove.server.dashboard.rendering import clock, iso
 from support.guests import Guest, guest, tell, try_to_tell
@@ -55,7 +55,7 @@ def send(pumps: Federation, who: Guest, **fields: str) -> int:
     return who.post(path(pumps), {"csrf": who.csrf, **fields}).status_code
 
 
-def told(pumps: Federation, **more: Any) -> list[Errand]:
+def told(pumps: Federation, **more: Any) -> list[Command]:
     """What the device is asked to do, after it told this."""
     return tell(pumps, summary(ME, time.time(), **more))
 
@@ -179,15 +179,15 @@ def test_what_is_said_of_an_event_waits_for_the_device_and_its_outcome_is_shown(
     assert (float(form["from"]), float(form["to"])) == pytest.approx((begin, begin + 60.001))
     assert send(pumps, ada, do="accept", **form) == 303
     assert "root said it was fine: waits for the device's next sync" in shown(pumps, ada)
-    [errand] = told(pumps)
-    assert (errand.action, errand.asked_by) == ("accept", "root")
-    assert errand.words == {"from": float(form["from"]), "to": float(form["to"])}
-    done = Outcome(errand.id, time.time(), False, ("learned 31 rows",))
+    [command] = told(pumps)
+    assert (command.action, command.asked_by) == ("accept", "root")
+    assert command.words == {"from": float(form["from"]), "to": float(form["to"])}
+    done = CommandResult(command.id, time.time(), False, ("learned 31 rows",))
     assert told(pumps, outcomes=(done,)) == []
     page = shown(pumps, ada)
     assert "learned 31 rows" in page
     assert "That was fine" not in page, "it was said"
-    assert ("administrator root", "errand asked") in pumps.told()
+    assert ("administrator root", "command asked") in pumps.told()
 
 
 def test_an_answer_is_about_what_was_told_and_nothing_that_comes_after(
@@ -243,8 +243,8 @@ def test_a_question_is_in_words_of_the_page_and_is_not_asked_again_once_answered
         page = shown(pumps, ada)
         assert (button in page) is is_asked
         assert ("Answered, waits for the device" in page) is not is_asked
-    [*_, errand] = told(pumps, status=asks)
-    done = Outcome(errand.id, time.time(), False, ("dropped",))
+    [*_, command] = told(pumps, status=asks)
+    done = CommandResult(command.id, time.time(), False, ("dropped",))
     told(pumps, status=asks, outcomes=(done,))
     assert button in shown(pumps, ada), "it asks all the same"
 
@@ -258,11 +258,11 @@ def test_a_fault_names_the_event_and_who_answered_it_is_shown_wherever_that_was(
     page = shown(pumps, ada)
     assert "root said it was a fault: waits for the device's next sync" in page
     assert "It was a fault</button>" not in ada.get(path(pumps)).text
-    [errand] = told(pumps)
-    assert (errand.action, errand.words) == ("reject", {"event": 3})
+    [command] = told(pumps)
+    assert (command.action, command.words) == ("reject", {"event": 3})
     said = "a fault (root on the server, 2026-11-18 14:20 UTC)"
     answer = {"action": "reject", "event": 3, "text": f"event 3: {said}; 31 rows dropped"}
-    done = Outcome(errand.id, time.time(), False, ("Event 3: 31 rows were dropped",))
+    done = CommandResult(command.id, time.time(), False, ("Event 3: 31 rows were dropped",))
     now = status(event={"number": 3}, answers=[answer], undoable=True)
     told(pumps, status=now, events=(event(3, begin, answered=said),), outcomes=(done,))
     page = shown(pumps, ada)
@@ -270,11 +270,11 @@ def test_a_fault_names_the_event_and_who_answered_it_is_shown_wherever_that_was(
     assert f"event 3: {said}; 31 rows dropped Undo the last answer" in page
     assert "It was a fault</button>" not in ada.get(path(pumps)).text
     assert send(pumps, ada, do="undo") == 303
-    [errand] = told(pumps, status=now)
-    assert (errand.action, errand.words) == ("undo", {})
+    [command] = told(pumps, status=now)
+    assert (command.action, command.words) == ("undo", {})
     assert "The last answer: undone" in shown(pumps, ada)
     undone = {"action": "undo", "event": 3, "text": "event 3: undone; 31 rows wait again"}
-    done = Outcome(errand.id, time.time(), False, ("Undone: 31 rows wait again",))
+    done = CommandResult(command.id, time.time(), False, ("Undone: 31 rows wait again",))
     now = status(event={"number": 3}, answers=[answer, undone], undoable=False)
     told(pumps, status=now, events=(event(3, begin),), outcomes=(done,))
     page = ada.get(path(pumps)).text
@@ -360,12 +360,12 @@ def test_each_link_and_form_of_a_page_is_about_its_own_device(server: Server, ad
     assert tabs == [f"/ui/{made.charter.name}/federation?from=now-1h&amp;to=now"]
 
 
-def test_an_errand_in_milliseconds_and_scores_beyond_all_bounds_are_shown(
+def test_an_command_in_milliseconds_and_scores_beyond_all_bounds_are_shown(
     pumps: Federation, ada: Guest
 ) -> None:
     now = round(time.time())
     body = {"action": "accept", "words": {"from": now * 1000}}
-    pumps.ask("POST", f"/errands/{PART}", ADMIN, json=body)
+    pumps.ask("POST", f"/commands/{PART}", ADMIN, json=body)
     huge = tuple(Minute(now // 60 - n, 10**9, 0, None, (1.7e308,) * 4) for n in range(3))
     told(pumps, minutes=huge)
     assert f"Rows from {clock(now)} until now: said to be fine" in shown(pumps, ada)

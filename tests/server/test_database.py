@@ -75,7 +75,7 @@ async def test_tables_that_grew_are_those_that_are_made(golden: Path, tmp_path: 
 
 async def be_of_version_4(url: str) -> None:
     """Makes the tables those that version 4 had."""
-    new = ("told", "summary", "hour", "occurrence", "errand", "changed", "visit", "clock", "probe")
+    new = ("told", "summary", "hour", "occurrence", "command", "changed", "visit", "clock", "probe")
     older = [f"DROP TABLE {name}" for name in new]
     older += ["ALTER TABLE administrator DROP COLUMN password"]
     older += ["ALTER TABLE federation ADD COLUMN alarm TEXT NOT NULL DEFAULT 'unknown'"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elmgrove.federation import Errand
+from elmgrove.federation import Command
 from elmgrove.server.store import (
     FLEET_STATES,
     REVOKED,
@@ -186,8 +186,8 @@ async def test_whatever_changes_is_noticed(store: Store) -> None:
     assert await is_new(), "also by a server whose clock stands still"
     await publish(store, "a", 10.0)
     assert await is_new()
-    errand = Errand("e-1", "accept", {}, "anna", 1.0)
-    await store.ask_errand("fans", "a", errand, actor="administrator anna")
+    command = Command("e-1", "accept", {}, "anna", 1.0)
+    await store.ask_command("fans", "a", command, actor="administrator anna")
     assert await is_new()
     await store.depart("fans", "a")
     assert await is_new()

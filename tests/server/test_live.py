@@ -9,7 +9,7 @@ import pytest
 
 from elmgrove.federation import Charter, StandingOthers
 from elmgrove.server import FederationRow, open_store
-from elmgrove.server.damage import Damage, Reader
+from elmgrove.server.damage import CorruptEntries, Reader
 from elmgrove.server.sums import LiveOther
 from support.serving import charter
 
@@ -38,7 +38,7 @@ async def test_what_is_kept_has_one_thread_at_a_time_even_if_one_is_cancelled(
     monkeypatch.setattr(StandingOthers, "merged", slow)
     store, made = await open_store(f"{tmp_path}/store.db"), charter()
     await store.create_federation(row(made))
-    live = LiveOther(store, Reader(row(made), made, Damage()))
+    live = LiveOther(store, Reader(row(made), made, CorruptEntries()))
     first = asyncio.create_task(live.merged("a", 1))
     assert await asyncio.to_thread(begun.wait, 60)
     first.cancel()
@@ -66,7 +66,7 @@ async def test_who_asks_for_groups_that_take_long_gets_them_later(
     monkeypatch.setattr(StandingOthers, "grouped", property(slow))
     store, made = await open_store(f"{tmp_path}/store.db"), charter()
     await store.create_federation(row(made))
-    live = LiveOther(store, Reader(row(made), made, Damage()))
+    live = LiveOther(store, Reader(row(made), made, CorruptEntries()))
     assert await live.grouped(0.01) is None
     assert await live.grouped(0.01) is None
     going_on.set()

@@ -91,7 +91,7 @@ def test_devices_are_counted_by_how_they_are_doing(server: Server, fans: Federat
     tell("fan-1", event={"number": 1})
     tell("fan-2", state="changing", drift={"text": "flow fell"})
     for device in ("fan-1", "fan-1", "fan-2"):
-        fans.ask("POST", f"/errands/{device}", ADMIN, json={"action": "accept"})
+        fans.ask("POST", f"/commands/{device}", ADMIN, json={"action": "accept"})
     found, name = scrape(server), fans.charter.name
 
     def counted() -> dict[str, float | None]:
@@ -104,7 +104,7 @@ def test_devices_are_counted_by_how_they_are_doing(server: Server, fans: Federat
     none = dict.fromkeys(FLEET_STATES, 0.0)
     assert counted() == none | {"strange": 1, "changing": 1, "untold": 1}
     assert found("elmgrove_server_devices_drifting", federation=name) == 1
-    assert found("elmgrove_server_errands_waiting", federation=name) == 3
+    assert found("elmgrove_server_commands_waiting", federation=name) == 3
     fans.ask("DELETE", "/devices/fan-2", ADMIN)
     found = scrape(server)
     assert counted() == none | {"strange": 1, "revoked": 1, "untold": 1}

@@ -625,7 +625,7 @@ async def be_of_the_first_version(url: str) -> None:
         "ALTER TABLE device DROP COLUMN next_hash",
         "DROP TABLE administrator",
         "DROP TABLE audit",
-        *(f"DROP TABLE {name}" for name in ("told", "summary", "hour", "occurrence", "errand")),
+        *(f"DROP TABLE {name}" for name in ("told", "summary", "hour", "occurrence", "command")),
         *(f"DROP TABLE {name}" for name in ("clock", "probe")),
         *("DROP TABLE changed", "DROP TABLE visit"),
         "UPDATE elmgrove_schema SET version = 1",

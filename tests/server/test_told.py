@@ -1,4 +1,4 @@
-"""Summaries and errands over HTTP: what is told is shown, and what is none is refused."""
+"""Summaries and commands over HTTP: what is told is shown, and what is none is refused."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from elmgrove.federation import MOST_BYTES_SUMMARY, Errand, Outcome, Summary, address_of
+from elmgrove.federation import MOST_BYTES_SUMMARY, Command, CommandResult, Summary, address_of
 from elmgrove.server.reports import MOST_SHOWN
 from support.serving import ADMIN, Federation, Server, contents, refused
 from support.summaries import cooperation, event, minute, status, summary
@@ -33,9 +33,9 @@ def tell_raw(
     return fans.ask("PUT", f"/summaries/{address_of(who)}", key or fans.keys[who], content=body)
 
 
-def errands(answer: httpx.Response) -> list[Errand]:
+def commands(answer: httpx.Response) -> list[Command]:
     assert answer.status_code == 200, answer.text
-    return [Errand.from_fields(one) for one in answer.json()["errands"]]
+    return [Command.from_fields(one) for one in answer.json()["commands"]]
 
 
 def listed(fans: Federation, **query: str) -> Any:
@@ -51,7 +51,7 @@ def shown(fans: Federation, who: str = ME, **query: Any) -> Any:
 
 
 def ask(fans: Federation, who: str = ME, secret: str = ADMIN, **asked: Any) -> httpx.Response:
-    return fans.ask("POST", f"/errands/{address_of(who)}", secret, json=asked)
+    return fans.ask("POST", f"/commands/{address_of(who)}", secret, json=asked)
 
 
 def iso(seconds: float) -> str:
@@ -72,7 +72,7 @@ def test_what_a_device_tells_is_shown(fans: Federation) -> None:
         cooperation=cooperation(),
         status=status(event={"number": 1}),
     )
-    assert errands(tell_raw(fans, json.dumps(told.fields).encode(), who="fan 3/ü")) == []
+    assert commands(tell_raw(fans, json.dumps(told.fields).encode(), who="fan 3/ü")) == []
     found = shown(fans, "fan 3/ü")
     assert found["device"] == "fan 3/ü"
     assert found["told"]["status"] == told.status
@@ -159,21 +159,21 @@ def test_nothing_is_shown_of_who_told_nothing(fans: Federation) -> None:
         refused(fans.ask("GET", f"/summaries/{name}", ADMIN), "not-found")
 
 
-# Errands
+# Commands
 
 
-def test_an_errand_is_told_done_and_shown(fans: Federation) -> None:
+def test_an_command_is_told_done_and_shown(fans: Federation) -> None:
     words = {"from": "2024-05-01T14:20:00Z", "instead": True}
     answer = ask(fans, action="accept", words=words)
     assert answer.status_code == 201, answer.text
-    asked = Errand.from_fields(answer.json())
+    asked = Command.from_fields(answer.json())
     assert (asked.action, asked.words, asked.asked_by) == ("accept", words, "root")
     for _ in range(2):
-        assert errands(tell(fans, summary())) == [asked]
-    done = Outcome(asked.id, time.time(), False, ("31 rows learned",))
-    assert errands(tell(fans, summary(outcomes=(done,)))) == []
-    assert errands(tell(fans, summary())) == []
-    [found] = shown(fans)["errands"]
+        assert commands(tell(fans, summary())) == [asked]
+    done = CommandResult(asked.id, time.time(), False, ("31 rows learned",))
+    assert commands(tell(fans, summary(outcomes=(done,)))) == []
+    assert commands(tell(fans, summary())) == []
+    [found] = shown(fans)["commands"]
     assert found == {
         **asked.fields,
         "done": done.time,
@@ -182,8 +182,8 @@ def test_an_errand_is_told_done_and_shown(fans: Federation) -> None:
     }
     acts = [(one.actor, one.act) for one in fans.server.audit(fans.charter.name)]
     assert acts[-2:] == [
-        ("administrator root", "errand asked"),
-        (f"device {ME}", "errand done"),
+        ("administrator root", "command asked"),
+        (f"device {ME}", "command done"),
     ]
 
 
@@ -202,26 +202,26 @@ def test_an_errand_is_told_done_and_shown(fans: Federation) -> None:
     ],
     ids=repr,
 )
-def test_an_errand_that_no_device_can_do_is_refused(fans: Federation, asked: Any) -> None:
+def test_an_command_that_no_device_can_do_is_refused(fans: Federation, asked: Any) -> None:
     refused(ask(fans, **asked), "malformed")
-    assert errands(tell(fans, summary())) == []
+    assert commands(tell(fans, summary())) == []
 
 
-def test_errands_are_for_devices_that_come_for_them(fans: Federation) -> None:
+def test_commands_are_for_devices_that_come_for_them(fans: Federation) -> None:
     assert "has not joined" in refused(ask(fans, "fan-9", action="accept"), "refused")["detail"]
     fans.ask("DELETE", "/devices/fan-2", ADMIN)
     assert "revoked" in refused(ask(fans, "fan-2", action="accept"), "refused")["detail"]
 
 
-def test_an_outcome_of_no_errand_changes_nothing(fans: Federation, server: Server) -> None:
-    asked = Errand.from_fields(ask(fans, "fan-2", action="reject").json())
+def test_an_outcome_of_no_command_changes_nothing(fans: Federation, server: Server) -> None:
+    asked = Command.from_fields(ask(fans, "fan-2", action="reject").json())
     before = len(server.audit(fans.charter.name))
     for name in (asked.id, "never-asked"):
-        told = summary(outcomes=(Outcome(name, 1.0, True, ("no",)),))
-        assert errands(tell(fans, told)) == []
+        told = summary(outcomes=(CommandResult(name, 1.0, True, ("no",)),))
+        assert commands(tell(fans, told)) == []
     assert len(server.audit(fans.charter.name)) == before
     answer = tell_raw(fans, json.dumps(summary("fan-2").fields).encode(), who="fan-2")
-    assert errands(answer) == [asked]
+    assert commands(answer) == [asked]
 
 
 # Who may
@@ -251,7 +251,7 @@ def test_only_administrators_look_and_only_some_ask(fans: Federation) -> None:
     refused(ask(fans, secret=look, action="accept"), "forbidden")
     refused(ask(fans, secret=fans.keys[ME], action="accept"), "forbidden")
     refused(ask(fans, secret="x", action="accept"), "unauthorized")
-    assert errands(tell(fans, summary())) == []
+    assert commands(tell(fans, summary())) == []
 
 
 # What is no summary
@@ -271,7 +271,7 @@ def test_whatever_is_no_summary_is_refused_and_changes_nothing(
 ) -> None:
     kept = summary(minutes=(minute(),), events=(event(1),), status=status(event={"number": 1}))
     assert tell(fans, kept).status_code == 200
-    tables = ("told", "summary", "hour", "occurrence", "errand", "changed")
+    tables = ("told", "summary", "hour", "occurrence", "command", "changed")
     before = {name: rows for name, rows in contents(server.store).items() if name in tables}
     fields = kept.fields
     wrong: list[Any] = [
@@ -290,7 +290,7 @@ def test_whatever_is_no_summary_is_refused_and_changes_nothing(
         {**fields, "status": {**fields["status"], "more": "half \udfff"}},
         {**fields, "status": {**fields["status"], "sync_seconds": 1e308}},
         {**fields, "quarantine": [{"values": [1e999]}]},
-        {**fields, "outcomes": [{"errand": "' OR 1=1", "time": 1, "refused": False, "said": []}]},
+        {**fields, "outcomes": [{"command": "' OR 1=1", "time": 1, "refused": False, "said": []}]},
         {**fields, "rows": [[1.0]]},
         {},
         [],
@@ -328,7 +328,7 @@ def test_whatever_stands_in_any_place_is_taken_or_refused(
         minutes=(minute(),),
         events=(event(1), event(2, 17, end=50)),
         cooperation=cooperation(),
-        outcomes=(Outcome("e-1", 1.0, False, ("done",)),),
+        outcomes=(CommandResult("e-1", 1.0, False, ("done",)),),
         quarantine=({"time": 1.0, "score": 2.0, "values": [1.0, 2.0]},),
     )
     for _ in range(400):

@@ -13,10 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 from elmgrove.exchange.base import listing_of, merged_of, others_of
 from elmgrove.federation import (
     Charter,
+    Command,
+    CommandResult,
     Contribution,
     Departure,
-    Errand,
-    Outcome,
     Summary,
     bundle,
 )
@@ -65,17 +65,17 @@ class Reply:
 class HonestExchange:
     """Answers what a server would, for devices that each have published once.
 
-    ``asks`` are errands, each for whichever device comes first; ``heard`` what devices told.
+    ``asks`` are commands, each for whichever device comes first; ``heard`` what devices told.
     """
 
     charter: Charter
     others: list[Contribution]
-    asks: list[Errand] = field(default_factory=list)
+    asks: list[Command] = field(default_factory=list)
     heard: list[Summary] = field(default_factory=list)
 
     @property
-    def outcomes(self) -> list[Outcome]:
-        """What came of errands, as it was told."""
+    def outcomes(self) -> list[CommandResult]:
+        """What came of commands, as it was told."""
         return [outcome for summary in self.heard for outcome in summary.outcomes]
 
     def __call__(self, asked: Asked) -> Reply:
@@ -89,9 +89,9 @@ class HonestExchange:
                 return Reply.json({"origin": put.origin, "epoch": put.epoch, "revision": 1})
             case "PUT /summaries":
                 self.heard.append(Summary.from_fields(json.loads(asked.body)))
-                done = {outcome.errand for outcome in self.outcomes}
-                waiting = [errand.fields for errand in self.asks if errand.id not in done]
-                return Reply.json({"errands": waiting})
+                done = {outcome.command for outcome in self.outcomes}
+                waiting = [command.fields for command in self.asks if command.id not in done]
+                return Reply.json({"commands": waiting})
             case "DELETE /contributions":
                 return Reply(204)
             case "GET /entries":

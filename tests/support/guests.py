@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from elmgrove.federation import Errand, Summary, address_of
+from elmgrove.federation import Command, Summary, address_of
 from support.serving import ADMIN, Federation, Server, client
 
 PASSWORD = "correct horse battery"
@@ -64,11 +64,11 @@ def guest(server: Server, token: str | None = None) -> Iterator[Guest]:
         yield made
 
 
-def tell(federation: Federation, told: Summary) -> list[Errand]:
+def tell(federation: Federation, told: Summary) -> list[Command]:
     """Lets a device tell a server how it is doing, as its agent does; gives what it is asked."""
     answer = try_to_tell(federation, told)
     assert answer.status_code == 200, answer.text
-    return [Errand.from_fields(one) for one in answer.json()["errands"]]
+    return [Command.from_fields(one) for one in answer.json()["commands"]]
 
 
 def try_to_tell(federation: Federation, told: Summary) -> httpx.Response:

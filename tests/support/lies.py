@@ -211,7 +211,7 @@ def slow(asked: Asked, truth: Reply, chance: random.Random) -> Pieces:
 
 
 def asking(asked: Asked, truth: Reply, chance: random.Random) -> Reply:
-    """Errands that no server gives: not as they must be, far too many, or what nobody may ask."""
+    """Commands that no server gives: not as they must be, far too many, or what nobody may ask."""
     usual = {"action": "accept", "words": {}, "asked_by": "anna", "asked_at": 1.7e9}
     words = [{"rows": [[1.0] * 4]}, {"from": "x" * 10**5}, {"dry_run": True}, {"to": 10**400}]
     words += [{"instead": 1}, {"": {}}, [], None, {"from": [[[]]]}, {"to": "\x1b[2J"}]
@@ -222,8 +222,8 @@ def asking(asked: Asked, truth: Reply, chance: random.Random) -> Reply:
         name = chance.choice([*one, "more"])
         lies = {"words": words, "action": actions}.get(name, MONSTERS)
         one[name] = chance.choice(lies)
-    found = chance.choice([{"errands": asks * (many // len(asks))}, {"errands": {"0": asks}}])
-    return Reply.json(chance.choice([found, found, found, asks, {"errand": asks}]))
+    found = chance.choice([{"commands": asks * (many // len(asks))}, {"commands": {"0": asks}}])
+    return Reply.json(chance.choice([found, found, found, asks, {"command": asks}]))
 
 
 LIES: tuple[Lie, ...] = (page, packed, wrong_field, nonsense, refusal, damaged, forged, broken)

@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.signal import lfilter
 
 from elmgrove import Detector
-from elmgrove.detector import Drift, DriftWatch
+from elmgrove.detector import Drift, DriftDetector
 
 NAMES = ["rpm", "temp", "volt", "amp"]
 TEMP = 1
@@ -43,7 +43,7 @@ def pump_detector(seed: int, rows: int = 2000, **settings: Any) -> Detector:
 
 def told(detector: Detector, X: np.ndarray, first: int = 0) -> list[tuple[int, Drift]]:
     """What the watch tells of rows, a minute apart, and with which of them."""
-    watch, found = DriftWatch.of(detector), []
+    watch, found = DriftDetector.of(detector), []
     times = START + STEP * (first + np.arange(len(X)))
     for row, verdict in enumerate(detector.observe_many(X, times), first):
         drift = watch.follow(verdict)

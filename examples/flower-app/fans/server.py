@@ -26,7 +26,7 @@ def _told(_: Context, report: RoundReport) -> None:
 def _done(context: Context, outcome: Conclusion) -> None:
     task = outcome.rule.task
     member = Charter(task.federation, task.basis, task.ridge, merged=True).start("server")
-    member.rest_on(outcome.rule.merged())
+    member.set_prior(outcome.rule.merged())
     save(Path(str(context.run_config["output"])), member)
     print(f"mean squared error on the fans' rows: {outcome.delivery.loss:.4g}")
 

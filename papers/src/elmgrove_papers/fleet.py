@@ -113,7 +113,7 @@ class Fleet:
         for session in self._sessions.values():
             _take_in(session)
             yield session.detector
-            session.member.rest_on(None)
+            session.member.set_prior(None)
 
     def _publish(self) -> None:
         for session in self._sessions.values():

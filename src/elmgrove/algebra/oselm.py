@@ -126,7 +126,7 @@ class Sums:
         self.scale, self.energy, self.count = 1.0, evidence.energy, evidence.count
         self.resolution = max(evidence.resolution, epsilon(self.U.dtype))
 
-    def rest_on(self, prior: Evidence | None) -> None:
+    def set_prior(self, prior: Evidence | None) -> None:
         """Puts this evidence of others, or none, in the place of the prior."""
         self.prior_U, self._prior_V = (None, None) if prior is None else self._copied(prior)
         self.prior = prior
@@ -451,7 +451,7 @@ class OSELM(Network):
 
         A little that is left of a lot carries the rounding of the lot, and would not pass.
         """
-        self._sums.rest_on(prior)
+        self._sums.set_prior(prior)
         self._expire()
 
     @property

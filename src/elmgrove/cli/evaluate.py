@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.cli.contest import LEARNING_ON, OWN, RIVALS, STREAM, Contest, Found, Measured, Ranking
-from elmgrove.cli.learn import Lesson
+from elmgrove.cli.learn import LearnRun
 from elmgrove.cli.options import (
     Data,
     LabelSpans,
@@ -181,7 +181,7 @@ def _taught(data: Path, learned: Table, tried: Tried) -> Member:
     policy = None if tried.rate is None else FalseAlarmRate(tried.rate)
     rule = None if tried.alarm is None else AlarmRule(*tried.alarm)
     detector = Detector.for_basis(basis, threshold=policy, alarm=rule)
-    Lesson(detector, learned, gate=False).take()
+    LearnRun(detector, learned, gate=False).take()
     return Member(data.stem, detector)
 
 

@@ -41,7 +41,7 @@ def share(
         if path.exists() and path.samefile(state):
             raise BadInput(f"{path} is the state itself; writing evidence there would destroy it")
         missing = member.rows_missing(guarded=guard)
-        reason = member.hindrance(guarded=guard)
+        reason = member.blocked_reason(guarded=guard)
         contribution = member.offer(guarded=guard)
         if contribution is None:
             raise BadInput(
@@ -130,7 +130,7 @@ def forget(
     with locked(state):
         member = load(state, Member.from_bytes)
         if member.merged is not None and origin == member.merged.federation:
-            member.rest_on(None)
+            member.set_prior(None)
         elif not member.forget(origin):
             known = ", ".join(held.origin for held in member.ledger) or "no other device"
             raise BadInput(f"{member.name} never merged {origin!r}; it uses {known}")

@@ -51,7 +51,7 @@ from elmgrove.detector import (
     FixedThreshold,
     Flagged,
     MeanSigma,
-    Progress,
+    RateTest,
     Threshold,
     errors_in_words,
     smallest_errors,
@@ -154,7 +154,7 @@ def not_yet_learned(detector: Detector, table: Table) -> Table:
     return table.without(known)
 
 
-class Lesson:
+class LearnRun:
     """Learns a file; its last part shows what alarms the part before would have brought.
 
     The threshold is the one that the first part gave, and each row is scored before it is learned.
@@ -169,7 +169,7 @@ class Lesson:
         self._stretches = table.stretches
         self._gate = gate
         self._cut = len(table.rows) - len(table.rows) // PART
-        self._counted = Progress(None, 0.0, detector.basis.window)
+        self._counted = RateTest(None, 0.0, detector.basis.window)
         self._limit: float | None = None
         # The scores of the last part by what the first taught: a model that follows hides a trend.
         self._foreseen = np.empty(0)
@@ -381,7 +381,7 @@ def learn(
             member = new.start(state, table)
             remember(member, layout)
             choice = None if like else new.window_for(table)
-        lesson = Lesson(member.detector, table, gate)
+        lesson = LearnRun(member.detector, table, gate)
         lesson.take()
         lesson.require_solution()
         mark_state(member, None if table.times is None else float(table.times[-1]))
@@ -401,7 +401,7 @@ def _normal(table: Table, data: Path, spans: str | None) -> Table:
     return normal
 
 
-def _report(member: Member, lesson: Lesson) -> None:
+def _report(member: Member, lesson: LearnRun) -> None:
     detector, left_out = member.detector, ""
     if lesson.left_out:
         left_out = f" ({lesson.left_out} left out)"
@@ -417,7 +417,7 @@ def _report(member: Member, lesson: Lesson) -> None:
         notes.print(told)
 
 
-def _finding(lesson: Lesson, detector: Detector) -> str:
+def _finding(lesson: LearnRun, detector: Detector) -> str:
     """Says what the last part of the file showed, and what it means."""
     seen, rate = lesson.seen, detector.gate.policy.rate
     share = f"{percent(seen.share)} of {detector.basis.counted}"

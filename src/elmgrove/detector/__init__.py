@@ -1,7 +1,7 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
 from elmgrove.detector.answers import Answer
-from elmgrove.detector.change_test import DriftWatch
+from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import CHANGE, SCATTERED, SLOW, SPIKE, Drift, Relation, Shift
 from elmgrove.detector.drift_search import drift_in
@@ -12,7 +12,7 @@ from elmgrove.detector.events import (
     AlarmRule,
     Event,
     Events,
-    News,
+    EventUpdate,
     When,
     json_when,
     normal_at,
@@ -23,10 +23,10 @@ from elmgrove.detector.gaussian import summed
 from elmgrove.detector.history import Span
 from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
 from elmgrove.detector.patterns import ASSIGNMENTS, COMPARISONS, OTHERS, Matching, PatternRule
-from elmgrove.detector.peers import TRUSTED, Elsewhere, Other
+from elmgrove.detector.peers import TRUSTED, Other, Peers
 from elmgrove.detector.plot import draw, draw_scores, save_picture, title
 from elmgrove.detector.quarantine import Waiting
-from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING, Flagged, Progress
+from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING, Flagged, RateTest
 from elmgrove.detector.removal import fade
 from elmgrove.detector.replay import (
     TIME,
@@ -39,7 +39,7 @@ from elmgrove.detector.replay import (
     spells_of,
     spells_told,
 )
-from elmgrove.detector.self_test import Noticed, errors_in_words, smallest_errors
+from elmgrove.detector.self_test import SmallestError, errors_in_words, smallest_errors
 from elmgrove.detector.state import (
     STATE_FORMAT,
     converted,
@@ -78,9 +78,9 @@ __all__ = [
     "Course",
     "Detector",
     "Drift",
-    "DriftWatch",
-    "Elsewhere",
+    "DriftDetector",
     "Event",
+    "EventUpdate",
     "Events",
     "FalseAlarmRate",
     "Feedback",
@@ -88,16 +88,16 @@ __all__ = [
     "Flagged",
     "Matching",
     "MeanSigma",
-    "News",
-    "Noticed",
     "Other",
     "Part",
     "PatternRule",
+    "Peers",
     "Prepared",
-    "Progress",
+    "RateTest",
     "Relation",
     "Shift",
     "SingleModel",
+    "SmallestError",
     "Span",
     "Spell",
     "Threshold",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Packed
-from elmgrove.detector.history import Increment
+from elmgrove.detector.history import Bucket
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.reading import time_told
@@ -74,7 +74,7 @@ class Undoable:
     answer: Answer
     learned: int
     until: int
-    out: tuple[Increment, ...]
+    out: tuple[Bucket, ...]
     waiting: Sequence[Waiting]
     recent: Packed
     watch: Packed | None = None
@@ -128,7 +128,7 @@ class Undoable:
             for row, (since, time, score) in zip(rows, stamps, strict=True)
         ]
         out = tuple(
-            Increment.unpack(basis, f"{_PREFIX}increment.{index}", one, arrays)
+            Bucket.unpack(basis, f"{_PREFIX}increment.{index}", one, arrays)
             for index, one in enumerate(fields["out"])
         )
         learned = require_whole("learned", fields["learned"], 0)

@@ -137,7 +137,7 @@ class Autoencoder(OSELM):
             self._blame = Blame(self)
         return 0, self._blame
 
-    def borrow(self, loan: Moments | None) -> None:
+    def set_loan(self, loan: Moments | None) -> None:
         """Does nothing: only a distance can borrow how readings move together."""
 
     # Learning
@@ -208,7 +208,7 @@ class Autoencoder(OSELM):
         """All that was received from others, as one sum."""
         return self.prior
 
-    def rest_on(self, parts: Sequence[Evidence]) -> None:
+    def set_prior(self, parts: Sequence[Evidence]) -> None:
         """Lets the sum of these take the place of all that was received from others."""
         self.prior = Evidence.sum(parts) if parts else None
         self.version += 1
@@ -243,4 +243,4 @@ class Autoencoder(OSELM):
         """Takes the place of a model that was packed."""
         self.merge(unpack_evidence(self.basis, fields["evidence"], dict(arrays)))
         self.learned = require_whole("learned", fields["learned"], 0)
-        self.rest_on(received)
+        self.set_prior(received)

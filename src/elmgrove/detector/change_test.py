@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from elmgrove.algebra import Array, Packed
-from elmgrove.detector.decision import Gate
-from elmgrove.detector.drift import SCATTERED, SPIKE, Drift, History, Since, described
+from elmgrove.detector.decision import AlarmGate
+from elmgrove.detector.drift import SCATTERED, SPIKE, BlockMeans, Drift, Since, described
 from elmgrove.detector.events import Events
 from elmgrove.detector.model import Model
 from elmgrove.detector.rate_test import CHANGING, LEARNING
@@ -210,13 +210,13 @@ _LEAST_SCORES = 30
 class Watched(Protocol):
     """A detector, as far as its watch needs it."""
 
-    gate: Gate
+    gate: AlarmGate
     model: Model
     events: Events
-    drift: "DriftWatch | None"
+    drift: "DriftDetector | None"
 
 
-class DriftWatch:
+class DriftDetector:
     """Follows the verdicts of a detector, and finds out what changed and since when.
 
     Page-Hinkley's test on the rarity of rows rings, and its minimum was the row before the change.
@@ -227,17 +227,17 @@ class DriftWatch:
     Rows of a detector that is still learning say nothing.
     """
 
-    def __init__(self, gate: Gate, model: Callable[[], Model], events: Events) -> None:
+    def __init__(self, gate: AlarmGate, model: Callable[[], Model], events: Events) -> None:
         self._gate, self._model, self._events = gate, model, events
         basis = model().basis
         self._window, self._columns, self._inputs = basis.window, basis.layer.inputs, basis.inputs
         self._neighbours = Neighbours(self._window)
-        self._slow = Suspicion(ALLOWED, self._columns)
-        self._sudden = Suspicion(SUDDEN, self._columns)
+        self._slow = ChangeStatistics(ALLOWED, self._columns)
+        self._sudden = ChangeStatistics(SUDDEN, self._columns)
         self._relief = PageHinkley(-_NORMAL)
         # The rows since more are anomalous than stated, if they are.
         self._excess = Since(self._columns)
-        self._history = History(self._columns)
+        self._history = BlockMeans(self._columns)
         self._lasting = lasting(self._window)
         self._latest: deque[float] = deque(maxlen=_LATEST + self._window)
         self._now: float | None = None
@@ -245,7 +245,7 @@ class DriftWatch:
         self.found = self.answered = False
 
     @classmethod
-    def of(cls, detector: "Watched") -> "DriftWatch":
+    def of(cls, detector: "Watched") -> "DriftDetector":
         """Gives the watch of a detector, made if there is none yet."""
         if detector.drift is None:
             detector.drift = cls._made(detector)
@@ -263,7 +263,7 @@ class DriftWatch:
             detector.drift.restore(fields, arrays)
 
     @classmethod
-    def _made(cls, detector: "Watched") -> "DriftWatch":
+    def _made(cls, detector: "Watched") -> "DriftDetector":
         return cls(detector.gate, lambda: detector.model, detector.events)
 
     def follow(self, verdict: Verdict) -> Drift | None:
@@ -400,7 +400,7 @@ def lasting(window: int) -> int:
     return _LASTING + 2 * window
 
 
-def neighbours_of(gate: Gate, model: Model) -> Neighbours:
+def neighbours_of(gate: AlarmGate, model: Model) -> Neighbours:
     """Finds what the last rows that were accepted say of neighbours."""
     found, recent = Neighbours(model.basis.window), gate.recent
     if len(recent) >= _LEAST_SCORES:
@@ -411,7 +411,7 @@ def neighbours_of(gate: Gate, model: Model) -> Neighbours:
     return found
 
 
-class Suspicion:
+class ChangeStatistics:
     """A test on the rarity of rows, with the sums over those since its minimum."""
 
     def __init__(self, allowed: float, columns: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmgrove.algebra import Array, Basis
-from elmgrove.detector.rate_test import CHANGING, LEARNING, Progress
+from elmgrove.detector.rate_test import CHANGING, LEARNING, RateTest
 from elmgrove.detector.recent import Recent, Stamp
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
@@ -38,12 +38,12 @@ class Decision(NamedTuple):
     raised: float | None = None
 
 
-class Gate:
+class AlarmGate:
     """Decides whether a row is strange, and remembers the scores that it decides by.
 
     Every row is compared with the threshold that there would be, once ``warmup`` rows are known and
     there are enough scores, and counted; but it is strange only where counting has shown the stated
-    rate (``Progress``), or where rows known to be normal were learned, some fifty at least.
+    rate (``RateTest``), or where rows known to be normal were learned, some fifty at least.
 
     Where anomalous rows come one by one, more of them than stated, the threshold was too low: it is
     raised to where the stated share of the rows since then lies above it, but for those that are
@@ -70,7 +70,7 @@ class Gate:
         apart = _apart(self.policy, basis.window)
         self.recent = Recent(self.policy.capacity, basis.inputs, dtype, apart, basis.window)
         #: What counting has shown up to now.
-        self.progress = Progress(self.policy.rate, self.policy.confidence, basis.window)
+        self.progress = RateTest(self.policy.rate, self.policy.confidence, basis.window)
         self._limit: float | None = None
         # The threshold is computed again at this number of rows.
         self._limit_until = 0
@@ -264,7 +264,7 @@ class Gate:
         """Decides by another threshold from the next row on, by the scores up to now.
 
         It goes on watching where there are scores enough, though counting begins again with
-        another rate (``Progress.restate``). Where there are not, it is learning.
+        another rate (``RateTest.restate``). Where there are not, it is learning.
         """
         old, self.policy = self.policy, policy
         known = isinstance(old, FalseAlarmRate) and old.explains(self.recent)

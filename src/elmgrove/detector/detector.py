@@ -21,19 +21,19 @@ from elmgrove.algebra import (
     one_thread,
 )
 from elmgrove.detector.answers import Answers
-from elmgrove.detector.change_test import DriftWatch
-from elmgrove.detector.decision import Gate
+from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.decision import AlarmGate
 from elmgrove.detector.events import AlarmRule, Events
 from elmgrove.detector.frames import rows_with_names
 from elmgrove.detector.gaussian import single_model
-from elmgrove.detector.history import HOUR, Increments, split_at
+from elmgrove.detector.history import HOUR, History, split_at
 from elmgrove.detector.inputs import Preparation
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.model import Answer, Model, Part
 from elmgrove.detector.patterns import RAW, Matching, PatternRule
-from elmgrove.detector.peers import Elsewhere, Other
+from elmgrove.detector.peers import Other, Peers
 from elmgrove.detector.quarantine import Quarantine, Waiting
-from elmgrove.detector.rate_test import CHANGING, LEARNING, Progress
+from elmgrove.detector.rate_test import CHANGING, LEARNING, RateTest
 from elmgrove.detector.recent import stamps_of
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Cause, Verdict, bulk_of, explained, score_of, view_of
@@ -134,7 +134,7 @@ class Detector:
             if patterns is None
             else Mixture(basis, patterns, **settings)
         )
-        self.gate = Gate(
+        self.gate = AlarmGate(
             basis,
             self.model.dtype,
             threshold,
@@ -145,17 +145,17 @@ class Detector:
         #: Strange rows that belong together: the open event, and the last ones that ended.
         self.events = Events(alarm or AlarmRule())
         #: What was learned, hour by hour, so that an hour can be taken out again.
-        self.increments = Increments(self.model, increment)
+        self.increments = History(self.model, increment)
         #: Rows that were learned and taken out again.
         self.taken = 0
         self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
         self.preparation = Preparation(basis, self.model.dtype)
         #: What is normal for others.
-        self.elsewhere = Elsewhere(basis, ())
+        self.elsewhere = Peers(basis, ())
         #: What others lend: how readings move together.
         self.loan: Moments | None = None
         #: What finds out whether rows become others, for good; None where nobody asked for it.
-        self.drift: DriftWatch | None = None
+        self.drift: DriftDetector | None = None
         #: What somebody said of anomalous rows, and what undoes the last of it.
         self.answers = Answers()
         # For a small matrix even asking for one thread takes longer than the product.
@@ -318,7 +318,7 @@ class Detector:
         return math.inf if self.state == LEARNING else self.gate.limit()
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> RateTest:
         """What counting has shown up to now."""
         return self.gate.progress
 
@@ -438,7 +438,7 @@ class Detector:
         """What others learned and this detector took in, as one sum."""
         return self.model.received
 
-    def rest_on(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
+    def set_prior(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
         """Lets these take the place of all that was received from others.
 
         One model rests on their sum. With patterns, evidence of rows like those of a pattern here
@@ -448,9 +448,9 @@ class Detector:
         """
         level = self._level()
         if isinstance(self.model, Mixture):
-            self.model.rest_on(parts, matching)
+            self.model.set_prior(parts, matching)
         else:
-            self.model.rest_on(parts)
+            self.model.set_prior(parts)
         self._follow(level)
 
     def merge(self, evidence: Evidence) -> None:
@@ -464,7 +464,7 @@ class Detector:
         self.model.add_received(evidence)
         self._follow(level)
 
-    def consult(self, others: Sequence[Other], loan: Moments | None = None) -> None:
+    def set_peers(self, others: Sequence[Other], loan: Moments | None = None) -> None:
         """Asks these others about anomalous rows from now on, and borrows from them.
 
         What is anomalous here stays so: a verdict's ``known`` names those of them for whom the row
@@ -472,10 +472,10 @@ class Detector:
         until this device has seen enough itself.
         """
         model, raw = self.model, self.patterns is not None and self.patterns.compare == RAW
-        elsewhere = Elsewhere(self.basis, others, raw=raw, ridge=model.ridge, dtype=model.dtype)
+        elsewhere = Peers(self.basis, others, raw=raw, ridge=model.ridge, dtype=model.dtype)
         if loan != self.loan:
             level = self._level()
-            model.borrow(loan)
+            model.set_loan(loan)
             self._follow(level)
         self.loan, self.elsewhere = loan, elsewhere
 

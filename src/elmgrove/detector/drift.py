@@ -121,7 +121,7 @@ class Since:
                 raise BadInput("drift: sums of other columns than the model has")
 
 
-class Passage(NamedTuple):
+class BlockMean(NamedTuple):
     """Rows that followed each other: how many, their mean, and their mean time (or no number)."""
 
     rows: int
@@ -129,7 +129,7 @@ class Passage(NamedTuple):
     mean: Array
 
 
-class History:
+class BlockMeans:
     """The means of blocks of rows, up to the last: young blocks are short, and older ones long.
 
     Neighbouring blocks of one size are folded together where there are more than eight, so a few
@@ -142,7 +142,7 @@ class History:
 
     def begin(self) -> None:
         """Forgets all rows."""
-        self._blocks: list[Passage] = []
+        self._blocks: list[BlockMean] = []
         self._open: list[Array] = []
         self._times: list[float] = []
 
@@ -156,13 +156,13 @@ class History:
             self._blocks = _folded(self._blocks)
 
     @property
-    def blocks(self) -> list[Passage]:
+    def blocks(self) -> list[BlockMean]:
         """All blocks, the oldest first; the last one may be short."""
         return [*self._blocks, self._closed()] if self._open else list(self._blocks)
 
-    def _closed(self) -> Passage:
+    def _closed(self) -> BlockMean:
         mean = np.mean(np.array(self._open, np.float64), axis=0)
-        return Passage(len(self._open), float(np.mean(self._times)), mean)
+        return BlockMean(len(self._open), float(np.mean(self._times)), mean)
 
     # On disk
 
@@ -184,10 +184,10 @@ class History:
         if means.shape != (len(rows), self._columns) or len(times) != len(rows):
             raise BadInput("drift: blocks of other columns than the model has")
         found = zip(rows.tolist(), times.tolist(), means, strict=True)
-        self._blocks = [Passage(*one) for one in found]
+        self._blocks = [BlockMean(*one) for one in found]
 
 
-def _folded(blocks: list[Passage]) -> list[Passage]:
+def _folded(blocks: list[BlockMean]) -> list[BlockMean]:
     """Folds the two oldest of one size together where there are too many, and drops the oldest."""
     size = _BLOCK
     while True:
@@ -196,7 +196,7 @@ def _folded(blocks: list[Passage]) -> list[Passage]:
             return blocks[-_MOST:]
         first, second = (blocks[place] for place in alike[:2])
         mean, time = (first.mean + second.mean) / 2.0, (first.time + second.time) / 2.0
-        blocks = [*blocks[: alike[0]], Passage(2 * size, time, mean), *blocks[alike[1] + 1 :]]
+        blocks = [*blocks[: alike[0]], BlockMean(2 * size, time, mean), *blocks[alike[1] + 1 :]]
         size *= 2
 
 
@@ -591,7 +591,7 @@ class Ramp(NamedTuple):
     per_hour: float | None
 
 
-def ramp_of(blocks: list[Passage], values: Array, sudden: bool) -> Ramp | None:
+def ramp_of(blocks: list[BlockMean], values: Array, sudden: bool) -> Ramp | None:
     """Finds since when a value moved slowly; None where a step explains the blocks better.
 
     ``sudden`` says that rows were others all at once, by how strange they were.
@@ -647,7 +647,7 @@ def described(
     model: Model,
     recent: Array,
     since: Since,
-    blocks: Sequence[Passage],
+    blocks: Sequence[BlockMean],
     sudden: bool,
     now: float | None,
 ) -> Drift:
@@ -674,7 +674,7 @@ def described(
 
 
 def _moved(
-    learned: Learned, change: Displacement, blocks: Sequence[Passage], sudden: bool
+    learned: Learned, change: Displacement, blocks: Sequence[BlockMean], sudden: bool
 ) -> Ramp | None:
     """Since when a column moved slowly away from where it should be, if it did."""
     if change.by_spread:

@@ -18,7 +18,7 @@ from elmgrove.detector.change_test import (
     neighbours_of,
     rarities,
 )
-from elmgrove.detector.drift import CHANGE, Drift, Passage, Since, described
+from elmgrove.detector.drift import CHANGE, BlockMean, Drift, Since, described
 
 if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector
@@ -40,8 +40,8 @@ def drift_in(
     """Finds the largest lasting change in rows that were scored one after another; None if none.
 
     ``rows`` gives those from one up to another, prepared as the model takes them; ``place`` says in
-    words where one is. It is what a ``DriftWatch`` would have told of it at its end. Where rows are
-    others from the first one on, only what was learned says what is different.
+    words where one is. It is what a ``DriftDetector`` would have told of it at its end. Where rows
+    are others from the first one on, only what was learned says what is different.
     """
     recent, window = detector.gate.recent, detector.window
     if not len(recent) or not strange.any():
@@ -84,7 +84,7 @@ def _told(
         since.add_many(rows(start, stop), int(strange[start:stop].sum()), time)
     edges = np.unique(np.linspace(max(begin - _BEFORE, 0), end, _BLOCKS + 1).astype(int))
     blocks = [
-        Passage(
+        BlockMean(
             int(stop - start),
             float("nan") if times is None else float(np.mean(times[start:stop])),
             np.asarray(rows(start, stop).mean(axis=0), np.float64),

@@ -73,7 +73,7 @@ class AlarmRule:
         return max(self.cooldown, self.n)
 
 
-class Mark(NamedTuple):
+class Hit(NamedTuple):
     """A strange row: its number, when it was, and its verdict (None after a restart).
 
     ``learned`` counts the rows that had been learned by then.
@@ -98,9 +98,9 @@ class Alarm:
     def __init__(self, rule: AlarmRule) -> None:
         self.rule = rule
         #: The last k strange rows.
-        self.marks: deque[Mark] = deque(maxlen=rule.k)
+        self.marks: deque[Hit] = deque(maxlen=rule.k)
 
-    def raised(self, mark: Mark) -> bool:
+    def raised(self, mark: Hit) -> bool:
         """Takes the next strange row in, and says whether k of the last n rows were strange."""
         self.marks.append(mark)
         return self.within(self.rule.n)
@@ -111,7 +111,7 @@ class Alarm:
         return len(marks) == self.rule.k and marks[-1].row - marks[0].row < rows
 
     @property
-    def first(self) -> Mark:
+    def first(self) -> Hit:
         """The first of the strange rows that count."""
         return self.marks[0]
 
@@ -204,7 +204,7 @@ def normal_at(names: Sequence[str]) -> str:
     return f"normal at {', '.join(names[:TOLD])}{more}" if names else ""
 
 
-class News(NamedTuple):
+class EventUpdate(NamedTuple):
     """What is new: an event ``opened``, is ``worse`` or ``ended``."""
 
     kind: str
@@ -230,11 +230,11 @@ def event_from(fields: Mapping[str, Any]) -> Event:
     return event
 
 
-def news_from(kind: str, fields: Mapping[str, Any]) -> News:
+def news_from(kind: str, fields: Mapping[str, Any]) -> EventUpdate:
     """Makes news of their kind and their event's own fields; ``BadInput`` if they are none."""
     if kind not in (OPENED, WORSENED, ENDED):
         raise BadInput(f"news of an event can't be {kind!r}")
-    return News(kind, event_from(fields))
+    return EventUpdate(kind, event_from(fields))
 
 
 def causes_from(known: Sequence[Sequence[Any]]) -> tuple[Cause, ...]:
@@ -282,7 +282,7 @@ WORSE = 4.0
 Explain = Callable[[Verdict, int], list[Cause]]
 
 
-class Strong(NamedTuple):
+class TopRow(NamedTuple):
     """A row that is among the strongest of its event."""
 
     score: float
@@ -292,7 +292,7 @@ class Strong(NamedTuple):
 
 
 @dataclass
-class Running:
+class OpenEvent:
     """The event that is open, as it grows."""
 
     number: int
@@ -303,9 +303,9 @@ class Running:
     rows: int = 0
     #: Strange rows since then, and the strongest of them: they count once there is another.
     loose: int = 0
-    strong: list[Strong] = field(default_factory=list)
+    strong: list[TopRow] = field(default_factory=list)
     changing: bool = False
-    strongest: list[Strong] = field(default_factory=list)
+    strongest: list[TopRow] = field(default_factory=list)
     #: The peak that was last told, and the score that a row must exceed to be one of the strongest:
     #: 0, or, once it got worse, that by which it did.
     told: float = 0.0
@@ -318,7 +318,7 @@ class Running:
     #: For each other device, at how many of the rows it would have been normal.
     known: dict[str, int] = field(default_factory=dict)
 
-    def add(self, mark: Mark, explain: Explain) -> None:
+    def add(self, mark: Hit, explain: Explain) -> None:
         """Counts a strange row, and explains it if it is among the strongest."""
         self.loose += 1
         verdict = mark.verdict
@@ -335,17 +335,17 @@ class Running:
         if len(self.strong) == STRONGEST and score <= self.strong[-1].score:
             return
         causes = tuple(explain(verdict, CAUSES))
-        strong = Strong(score, verdict.threshold, mark.when, causes)
+        strong = TopRow(score, verdict.threshold, mark.when, causes)
         self.strong = _strongest([*self.strong, strong])
 
-    def confirm(self, mark: Mark) -> None:
+    def confirm(self, mark: Hit) -> None:
         """Takes the strange rows up to this one as part of the event."""
         self.rows, self.loose = self.rows + self.loose, 0
         if self.strong:
             self.strongest, self.strong = _strongest([*self.strongest, *self.strong]), []
         self.last, self.last_at, self.until = mark.row, mark.when, mark.learned
 
-    def is_worse(self, marks: Iterable[Mark]) -> bool:
+    def is_worse(self, marks: Iterable[Hit]) -> bool:
         """Says whether all of these rows are far stronger than the peak that was last told."""
         least = WORSE * self.told
         return all(
@@ -366,7 +366,7 @@ class Running:
 
     def event(self, end: When | None = None) -> Event:
         """Gives the event as it is known by now."""
-        peak = self.strongest[0] if self.strongest else Strong(0.0, 0.0, self.begin, ())
+        peak = self.strongest[0] if self.strongest else TopRow(0.0, 0.0, self.begin, ())
         return Event(
             self.number,
             self.begin,
@@ -405,27 +405,27 @@ def _number(score: float) -> float:
     return score if score < sys.float_info.max else sys.float_info.max
 
 
-def _strongest(strong: list[Strong]) -> list[Strong]:
+def _strongest(strong: list[TopRow]) -> list[TopRow]:
     return sorted(strong, key=lambda one: -one.score)[:STRONGEST]
 
 
 # On disk
 
 
-def running_from(fields: Mapping[str, Any]) -> Running:
+def running_from(fields: Mapping[str, Any]) -> OpenEvent:
     """Makes an open event of its own fields, as JSON holds them; ``BadInput`` if they are none."""
     require_numbers(fields)
     rows = {name: _strong_from(fields.get(name, ())) for name in ("strong", "strongest")}
     for name, count in fields["known"].items():
         require_whole(f"rows known at {name}", count, 1)
-    return Running(**{**fields, **rows})
+    return OpenEvent(**{**fields, **rows})
 
 
-def _strong_from(known: Sequence[Sequence[Any]]) -> list[Strong]:
-    strong = list[Strong]()
+def _strong_from(known: Sequence[Sequence[Any]]) -> list[TopRow]:
+    strong = list[TopRow]()
     for score, threshold, when, causes in known:
         require_numbers({"score": score, "threshold": threshold, "when": when})
-        strong.append(Strong(score, threshold, when, causes_from(causes)))
+        strong.append(TopRow(score, threshold, when, causes_from(causes)))
     return strong
 
 
@@ -447,8 +447,8 @@ class Events:
 
     When the detector finds out that what is normal is ``changing``, an event opens if there is none
     (strange rows may be many, and never k of n). From then on k strange rows within the cool-down
-    prolong it, and it takes four times the cool-down to end. What changed is for ``DriftWatch`` to
-    say, and to ask.
+    prolong it, and it takes four times the cool-down to end. What changed is for ``DriftDetector``
+    to say, and to ask.
 
     While it is open it is told again where k of the last n rows are all far stronger than the peak
     that was last told: a slight fault that lasts is not to hide a large one.
@@ -462,13 +462,13 @@ class Events:
         self.row = self.learned = 0
         #: Events up to now, and the open one.
         self.count = 0
-        self.running: Running | None = None
+        self.running: OpenEvent | None = None
         #: Rows learned before the last event that ended, and up to its end.
         self.last_learned = (0, 0)
         #: Those that ended, newest last.
         self._closed: deque[Event] = deque(maxlen=CLOSED)
         # What nobody has taken yet, oldest first.
-        self._news: deque[News] = deque(maxlen=CLOSED)
+        self._news: deque[EventUpdate] = deque(maxlen=CLOSED)
 
     @property
     def rule(self) -> AlarmRule:
@@ -507,7 +507,7 @@ class Events:
         elif self._is_over(running, state):
             self._end(running)
 
-    def take_news(self) -> list[News]:
+    def take_updates(self) -> list[EventUpdate]:
         """Gives what is new since this was last asked, oldest first."""
         news = list(self._news)
         self._news.clear()
@@ -515,7 +515,7 @@ class Events:
 
     def _add(self, verdict: Verdict, state: str, found_out: bool, explain: Explain) -> None:
         when = self.row if verdict.time is None else verdict.time
-        mark = Mark(self.row, when, verdict, self.learned)
+        mark = Hit(self.row, when, verdict, self.learned)
         raised = self._alarm.raised(mark)
         if self.running is not None:
             self.running.add(mark, explain)
@@ -528,21 +528,21 @@ class Events:
             running.confirm(mark)
             verdict.event = running.number
         if verdict.alarm:
-            self._news.append(News(OPENED, running.tell()))
+            self._news.append(EventUpdate(OPENED, running.tell()))
         elif raised and running.is_worse(self._alarm.marks):
-            self._news.append(News(WORSENED, running.tell_worse()))
+            self._news.append(EventUpdate(WORSENED, running.tell_worse()))
 
     def _begin(self, verdict: Verdict, explain: Explain) -> None:
         marks = [mark for mark in self._alarm.marks if self.row - mark.row < self.rule.calm]
         self.count += 1
-        self.running = Running(self.count, marks[0].when, self.row, marks[-1].when)
+        self.running = OpenEvent(self.count, marks[0].when, self.row, marks[-1].when)
         self.running.after = marks[0].learned
         for mark in marks:
             self.running.add(mark, explain)
         self.running.confirm(marks[-1])
         verdict.alarm = True
 
-    def _is_over(self, running: Running, state: str) -> bool:
+    def _is_over(self, running: OpenEvent, state: str) -> bool:
         calm = self.rule.calm * (_LASTING if state == CHANGING else 1)
         since = self.row - self._alarm.marks[-1].row
         return self.row - running.last >= calm and since >= self.rule.n
@@ -556,12 +556,12 @@ class Events:
         if self.running is not None:
             self._end(self.running)
 
-    def reopen(self, running: Running) -> None:
+    def reopen(self, running: OpenEvent) -> None:
         """Opens the last event again, which somebody had ended: that was undone."""
         self._closed.pop()
         running.last = self.row
         self.running = running
-        self._news.append(News(OPENED, running.tell()))
+        self._news.append(EventUpdate(OPENED, running.tell()))
 
     def answer(self, number: int, answered: str) -> None:
         """Notes what somebody said of an event, or with '' that nobody has."""
@@ -575,11 +575,11 @@ class Events:
             maxlen=CLOSED,
         )
 
-    def _end(self, running: Running) -> None:
+    def _end(self, running: OpenEvent) -> None:
         event = running.event(running.last_at)
         self.last_learned = (running.after, running.until)
         self._closed.append(event)
-        self._news.append(News(ENDED, event))
+        self._news.append(EventUpdate(ENDED, event))
         self.running = None
 
     # On disk
@@ -614,7 +614,7 @@ class Events:
         for row, when, *learned in known["marks"]:
             require_numbers({"when": when})
             number = require_whole("learned", learned[0], 1) if learned else 0
-            self._alarm.marks.append(Mark(require_whole("row", row, 1), when, None, number))
+            self._alarm.marks.append(Hit(require_whole("row", row, 1), when, None, number))
         after, until = known.get("last_learned", (0, 0))
         after = require_whole("last_learned", after, 0)
         self.last_learned = (after, require_whole("last_learned", until, after))
@@ -628,7 +628,7 @@ class Events:
             raise BadInput("events: one of them, or a strange row, is not among those counted")
 
 
-def _fields_of(event: Event | Running) -> dict[str, Any]:
+def _fields_of(event: Event | OpenEvent) -> dict[str, Any]:
     """An event as JSON holds it, without what is not known of it."""
     known = asdict(event)
     return {

@@ -226,7 +226,7 @@ class Gaussian:
         self._sums.load(own + other if own.count > 0.0 else other)
         self._changed()
 
-    def rest_on(self, parts: Sequence[Evidence]) -> None:
+    def set_prior(self, parts: Sequence[Evidence]) -> None:
         """Lets the sum of these take the place of all that was received from others."""
         received = Evidence.sum(parts) if parts else None
         if received is not None:
@@ -256,7 +256,7 @@ class Gaussian:
         self._prior = prior
         self._changed()
 
-    def borrow(self, loan: Moments | None) -> None:
+    def set_loan(self, loan: Moments | None) -> None:
         """Takes from others how readings move together, as long as few rows were learned here."""
         if loan is not None:
             self.basis.require(loan.basis)
@@ -295,7 +295,7 @@ class Gaussian:
             raise BadInput("the rows that wait do not fit the model")
         learned = require_whole("learned", fields["learned"], len(waiting))
         self.merge(unpack_evidence(self.basis, fields["evidence"], dict(arrays)))
-        self.rest_on(received)
+        self.set_prior(received)
         self.learned = learned - len(waiting)
         if len(waiting):
             self._refresh()

@@ -116,7 +116,7 @@ _TIMES = Times._fields[:4]
 
 
 @dataclass(frozen=True)
-class Piece:
+class BucketPart:
     """What an increment holds of one part: ``rows`` of those ``after`` one and ``until`` another.
 
     The two count the rows learned in the part; there are fewer where some were taken out.
@@ -130,19 +130,19 @@ class Piece:
     evidence: Evidence
     total: Array | None = None
 
-    def faded(self, weight: float) -> "Piece":
+    def faded(self, weight: float) -> "BucketPart":
         """Gives the piece in which every row counts so many times as much."""
         if weight == 1.0:
             return self
         total = None if self.total is None else weight * self.total
         return replace(self, evidence=self.evidence.weighted(weight), total=total)
 
-    def then(self, later: "Piece", forgetting: float) -> "Piece":
+    def then(self, later: "BucketPart", forgetting: float) -> "BucketPart":
         """Gives this piece and a later one together."""
         mine = self.faded(forgetting**later.rows)
         total = None if mine.total is None or later.total is None else mine.total + later.total
         evidence, rows = mine.evidence + later.evidence, self.rows + later.rows
-        return Piece(self.number, self.after, later.until, rows, evidence, total)
+        return BucketPart(self.number, self.after, later.until, rows, evidence, total)
 
     def left_after(self, learned: int) -> int:
         """Counts the rows, at least, of those that were learned in the part after so many."""
@@ -160,7 +160,7 @@ class Piece:
     @classmethod
     def unpack(
         cls, basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> "Piece":
+    ) -> "BucketPart":
         """Makes a piece of what ``pack`` gave."""
         total = arrays.get(f"{prefix}.total")
         if total is not None and total.shape != (basis.inputs,):
@@ -175,7 +175,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Increment:
+class Bucket:
     """What was learned between two cuts: rows ``after`` one and ``until`` another of all learned.
 
     ``times`` tell when its inputs began and ended; ``again`` counts those, at most, that may have
@@ -185,7 +185,7 @@ class Increment:
     times: Times
     after: int
     until: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BucketPart, ...]
     again: int = 0
 
     @property
@@ -193,7 +193,7 @@ class Increment:
         """The rows that it holds."""
         return sum(piece.rows for piece in self.pieces)
 
-    def then(self, later: "Increment", forgetting: float) -> "Increment":
+    def then(self, later: "Bucket", forgetting: float) -> "Bucket":
         """Gives this increment and the one after it as one."""
         pieces = {piece.number: piece for piece in self.pieces}
         for piece in later.pieces:
@@ -201,7 +201,7 @@ class Increment:
             pieces[piece.number] = piece if before is None else before.then(piece, forgetting)
         made = tuple(pieces[number] for number in sorted(pieces))
         times, again = self.times.then(later.times), self.again + later.again
-        return Increment(times, self.after, later.until, made, again)
+        return Bucket(times, self.after, later.until, made, again)
 
     def pack(self, prefix: str) -> Packed:
         """Packs its numbers, and its arrays under names that begin with ``prefix``."""
@@ -218,10 +218,10 @@ class Increment:
     @classmethod
     def unpack(
         cls, basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> "Increment":
+    ) -> "Bucket":
         """Makes an increment of what ``pack`` gave."""
         pieces = tuple(
-            Piece.unpack(basis, f"{prefix}.{i}", one, arrays)
+            BucketPart.unpack(basis, f"{prefix}.{i}", one, arrays)
             for i, one in enumerate(fields["pieces"])
         )
         after = require_whole("after", fields["after"], 0)
@@ -296,7 +296,7 @@ MOST, MOST_BYTES = 48, 4_000_000
 _FINE = 16.0
 
 
-class Increments:
+class History:
     """All that a detector learned, cut by the clock: each ``seconds`` an increment of its own.
 
     Under one number a part's evidence only ever grows, so what it grew by since the last cut is the
@@ -318,7 +318,7 @@ class Increments:
         self.seconds = float(seconds)
         self._model = model
         #: Those that were cut, in the order in which they were learned.
-        self.kept: list[Increment] = []
+        self.kept: list[Bucket] = []
         self.pins: dict[str, tuple[int, ...]] = {}
         # Rows learned up to the last cut: in all, and in each part.
         self._cut_at, self._cut_parts = 0, dict[int, int]()
@@ -382,7 +382,7 @@ class Increments:
             return
         grown = tuple(self._grown(part) for part in parts if self._new(part))
         if grown:
-            new = Increment(self._noted, self._cut_at, self._model.learned, grown, self._again)
+            new = Bucket(self._noted, self._cut_at, self._model.learned, grown, self._again)
             untimed = self.kept and not (self.kept[-1].times.known or new.times.known)
             if untimed and not self._pinned(self.kept[-1], new):
                 new = self.kept.pop().then(new, self._model.forgetting)
@@ -397,13 +397,13 @@ class Increments:
         """
         parts, times = self._model.parts, (*(one.times for one in self.kept), self._noted)
         pieces = (
-            Piece(part.number, 0, part.learned, rows, part.evidence, part.total)
+            BucketPart(part.number, 0, part.learned, rows, part.evidence, part.total)
             for part in parts
             if (rows := self.rows_after(part, 0))
         )
         all_times = reduce(Times.then, times)._replace(ordered=False)
         again = self._again + sum(one.again for one in self.kept)
-        self.kept = [Increment(all_times, 0, self._model.learned, tuple(pieces), again)]
+        self.kept = [Bucket(all_times, 0, self._model.learned, tuple(pieces), again)]
         self._go_on(parts)
 
     def resume(self) -> None:
@@ -451,7 +451,7 @@ class Increments:
     def _new(self, part: Part) -> int:
         return part.learned - self._cut_parts.get(part.number, 0)
 
-    def _grown(self, part: Part) -> Piece:
+    def _grown(self, part: Part) -> BucketPart:
         """What a part grew by since the last cut."""
         rows = self._new(part)
         evidence, total = part.evidence, part.total
@@ -460,13 +460,13 @@ class Increments:
             evidence = evidence - before.evidence
             if total is not None and before.total is not None:
                 total = total - before.total
-        return Piece(part.number, part.learned - rows, part.learned, rows, evidence, total)
+        return BucketPart(part.number, part.learned - rows, part.learned, rows, evidence, total)
 
     # What is left
 
     def rest(self, part: Part, later: int = 0) -> Part:
         """Adds up what is kept of a part, as it is so many rows later."""
-        faded = list[Piece]()
+        faded = list[BucketPart]()
         for one in reversed(self.kept):
             for piece in one.pieces:
                 if piece.number == part.number:
@@ -536,7 +536,7 @@ class Increments:
             one, later = self.kept[place : place + 2]
             self.kept[place : place + 2] = [one.then(later, self._model.forgetting)]
 
-    def _pinned(self, one: Increment, later: Increment) -> bool:
+    def _pinned(self, one: Bucket, later: Bucket) -> bool:
         pins = (pin for pins in self.pins.values() for pin in pins)
         return any(one.until <= pin <= later.after for pin in pins)
 
@@ -567,7 +567,7 @@ class Increments:
             return
         basis = self._model.basis
         self.kept = [
-            Increment.unpack(basis, f"increment.{index}", one, arrays)
+            Bucket.unpack(basis, f"increment.{index}", one, arrays)
             for index, one in enumerate(known["kept"])
         ]
         self._cut_at = require_whole("cut_at", known["cut_at"], 0)
@@ -587,7 +587,7 @@ class Increments:
         return LearnedTimes(self.seconds, ((times.ended, times.last) for times in known))
 
 
-def _cost(one: Increment, later: Increment, now: float, seconds: float) -> float:
+def _cost(one: Bucket, later: Bucket, now: float, seconds: float) -> float:
     """How much is lost by making two increments one: how long it lasts, compared with its age."""
     if not one.times.known or not later.times.known:
         return math.inf if one.times.known or later.times.known else 0.0
@@ -625,8 +625,8 @@ def numbered(after: int, until: int) -> Places:
 
 
 def parted(
-    detector: "Detector", one: Increment, places: Places
-) -> tuple[Increment | None, Increment | None, Increment | None] | None:
+    detector: "Detector", one: Bucket, places: Places
+) -> tuple[Bucket | None, Bucket | None, Bucket | None] | None:
     """Parts an increment into what was before, what is meant, and what was after it.
 
     None where that can't be told: rows that are older than those which are still known may be
@@ -655,7 +655,7 @@ def parted(
     return early, within, late
 
 
-def _alone(detector: "Detector", one: Increment, rows: Array, stamps: Array) -> Increment | None:
+def _alone(detector: "Detector", one: Bucket, rows: Array, stamps: Array) -> Bucket | None:
     """An increment of these rows, which follow each other in another one; None of none."""
     if not len(rows):
         return None
@@ -663,10 +663,10 @@ def _alone(detector: "Detector", one: Increment, rows: Array, stamps: Array) -> 
     piece = _piece(detector, one.pieces[0], rows, after, until)
     # Which of its rows came again is not known: as many here as there can be.
     again = min(one.again, len(rows))
-    return Increment(Times.of(stamps[:, :2]), after, until, (piece,), again)
+    return Bucket(Times.of(stamps[:, :2]), after, until, (piece,), again)
 
 
-def _head(detector: "Detector", one: Increment, rows: Array, later: int) -> Piece:
+def _head(detector: "Detector", one: Bucket, rows: Array, later: int) -> BucketPart:
     """The rows of an increment before these, as they were so many of these later."""
     (whole,) = one.pieces
     known = _piece(detector, whole, rows, whole.after, whole.until)
@@ -678,7 +678,9 @@ def _head(detector: "Detector", one: Increment, rows: Array, later: int) -> Piec
     return head.faded(detector.model.forgetting ** (later - len(rows)))
 
 
-def _piece(detector: "Detector", whole: Piece, rows: Array, after: int, until: int) -> Piece:
+def _piece(
+    detector: "Detector", whole: BucketPart, rows: Array, after: int, until: int
+) -> BucketPart:
     """The piece that learning these rows and no others gives."""
     model = detector.model
     made = single_model(detector.basis, forgetting=model.forgetting, dtype=model.dtype)
@@ -686,4 +688,4 @@ def _piece(detector: "Detector", whole: Piece, rows: Array, after: int, until: i
     total = None
     if whole.total is not None:
         total = model.forgetting ** np.arange(len(rows) - 1, -1, -1.0) @ rows
-    return Piece(whole.number, after, until, len(rows), made.evidence, total)
+    return BucketPart(whole.number, after, until, len(rows), made.evidence, total)

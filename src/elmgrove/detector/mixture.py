@@ -403,7 +403,7 @@ class Mixture:
         parts = self._received.parts
         return Evidence.sum(parts) if parts else None
 
-    def rest_on(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
+    def set_prior(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
         """Lets these take the place of all that was received from others.
 
         What one model explains as well as several becomes one model; what is like an own pattern
@@ -416,7 +416,7 @@ class Mixture:
 
     def add_received(self, evidence: Evidence) -> None:
         """Adds evidence of others, as one more part."""
-        self.rest_on([*self._received.parts, evidence])
+        self.set_prior([*self._received.parts, evidence])
 
     def remove_received(self, evidence: Evidence) -> None:
         """Takes a part of others out again; ``NotAdmissible`` if it was never received."""
@@ -424,11 +424,11 @@ class Mixture:
         if evidence not in kept:
             raise NotAdmissible("this evidence was never merged here")
         kept.remove(evidence)
-        self.rest_on(kept)
+        self.set_prior(kept)
 
-    def borrow(self, loan: Moments | None) -> None:
+    def set_loan(self, loan: Moments | None) -> None:
         """Lets each own pattern borrow how readings move together elsewhere."""
-        self.patterns.borrow(loan)
+        self.patterns.set_loan(loan)
         self.version += 1
 
     # On disk
@@ -458,7 +458,7 @@ class Mixture:
         foreign = [evidence for number, evidence in sums if number is None]
         self.foreign = [self.patterns.foreign(evidence) for evidence in foreign]
         for pattern in self.own:
-            pattern.rest_on([evidence for number, evidence in sums if number == pattern.number])
+            pattern.set_prior([evidence for number, evidence in sums if number == pattern.number])
         typical = [typical_score(evidence, self.ridge) for evidence in foreign]
         raw = self.rule.compare == RAW
         self._weighing = Weighing(self.own, self.foreign, typical, raw=raw)

@@ -129,7 +129,7 @@ class SingleModel(Protocol):
         """Lets this be all that was received from others."""
         ...
 
-    def borrow(self, loan: Moments | None) -> None:
+    def set_loan(self, loan: Moments | None) -> None:
         """Takes from others how readings move together, as long as few rows were learned here."""
         ...
 
@@ -233,7 +233,7 @@ class Model(Protocol):
         """All that was received from others, as one sum."""
         ...
 
-    def rest_on(self, parts: Sequence[Evidence]) -> None:
+    def set_prior(self, parts: Sequence[Evidence]) -> None:
         """Lets these take the place of all that was received from others."""
         ...
 
@@ -245,7 +245,7 @@ class Model(Protocol):
         """Takes evidence of others out again."""
         ...
 
-    def borrow(self, loan: Moments | None) -> None:
+    def set_loan(self, loan: Moments | None) -> None:
         """Takes from others how readings move together, as long as few rows were learned here."""
         ...
 

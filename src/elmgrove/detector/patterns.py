@@ -202,7 +202,7 @@ class Pattern:
         """
         return typical_score(self.evidence, self.model.ridge)
 
-    def rest_on(self, parts: Sequence[Evidence]) -> None:
+    def set_prior(self, parts: Sequence[Evidence]) -> None:
         """Lets these take the place of all that others know of this pattern."""
         self._received = tuple(parts)
         self._update()
@@ -352,14 +352,14 @@ class OwnPatterns:
     def blank(self, number: int) -> Pattern:
         """Makes a pattern with the settings of this device that has no rows yet."""
         model = single_model(self.basis, **self._settings)
-        model.borrow(self._loan)
+        model.set_loan(self._loan)
         return Pattern(number, model)
 
-    def borrow(self, loan: Moments | None) -> None:
+    def set_loan(self, loan: Moments | None) -> None:
         """Lets each pattern, and each that comes, borrow how readings move together elsewhere."""
         self._loan = loan
         for pattern in [*self.used, *self.retired]:
-            pattern.model.borrow(loan)
+            pattern.model.set_loan(loan)
 
     def forget_by(self, forgetting: float) -> None:
         """Lets each row make those before it in its pattern count so much less, from now on."""

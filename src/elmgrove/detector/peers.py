@@ -33,7 +33,7 @@ class Other:
             raise BadInput(f"the threshold of {self.name!r} can't be {self.threshold!r}")
 
 
-class Elsewhere:
+class Peers:
     """Says where else a row would have been normal, by what others know.
 
     Each of them, a device or a group of devices that are alike, is asked by a model of its own sums

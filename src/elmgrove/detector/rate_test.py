@@ -86,7 +86,7 @@ class Flagged(NamedTuple):
 
 
 @dataclass
-class Progress:
+class RateTest:
     """Counts rows above the threshold, each judged before it is learned, and tells the state.
 
     Wald's sequential test decides between the stated rate and five times it. While ``learning``
@@ -95,8 +95,8 @@ class Progress:
     are known to be normal (``teach``). It never goes back because of anomalous rows: twelve
     more of them than the rate explains are an excess that lasts, and mean ``changing`` until the
     stated rate is shown once more. Rows that are anomalous one by one, few among many, are an
-    ``excess`` of their own kind: the threshold is to follow them (``Gate``). Anomalous rows that
-    come together count as few: windows share rows, and causes last.
+    ``excess`` of their own kind: the threshold is to follow them (``AlarmGate``). Anomalous rows
+    that come together count as few: windows share rows, and causes last.
     """
 
     rate: float | None

@@ -8,7 +8,7 @@ import numpy as np
 
 from elmgrove.algebra import Array
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.history import Increment, Piece, Span, Times, numbered, parted
+from elmgrove.detector.history import Bucket, BucketPart, Span, Times, numbered, parted
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.model import Part
 from elmgrove.errors import BadInput
@@ -26,7 +26,7 @@ class TakenOut:
     first: float = np.nan
     last: float = np.nan
     exact: bool = True
-    increments: tuple[Increment, ...] = field(default=(), repr=False)
+    increments: tuple[Bucket, ...] = field(default=(), repr=False)
 
 
 def take_out(detector: Detector, span: Span) -> TakenOut:
@@ -40,7 +40,7 @@ def take_out(detector: Detector, span: Span) -> TakenOut:
     def places(stamps: Array) -> tuple[int, int]:
         return int((stamps[:, 1] < span.begin).sum()), int((stamps[:, 0] < span.end).sum())
 
-    left, out, exact = list[Increment](), list[Increment](), True
+    left, out, exact = list[Bucket](), list[Bucket](), True
     for one in detector.increments.kept:
         if not one.times.meet(span):
             left.append(one)
@@ -61,7 +61,7 @@ def take_out_learned(detector: Detector, after: int, until: int) -> TakenOut:
     Whatever can't be told apart from others stays, and it is not ``exact`` then.
     """
     detector.increments.cut()
-    left, out, exact = list[Increment](), list[Increment](), True
+    left, out, exact = list[Bucket](), list[Bucket](), True
     for one in detector.increments.kept:
         if one.until <= after or until <= one.after:
             left.append(one)
@@ -82,7 +82,7 @@ def take_out_all(detector: Detector) -> TakenOut:
     return _without(detector, [], detector.increments.kept, exact=True)
 
 
-def give_back(detector: Detector, out: Sequence[Increment], after: int, until: int) -> float:
+def give_back(detector: Detector, out: Sequence[Bucket], after: int, until: int) -> float:
     """Takes out what was learned after so many rows up to another number, and puts ``out`` back.
 
     The sums are then as if neither had happened. Gives the factor by which scores of rows that
@@ -115,7 +115,7 @@ def settle(detector: Detector) -> None:
 
 
 def _without(
-    detector: Detector, left: list[Increment], out: Sequence[Increment], exact: bool
+    detector: Detector, left: list[Bucket], out: Sequence[Bucket], exact: bool
 ) -> TakenOut:
     """Lets the detector be what it is without some increments; as it was if that can't be."""
     if not out:
@@ -136,7 +136,7 @@ def _without(
 
 
 def _go_on_with(
-    detector: Detector, kept: list[Increment], changed: Sequence[Increment], later: Array
+    detector: Detector, kept: list[Bucket], changed: Sequence[Bucket], later: Array
 ) -> float:
     """Lets the sums be those of other increments, of which some came or went.
 
@@ -168,7 +168,7 @@ def _go_on_with(
     return after / before if before and after else 1.0
 
 
-def _nothing_of(piece: Piece) -> Part:
+def _nothing_of(piece: BucketPart) -> Part:
     """The part of a pattern of which nothing is left."""
     total = None if piece.total is None else 0.0 * piece.total
     return Part(piece.number, piece.until, piece.evidence.weighted(0.0), total)
@@ -184,7 +184,7 @@ def _rest(detector: Detector, whole: Part) -> Part:
     return replace(rest, evidence=rest.evidence.left_of(size))
 
 
-def _numbers(out: Sequence[Increment]) -> Callable[[Array], Array]:
+def _numbers(out: Sequence[Bucket]) -> Callable[[Array], Array]:
     """Says of the numbers of rows which are among these."""
     after, until = np.array([(one.after, one.until) for one in out]).T
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, Distance
-from elmgrove.detector.events import Alarm, AlarmRule, Mark, when_text
+from elmgrove.detector.events import Alarm, AlarmRule, Hit, when_text
 from elmgrove.detector.model import Model
 from elmgrove.detector.verdict import Cause, explained
 from elmgrove.errors import BadInput
@@ -334,7 +334,7 @@ def spells_of(anomalous: Array, rule: AlarmRule) -> list[Spell]:
     for row in np.flatnonzero(anomalous).tolist():
         # Whether no row in between was calm enough to end the event.
         running = running and row <= max(spells[-1].last + rule.calm, before + rule.n)
-        raised, before = alarm.raised(Mark(row, row)), row
+        raised, before = alarm.raised(Hit(row, row)), row
         if raised and running:
             spells[-1] = spells[-1]._replace(last=row)
         elif raised:

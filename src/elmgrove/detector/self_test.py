@@ -26,7 +26,7 @@ _OWN_RANGE = 3.0
 _MOST = 12
 
 
-class Noticed(NamedTuple):
+class SmallestError(NamedTuple):
     """The smallest error of a sensor that would be noticed, in the data's units; None if none.
 
     ``usual`` is how far the sensor moves by itself: its deviation, 0 where it never moved.
@@ -42,7 +42,7 @@ class Noticed(NamedTuple):
         return self.size is None or 0.0 < _OWN_RANGE * self.usual < self.size
 
 
-def smallest_errors(detector: Detector) -> list[Noticed]:
+def smallest_errors(detector: Detector) -> list[SmallestError]:
     """Finds how large an error of each sensor must be, given the others, to be noticed.
 
     That is tried on the last rows learned: an error, up or down, that lasts as long as a window is
@@ -62,11 +62,13 @@ def smallest_errors(detector: Detector) -> list[Noticed]:
     for column in np.linspace(0, len(names) - 1, tried).astype(int).tolist():
         size = _smallest(detector, rows, column, float(levels.unit[column]))
         size = None if size is None else size * float(scale[column])
-        found.append(Noticed(names[column], size, float(levels.deviation[column] * scale[column])))
+        found.append(
+            SmallestError(names[column], size, float(levels.deviation[column] * scale[column]))
+        )
     return found
 
 
-def errors_in_words(noticed: Sequence[Noticed]) -> str:
+def errors_in_words(noticed: Sequence[SmallestError]) -> str:
     """Says what a self-test found, of many sensors the best and the worst; '' if it found nothing.
 
     >>> print(errors_in_words([Noticed("temp", 1.84, 7.0)]))
@@ -85,7 +87,7 @@ def errors_in_words(noticed: Sequence[Noticed]) -> str:
     return f"Smallest errors it notices (in 9 of 10 rows): {'; '.join(said)}." if said else ""
 
 
-def _in_words(one: Noticed) -> str:
+def _in_words(one: SmallestError) -> str:
     return f"{one.feature} {'not at all' if one.size is None else f'± {_rounded(one.size)}'}"
 
 
@@ -129,7 +131,7 @@ def _scale(detector: Detector) -> Array:
     return np.array(scaling.scale) if scaling.scale else np.ones(detector.basis.layer.inputs)
 
 
-def _reach(one: Noticed) -> float:
+def _reach(one: SmallestError) -> float:
     """How many of its own deviations an error must have; a sensor that never moved needs none."""
     if one.size is None:
         return math.inf

@@ -14,10 +14,10 @@ from elmgrove.algebra import (
     Packed,
     pack_evidence,
 )
-from elmgrove.detector.change_test import DriftWatch
+from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.history import HOUR, Increment, Piece
+from elmgrove.detector.history import HOUR, Bucket, BucketPart
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
@@ -105,7 +105,7 @@ def unpack_detector(
     detector.taken = require_whole("taken", fields.get("taken", 0), 0)
     # Before it is restored: what it computed last was computed with it.
     detector.loan = loan
-    detector.model.borrow(loan)
+    detector.model.set_loan(loan)
     detector.model.restore(fields, arrays, received)
     unsent = dict(fields.get("fresh", ()))
     for number, fresh in _fresh(detector).items():
@@ -116,7 +116,7 @@ def unpack_detector(
     detector.increments.restore(fields, arrays)
     detector.answers.restore(detector.basis, fields, arrays)
     detector.preparation.restore(arrays)
-    DriftWatch.restored(detector, fields, arrays)
+    DriftDetector.restored(detector, fields, arrays)
     return detector
 
 
@@ -200,8 +200,8 @@ def converted(detector: Detector, basis: Basis) -> Detector:
     return made
 
 
-def _increment(one: Increment, conversion: Conversion) -> Increment:
-    def piece(part: Piece) -> Piece:
+def _increment(one: Bucket, conversion: Conversion) -> Bucket:
+    def piece(part: BucketPart) -> BucketPart:
         assert isinstance(part.evidence, Moments), "what was learned is moments, and so is a part"
         return replace(part, evidence=conversion.moments(part.evidence))
 

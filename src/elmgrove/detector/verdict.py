@@ -86,7 +86,7 @@ class Verdict:
     ``flagged`` is the running count of rows above the threshold, with its confidence band.
     ``time`` is when the row was measured, in seconds since 1970 (UTC), if that was told.
     ``excess`` counts the rows since more are anomalous than the stated rate explains, and
-    ``raised`` is the threshold before, where with this row it began to follow them (``Gate``).
+    ``raised`` is the threshold before, where with this row it began to follow them (``AlarmGate``).
     """
 
     score: float

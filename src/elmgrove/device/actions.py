@@ -19,7 +19,7 @@ from elmgrove.detector import (
 )
 from elmgrove.device.status import mark_state, status_of, told
 from elmgrove.errors import BadInput, require_whole
-from elmgrove.federation import ERRANDS, EVENT, FROM, INSTEAD, TO, Member
+from elmgrove.federation import COMMANDS, EVENT, FROM, INSTEAD, TO, Member
 from elmgrove.reading import stated_time
 
 #: Asks what an action would do: it is done to a copy.
@@ -199,8 +199,8 @@ ACTIONS = {
     "status": Action(_status),
     "quarantine": Action(_quarantine),
     "events": Action(_events),
-    "accept": Action(_accept, frozenset({*ERRANDS["accept"], "rows", "times"}), changes=True),
-    "reject": Action(_reject, frozenset(ERRANDS["reject"]), changes=True),
-    "undo": Action(_undo, frozenset(ERRANDS["undo"]), changes=True),
+    "accept": Action(_accept, frozenset({*COMMANDS["accept"], "rows", "times"}), changes=True),
+    "reject": Action(_reject, frozenset(COMMANDS["reject"]), changes=True),
+    "undo": Action(_undo, frozenset(COMMANDS["undo"]), changes=True),
     "tune": Action(_tune, frozenset(TUNABLE), changes=True),
 }

@@ -11,15 +11,15 @@ from urllib.parse import urlsplit
 from threadpoolctl import threadpool_limits
 
 from elmgrove.detector import Detector
-from elmgrove.device.commands import Errands
+from elmgrove.device.commands import Commands
 from elmgrove.device.control import Control
-from elmgrove.device.drift_response import Reaction
-from elmgrove.device.input_health import Hearing
+from elmgrove.device.drift_response import DriftResponse
+from elmgrove.device.input_health import InputHealth
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.mqtt import Access, Sink
 from elmgrove.device.output import NobodyReads, Verdicts
-from elmgrove.device.report import AgentSummaries
-from elmgrove.device.reporter import Company, Telling
+from elmgrove.device.report import AgentReports
+from elmgrove.device.reporter import PeerLog, Reporter
 from elmgrove.device.saving import Saving
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import (
@@ -72,7 +72,7 @@ class Work:
         member: Member,
         source: Source,
         exchange: Exchange | None,
-        hearing: Hearing,
+        hearing: InputHealth,
         control: Control,
         metrics: AgentMetrics | None = None,
         sink: Sink | None = None,
@@ -91,10 +91,10 @@ class Work:
         self._where: str | None = None
         self._updated = self._closing = False
         self._saved_at = time.monotonic()
-        self._telling, company = Telling(settings, member, metrics, sink), Company(member)
-        self._reaction = Reaction(settings.on_change, member)
-        self._errands = Errands(member, self._saved, self._note, allowed=settings.errands)
-        told = AgentSummaries(settings, member, self._errands, self._note)
+        self._telling, company = Reporter(settings, member, metrics, sink), PeerLog(member)
+        self._reaction = DriftResponse(settings.on_change, member)
+        self._commands = Commands(member, self._saved, self._note, allowed=settings.server_commands)
+        told = AgentReports(settings, member, self._commands, self._note)
         looked_at = exchange is not None and exchange.somebody_looks
         self._summaries = told if looked_at and settings.summaries else None
         syncing = syncing_of(settings, member, exchange, self._save_to_send, self._summaries)
@@ -121,15 +121,15 @@ class Work:
         """Goes on with another detector, that has learned the same rows."""
         self.member.detector = detector
         self._telling.go_on_with(detector)
-        self._reaction = Reaction(self._settings.on_change, self.member)
+        self._reaction = DriftResponse(self._settings.on_change, self.member)
         self._updated = True
 
     def step(self) -> None:
         """Does what is asked, saves and syncs if it is time; called between rows and idle."""
         self._control.step(self.member, self._saved, self._live)
-        if self._errands.step() and self._sync is not None:
+        if self._commands.step() and self._sync is not None:
             self._sync.hasten()
-        if self._telling.tell_news(self._where):
+        if self._telling.log_updates(self._where):
             self._updated = True
         if self._sync is not None and self._sync.step(self._rows):
             self._updated = True
@@ -170,10 +170,10 @@ class Work:
 
     def end(self, *, sync: bool) -> None:
         """Saves; with ``sync``, after a last sync, and after what was asked with that."""
-        self._telling.tell_news(self._where)
+        self._telling.log_updates(self._where)
         if sync and self._sync is not None:
             self._sync.finish(PATIENCE)
-            if self._errands.finish():
+            if self._commands.finish():
                 self._sync.finish(PATIENCE)
         try:
             self.save()
@@ -220,7 +220,7 @@ class Agent:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stopped = False
-        self._hearing = Hearing()
+        self._hearing = InputHealth()
         self._work: Work | None = None
         self._metrics: AgentMetrics | None = None
         self._sink: Sink | None = None

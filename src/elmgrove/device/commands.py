@@ -1,4 +1,4 @@
-"""Errands of an agent: what is asked of its device on a server, done once, and what came of it."""
+"""Commands of an agent: what is asked of its device on a server, done once, and what came of it."""
 
 import logging
 import time
@@ -16,47 +16,47 @@ from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.exchange import plain
 from elmgrove.federation import (
     DAY,
-    MOST_BYTES_OUTCOMES,
-    MOST_OUTCOMES,
-    Errand,
+    MOST_BYTES_RESULTS,
+    MOST_RESULTS,
+    Command,
+    CommandResult,
     Member,
-    Outcome,
     json_size,
 )
 
 log = logging.getLogger("elmgrove.device")
 
-#: The member's note of errands that were done: saved in one file with what they changed.
-ERRANDS = "errands"
-#: Errands that are remembered after their outcome was told, the newest: as many as a server keeps.
+#: The member's note of commands that were done: saved in one file with what they changed.
+COMMANDS = "commands"
+#: Commands that are remembered after their outcome was told, the newest: as many as a server keeps.
 REMEMBERED = 200
-#: An errand waits so many times as long as the one before it took: rows come first, however many
-#: errands somebody sends.
+#: A command waits so many times as long as the one before it took: rows come first, however many
+#: commands somebody sends.
 REST = 3.0
-# Letters of what is said of an errand.
+# Letters of what is said of a command.
 _LONGEST = 500
-_NOT_HERE = "this device does nothing that is asked on a server (its setting errands is none)"
+_NOT_HERE = "this device does nothing that is asked on a server (its setting commands is none)"
 # What a server may take out of what was learned, by one request and by all of a day together: rows
 # of a day, and a tenth of those in the model.
 _SHARE = 0.1
 #: The member's note of rows that were taken out for a server in the last day, and when.
 TAKEN = "taken"
 _ON_THE_SERVER = " on the server"
-_INSTEAD = "ask at the device (elmgrove reject, accept), or set errands = any there"
+_INSTEAD = "ask at the device (elmgrove reject, accept), or set server_commands = any there"
 _BEFORE = "it was told before what came of this"
 
 
-class Errands:
-    """Does errands between two rows, each once, and remembers what came of them until it was told.
+class Commands:
+    """Does commands between two rows, each once, and remembers what came of them until it was told.
 
-    That an errand was done is saved with what it changed, in one file: killed in between, an agent
+    That a command was done is saved with what it changed, in one file: killed in between, an agent
     has done it or not, and does it again only if it has not. What can't be saved is not done, and
     is asked again with the next sync. What is refused changes nothing. ``look`` notes in the member
     what its status shows beside its state, to be saved as well.
 
-    ``allowed`` is the setting ``errands``: nothing (``none``), anything (``any``), or what takes
-    out no more than a day and a tenth of what was learned (``bounded``): who has a server's token
-    must not be able to take out all that its devices know.
+    ``allowed`` is the setting ``server_commands``: nothing (``none``), anything (``any``), or what
+    takes out no more than a day and a tenth of what was learned (``bounded``): who has a server's
+    token must not be able to take out all that its devices know.
     """
 
     def __init__(
@@ -68,23 +68,23 @@ class Errands:
         allowed: str = BOUNDED,
     ) -> None:
         self._member, self._saved, self._look, self._allowed = member, saved, look, allowed
-        self._waiting: deque[Errand] = deque()
+        self._waiting: deque[Command] = deque()
         self._not_before = 0.0
         # The outcomes that were handed out last.
         self._under_way: tuple[str, ...] = ()
 
-    def take(self, errands: Sequence[Errand]) -> None:
+    def take(self, commands: Sequence[Command]) -> None:
         """Takes what is asked in the place of what waits; of what was done it tells again."""
-        given = {one.id: one for one in errands}
+        given = {one.id: one for one in commands}
         for one in self._noted:
-            if given.pop(one["errand"], None) is not None and one["said"] is None:
+            if given.pop(one["command"], None) is not None and one["said"] is None:
                 one["said"] = [_BEFORE]
         # No more than can be told of with the next summary.
-        room = max(MOST_OUTCOMES - len(self._untold), 0)
+        room = max(MOST_RESULTS - len(self._untold), 0)
         self._waiting = deque(islice(given.values(), room))
 
     def step(self) -> bool:
-        """Does the next errand if there is one and it is time; says whether something came of it.
+        """Does the next command if there is one and it is time; says whether something came of it.
 
         Raises ``HalfDone`` as ``perform`` does.
         """
@@ -102,60 +102,60 @@ class Errands:
         done = [self._do(self._waiting.popleft()) for _ in range(len(self._waiting))]
         return any(done)
 
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """Gives what came of errands and was not told yet, the oldest first."""
-        untold = self._untold[:MOST_OUTCOMES]
-        while json_size(untold) > MOST_BYTES_OUTCOMES:
+    def outcomes(self) -> tuple[CommandResult, ...]:
+        """Gives what came of commands and was not told yet, the oldest first."""
+        untold = self._untold[:MOST_RESULTS]
+        while json_size(untold) > MOST_BYTES_RESULTS:
             del untold[-1]
-        self._under_way = tuple(one["errand"] for one in untold)
-        return tuple(map(Outcome.from_fields, untold))
+        self._under_way = tuple(one["command"] for one in untold)
+        return tuple(map(CommandResult.from_fields, untold))
 
     def told(self) -> None:
         """Takes note that what ``outcomes`` gave last has arrived."""
         for one in self._noted:
-            if one["errand"] in self._under_way:
+            if one["command"] in self._under_way:
                 one["said"] = None
         self._under_way = ()
 
     @property
     def _noted(self) -> list[dict[str, Any]]:
-        noted: list[dict[str, Any]] = self._member.notes.get(ERRANDS, [])
+        noted: list[dict[str, Any]] = self._member.notes.get(COMMANDS, [])
         return noted
 
     @property
     def _untold(self) -> list[dict[str, Any]]:
         return [one for one in self._noted if one["said"] is not None]
 
-    def _do(self, errand: Errand) -> bool:
-        """Does an errand; says whether something came of it."""
+    def _do(self, command: Command) -> bool:
+        """Does a command; says whether something came of it."""
         try:
             if self._allowed == NONE:
                 raise ElmgroveError(_NOT_HERE)
             self._look()
-            noted = partial(self._note_done, errand, time.time(), self._is_own(errand))
+            noted = partial(self._note_done, command, time.time(), self._is_own(command))
             said = perform(
-                self._member, errand.action, errand.words, self._saved, noted, by=_asker(errand)
+                self._member, command.action, command.words, self._saved, noted, by=_asker(command)
             )
         except HalfDone:
             raise
         except OSError as error:
             # The disk's trouble is told elsewhere, once.
-            log.info("%s can't be saved, and so is not done: %s", _named(errand), error.strerror)
+            log.info("%s can't be saved, and so is not done: %s", _named(command), error.strerror)
             return False
         except ElmgroveError as error:
-            self._refuse(errand, str(error))
+            self._refuse(command, str(error))
         except Exception as error:  # it failed on a copy: the agent goes on
-            self._refuse(errand, f"a fault in Elmgrove: {error!r}", error)
+            self._refuse(command, f"a fault in Elmgrove: {error!r}", error)
         else:
             changed = said["feedback"]["taken"] or said["feedback"]["put_back"]
             level = logging.WARNING if changed else logging.INFO
-            log.log(level, "%s: %s", _named(errand), " ".join(self._noted[-1]["said"]))
+            log.log(level, "%s: %s", _named(command), " ".join(self._noted[-1]["said"]))
         return True
 
     def _note_done(
-        self, errand: Errand, now: float, own: bool, member: Member, said: Mapping[str, Any]
+        self, command: Command, now: float, own: bool, member: Member, said: Mapping[str, Any]
     ) -> None:
-        """Notes in a member that an errand was done; ``BadInput`` where that took out too much."""
+        """Notes in a member that a command was done; ``BadInput`` where that took out too much."""
         feedback = said["feedback"]
         if own:
             _forget_taken(member, now, feedback["put_back"])
@@ -163,23 +163,23 @@ class Errands:
             _require_bounded(member, feedback, now)
         if (rows := _changed(feedback)) and not own:
             _taken(member, now).append([now, rows])
-        _note(member, Outcome(errand.id, now, False, _line(said["said"])))
+        _note(member, CommandResult(command.id, now, False, _line(said["said"])))
 
-    def _is_own(self, errand: Errand) -> bool:
-        """Says whether an errand undoes what was asked on the server as well."""
+    def _is_own(self, command: Command) -> bool:
+        """Says whether a command undoes what was asked on the server as well."""
         last = self._member.detector.answers.undoable
         asked = last is not None and last.answer.by.endswith(_ON_THE_SERVER)
-        return errand.action == UNDO and asked
+        return command.action == UNDO and asked
 
-    def _refuse(self, errand: Errand, why: str, fault: Exception | None = None) -> None:
-        log.warning("%s is refused: %s", _named(errand), plain(why), exc_info=fault)
-        _note(self._member, Outcome(errand.id, time.time(), True, _line([why])))
+    def _refuse(self, command: Command, why: str, fault: Exception | None = None) -> None:
+        log.warning("%s is refused: %s", _named(command), plain(why), exc_info=fault)
+        _note(self._member, CommandResult(command.id, time.time(), True, _line([why])))
 
 
-def _note(member: Member, outcome: Outcome) -> None:
+def _note(member: Member, outcome: CommandResult) -> None:
     # What is not told yet is far less: nothing of it is forgotten.
-    kept = member.notes.get(ERRANDS, [])[1 - REMEMBERED :]
-    member.notes[ERRANDS] = [*kept, outcome.fields]
+    kept = member.notes.get(COMMANDS, [])[1 - REMEMBERED :]
+    member.notes[COMMANDS] = [*kept, outcome.fields]
 
 
 def _taken(member: Member, now: float) -> list[list[float]]:
@@ -203,7 +203,7 @@ def _changed(feedback: Mapping[str, Any]) -> int:
 
 
 def _require_bounded(member: Member, feedback: Mapping[str, Any], now: float) -> None:
-    """Raises ``BadInput`` where an errand took out more than a server may ask for."""
+    """Raises ``BadInput`` where a command took out more than a server may ask for."""
     rows, first, last = _changed(feedback), feedback["first"], feedback["last"]
     if not rows:
         return
@@ -219,13 +219,13 @@ def _require_bounded(member: Member, feedback: Mapping[str, Any], now: float) ->
         raise BadInput(f"it would take out more than a day of learned rows: {_INSTEAD}")
 
 
-def _asker(errand: Errand) -> str:
-    return plain(errand.asked_by, 100) + _ON_THE_SERVER
+def _asker(command: Command) -> str:
+    return plain(command.asked_by, 100) + _ON_THE_SERVER
 
 
 def _line(said: Sequence[str]) -> tuple[str, ...]:
     return (plain(" ".join(said), _LONGEST),)
 
 
-def _named(errand: Errand) -> str:
-    return f"{errand.action}, asked by {_asker(errand)}"
+def _named(command: Command) -> str:
+    return f"{command.action}, asked by {_asker(command)}"

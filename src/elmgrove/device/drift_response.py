@@ -2,7 +2,7 @@
 
 import logging
 
-from elmgrove.detector import LEARNING, SPIKE, Drift, DriftWatch, Span, accept, fade
+from elmgrove.detector import LEARNING, SPIKE, Drift, DriftDetector, Span, accept, fade
 from elmgrove.device.settings import ADAPT, PATTERN, RELEARN, TELL
 from elmgrove.errors import BadInput
 from elmgrove.federation import Member
@@ -24,7 +24,7 @@ SETTLING = "settling"
 _FAR, _AGAIN = 20.0, 10
 
 
-class Reaction:
+class DriftResponse:
     """Reacts to a lasting change or a slow drift once there are enough rows of it.
 
     ``tell`` does nothing: a person is asked. ``relearn`` takes out all that was learned before, and
@@ -68,7 +68,7 @@ class Reaction:
 
     def _react(self, since: float) -> None:
         detector = self._member.detector
-        watch, waiting = DriftWatch.of(detector), detector.quarantine.waiting
+        watch, waiting = DriftDetector.of(detector), detector.quarantine.waiting
         if not watch.found or detector.quarantine.rejected:
             # It went away by itself, or a person has answered.
             self._since = None

@@ -22,7 +22,7 @@ LOGGED = 10
 _SORT = "sort the rows by time, oldest first, or say with --time which column is their time"
 
 
-class Hearing:
+class InputHealth:
     """Counts the rows that could be used, and says it when of the last ones most could not.
 
     Gaps in time between rows are told as well.

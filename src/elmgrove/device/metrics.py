@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from elmgrove.detector import CHANGING, LEARNING, OPENED, WATCHING, News, Verdict
+from elmgrove.detector import CHANGING, LEARNING, OPENED, WATCHING, EventUpdate, Verdict
 from elmgrove.device.control_server import Call, Refusal, Said, door_at
-from elmgrove.device.input_health import Hearing
+from elmgrove.device.input_health import InputHealth
 from elmgrove.device.saving import Saving
 from elmgrove.device.sync import BackgroundSync
 from elmgrove.errors import require_extra
@@ -79,7 +79,7 @@ class AgentMetrics:
     def __exit__(self, *_: object) -> None:
         self._door.close()
 
-    def follow(self, verdict: Verdict, news: Sequence[News] = ()) -> None:
+    def follow(self, verdict: Verdict, news: Sequence[EventUpdate] = ()) -> None:
         """Counts a row, and the events that opened with it."""
         with self._lock:
             self._counts["rows_read"] += 1
@@ -90,7 +90,7 @@ class AgentMetrics:
                 self._sum += verdict.score
 
     def look(
-        self, member: Member, hearing: Hearing, saving: Saving, sync: BackgroundSync | None
+        self, member: Member, hearing: InputHealth, saving: Saving, sync: BackgroundSync | None
     ) -> None:
         """Looks at the rest, in the agent's own thread, if it is time again."""
         now = monotonic()
@@ -139,7 +139,7 @@ class AgentMetrics:
         return Said(self._library.generate_latest(self._registry), TEXT)
 
 
-def _measured(member: Member, hearing: Hearing, saving: Saving) -> dict[str, float]:
+def _measured(member: Member, hearing: InputHealth, saving: Saving) -> dict[str, float]:
     detector, merged = member.detector, member.merged
     return {
         "rows_learned": detector.learned,

@@ -20,13 +20,13 @@ from elmgrove import __version__
 from elmgrove.detector import Verdict, json_when
 from elmgrove.device.control_server import Refusal
 from elmgrove.device.home_assistant import BORN, birth_topic, discovery, discovery_topic
-from elmgrove.device.outage import Trouble
+from elmgrove.device.outage import Outage
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
 from elmgrove.device.topics import ACCEPT, OFFLINE, ONLINE, REJECT, UNDO, WAITING, DeviceTopics
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange import BrokerAddress, Message, Tls, Unreachable
-from elmgrove.federation import ERRANDS, Member
+from elmgrove.federation import COMMANDS, Member
 
 if TYPE_CHECKING:
     from elmgrove.exchange import Broker
@@ -93,9 +93,7 @@ class Away:
 
     def __init__(self, broker: "Broker", meanwhile: str) -> None:
         self._broker = broker
-        self._trouble = Trouble(
-            str(broker.address), "can't be used", meanwhile, "can be used again"
-        )
+        self._trouble = Outage(str(broker.address), "can't be used", meanwhile, "can be used again")
 
     def look(self) -> None:
         """Looks how the broker is doing."""
@@ -337,8 +335,8 @@ class Inbox:
                 known = f"{ACCEPT}, {REJECT} or {UNDO}"
                 raise Refusal("malformed", f"action is {known}, not {asked!r:.40}")
             action = asked
-            if more := sorted(found.keys() - set(ERRANDS[action])):
-                known = ", ".join(sorted(ERRANDS[action])) or "nothing"
+            if more := sorted(found.keys() - set(COMMANDS[action])):
+                known = ", ".join(sorted(COMMANDS[action])) or "nothing"
                 raise Refusal("malformed", f"{action} takes {known}, not {more[0]!r:.40}")
             said = self._ask(action, found)["said"]
         except Refusal as refusal:

@@ -5,7 +5,7 @@ import logging
 log = logging.getLogger("elmgrove.device")
 
 
-class Trouble:
+class Outage:
     """Something outside that fails, and may work later: a full disk, a share that is away.
 
     The log says ``what`` is wrong with which thing (``where``), and what the agent does

@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from elmgrove.detector import SPIKE, Cause, Drift, News, Verdict, json_when
+from elmgrove.detector import SPIKE, Cause, Drift, EventUpdate, Verdict, json_when
 from elmgrove.device.mqtt import Sink
 from elmgrove.device.notify import Alarms
-from elmgrove.device.outage import Trouble
+from elmgrove.device.outage import Outage
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import Member
@@ -60,7 +60,7 @@ def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, 
     }
 
 
-def event_message(where: str | None, news: News) -> dict[str, Any]:
+def event_message(where: str | None, news: EventUpdate) -> dict[str, Any]:
     """Makes news of an event an object for JSON: its kind, all that is known, and a text."""
     known = {**news.event.fields, "causes": _causes(news.event.causes)}
     return {"kind": news.kind, "where": where, **known, "text": str(news)}
@@ -104,7 +104,7 @@ class Output:
         self,
         where: str,
         verdict: Verdict,
-        news: Sequence[News],
+        news: Sequence[EventUpdate],
         drift: Drift | None = None,
         point: Point | None = None,
     ) -> None:
@@ -128,7 +128,7 @@ class Output:
             if self._verdicts is not None:
                 self._verdicts.write(told, point)
 
-    def tell_news(self, where: str | None, news: Sequence[News]) -> None:
+    def log_updates(self, where: str | None, news: Sequence[EventUpdate]) -> None:
         """Tells what is new without a row; ``where`` is the last one, None before there was one."""
         self._say([event_message(where, one) for one in news])
 
@@ -168,7 +168,7 @@ class Verdicts:
         self._path = None if where == "-" else Path(where)
         name = "standard output" if self._path is None else str(self._path)
         meanwhile = "watching and alarms go on, these lines are lost"
-        self._trouble = Trouble(name, "takes no verdicts", meanwhile, "takes verdicts again")
+        self._trouble = Outage(name, "takes no verdicts", meanwhile, "takes verdicts again")
         self._lost = 0
         # Whether the last line there has no end.
         self._torn = False

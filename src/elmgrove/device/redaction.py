@@ -132,7 +132,7 @@ _READING, _SHARE, _DRIFT = 3, 1, 2
 _OF_SHIFT = ("percent", "size", "varied", "varies", "per_hour", "per_row")
 
 
-class Discretion:
+class Redaction:
     """Leaves the readings of few sensors in an event: rounded, and never those of a whole row.
 
     What was seen and what was expected of a sensor are two equations about a row, and the peak of

@@ -11,10 +11,10 @@ from typing import Any
 
 from elmgrove import __version__
 from elmgrove.detector import Event, Verdict, json_when
-from elmgrove.device.commands import Errands
+from elmgrove.device.commands import Commands
 from elmgrove.device.redaction import (
     NAME,
-    Discretion,
+    Redaction,
     discreet,
     events_within,
     rows_within,
@@ -28,7 +28,7 @@ from elmgrove.federation import (
     MOST_CONTRIBUTORS,
     MOST_MINUTES,
     QUANTILES,
-    Errand,
+    Command,
     Member,
     Minute,
     Summary,
@@ -186,21 +186,21 @@ log = logging.getLogger("elmgrove.device")
 MINUTES, COOPERATION, CHOSEN, LAST_ROW = "minutes", "cooperation", "chosen", "last_row"
 
 
-class AgentSummaries:
+class AgentReports:
     """Gathers how a device is doing, and says so; each minute and event until it was heard.
 
     What is told are counts, scores, names of columns, and of events a few readings
-    (``Discretion``). Rows are told with the setting ``show_rows`` alone; so is why a row could not
+    (``Redaction``). Rows are told with the setting ``show_rows`` alone; so is why a row could not
     be used, which may quote it. All of it is bounded: a summary has at most ``MOST_BYTES_SUMMARY``.
     ``look`` notes in the member what its status shows beside its state.
     """
 
     def __init__(
-        self, settings: Settings, member: Member, errands: Errands, look: Callable[[], None]
+        self, settings: Settings, member: Member, commands: Commands, look: Callable[[], None]
     ) -> None:
-        self._settings, self._member, self._errands = settings, member, errands
+        self._settings, self._member, self._commands = settings, member, commands
         self._look = look
-        self._discretion = Discretion(member.detector.basis, member.notes.get(CHOSEN, {}))
+        self._discretion = Redaction(member.detector.basis, member.notes.get(CHOSEN, {}))
         self._last_row: float | None = member.notes.get(LAST_ROW)
         self._minutes = Minutes(member.notes.get(MINUTES, ()))
         # The events that were heard as they are, and those of the summary under way.
@@ -232,12 +232,12 @@ class AgentSummaries:
             self._told_trouble = True
             return None
 
-    def heard(self, errands: Sequence[Errand]) -> None:
+    def heard(self, commands: Sequence[Command]) -> None:
         """Takes note that the summary that was last made has arrived, and what is asked now."""
         self._minutes.told()
         self._heard = self._under_way
-        self._errands.told()
-        self._errands.take(errands)
+        self._commands.told()
+        self._commands.take(commands)
 
     @contextmanager
     def comparing(self) -> Iterator[None]:
@@ -264,7 +264,7 @@ class AgentSummaries:
             self._minutes.untold(),
             tuple(events_within(new if shows else [*map(self._discretion.event, new)])),
             self._cooperation(status),
-            self._errands.outcomes(),
+            self._commands.outcomes(),
             tuple(rows_within(waiting, member.detector.basis)) if shows else None,
         )
 

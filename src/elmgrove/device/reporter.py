@@ -12,8 +12,8 @@ from elmgrove.detector import (
     WATCHING,
     Detector,
     Drift,
-    DriftWatch,
-    News,
+    DriftDetector,
+    EventUpdate,
     Verdict,
 )
 from elmgrove.device.metrics import AgentMetrics
@@ -32,7 +32,7 @@ _NAMED = 3
 LAST = 100
 
 
-class Outlook:
+class StateLog:
     """Logs what the device's state is, when it changes, and what is missing before alarms."""
 
     def __init__(self, detector: Detector) -> None:
@@ -41,14 +41,14 @@ class Outlook:
         self._restarts = detector.progress.restarts
         self._missing = 0
         self._strange: deque[bool] = deque(maxlen=LAST)
-        self._watch = DriftWatch.of(detector)
+        self._watch = DriftDetector.of(detector)
         self._tell()
         if detector.events.open is not None:
             log.warning("still open, %s", detector.events.open)
         if self._watch.report is not None:
             log.warning("still: %s", self._watch.report)
 
-    def follow(self, verdict: Verdict, news: Sequence[News] = ()) -> Drift | None:
+    def follow(self, verdict: Verdict, news: Sequence[EventUpdate] = ()) -> Drift | None:
         """Takes in a verdict; tells what is new, and if the state is another one after it.
 
         Gives what the watch over drift found out with it, which is told as well.
@@ -66,7 +66,7 @@ class Outlook:
         self._restarts = restarts
         return self._drift(verdict)
 
-    def tell(self, news: Sequence[News]) -> None:
+    def tell(self, news: Sequence[EventUpdate]) -> None:
         """Tells what is new of events."""
         for one in news:
             level = logging.INFO if one.kind == ENDED else logging.WARNING
@@ -105,7 +105,7 @@ class Outlook:
             self.tell_missing()
 
 
-class Company:
+class PeerLog:
     """Logs which other devices are not alike, once for each until it is alike again."""
 
     def __init__(self, member: Member) -> None:
@@ -131,7 +131,7 @@ class Company:
             member.notes[UNLIKE] = sensors
 
 
-class Telling:
+class Reporter:
     """Tells of each row, and of what is new without one: somebody said what an event was."""
 
     def __init__(
@@ -145,15 +145,15 @@ class Telling:
         self._metrics = metrics
         self._sink = sink
         self._output = Output(settings, member, sink)
-        self._outlook = Outlook(member.detector)
+        self._outlook = StateLog(member.detector)
 
     def go_on_with(self, detector: Detector) -> None:
         """Tells of another detector from now on."""
-        self._outlook = Outlook(detector)
+        self._outlook = StateLog(detector)
 
     def tell(self, where: str, verdict: Verdict, point: Point | None = None) -> Drift | None:
         """Tells of a row and of what is new with it; gives the drift that was found out."""
-        news = self._member.detector.events.take_news()
+        news = self._member.detector.events.take_updates()
         if self._metrics is not None:
             self._metrics.follow(verdict, news)
         if self._sink is not None:
@@ -162,11 +162,11 @@ class Telling:
         self._output.tell(where, verdict, news, drift, point)
         return drift
 
-    def tell_news(self, where: str | None) -> bool:
+    def log_updates(self, where: str | None) -> bool:
         """Tells what nobody has told yet; says whether there was anything."""
-        news = self._member.detector.events.take_news()
+        news = self._member.detector.events.take_updates()
         self._outlook.tell(news)
-        self._output.tell_news(where, news)
+        self._output.log_updates(where, news)
         return bool(news)
 
     def tell_missing(self) -> None:

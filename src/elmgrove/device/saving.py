@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from elmgrove.device.outage import Trouble
+from elmgrove.device.outage import Outage
 from elmgrove.exchange import Backoff, keyfile
 from elmgrove.federation import Member
 from elmgrove.storage import InUse, Lock, remove_leftovers, takes_nothing, written
@@ -28,7 +28,7 @@ class Saving:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = Lock(path)
-        self._trouble = Trouble(
+        self._trouble = Outage(
             str(path),
             "can't be saved",
             "watching goes on, and what is learned is in memory alone until it can be saved",

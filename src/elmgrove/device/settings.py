@@ -173,7 +173,7 @@ PREFIX = "ELMGROVE_DEVICE_"
 #: What an agent does about a change: it asks, or reacts by itself.
 TELL, ADAPT, PATTERN, RELEARN = ON_CHANGE = "tell", "adapt", "pattern", "relearn"
 #: What a server may ask of a device.
-NONE, BOUNDED, ANY = ERRANDS_ALLOWED = "none", "bounded", "any"
+NONE, BOUNDED, ANY = COMMANDS_ALLOWED = "none", "bounded", "any"
 # The groups of settings, as ``device run --help`` shows them.
 ALARMS, FLEET, NEW = "Alarms", "Fleet", "New device"
 #: What a webhook may be given: the plain object, or what Slack or ntfy take.
@@ -224,7 +224,7 @@ class Settings(RowSettings):
     sync_rows: Annotated[int, "Rows between two syncs; 0 = not by rows.", FLEET] = 0
     summaries: Annotated[bool, "Tell the server how the device is doing.", FLEET] = True
     show_rows: Annotated[bool, "Also the strange rows, with their values.", FLEET] = False
-    errands: Annotated[
+    server_commands: Annotated[
         str,
         "What the server may ask for, as its dashboard does: none, bounded (accept, reject and "
         "undo, which may take out a tenth of what was learned a day), or any.",
@@ -342,7 +342,7 @@ class Settings(RowSettings):
         require_choice("log_format", self.log_format, ("text", "json"))
         require_choice("score", self.score, SCORES)
         require_choice("on_change", self.on_change, ON_CHANGE)
-        require_choice("errands", self.errands, ERRANDS_ALLOWED)
+        require_choice("server_commands", self.server_commands, COMMANDS_ALLOWED)
         if self.listen:
             require_guarded(self.listen, self.control_token)
         require_metrics_address(self.metrics)

@@ -177,7 +177,7 @@ class Begun:
         made = _made_for(settings, X, self._source).detector
         for reading in rows:
             observe(made, reading)
-        made.events.take_news()
+        made.events.take_updates()
         log.info(
             "window of %d instead of %d: the %d rows so far decided again, and were learned again",
             choice.window,

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
 
-from elmgrove.device.report import AgentSummaries
+from elmgrove.device.report import AgentReports
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError, Mismatch
 from elmgrove.exchange import (
@@ -25,7 +25,7 @@ from elmgrove.exchange import (
     keyfile,
     plain,
 )
-from elmgrove.federation import DAY, Errand, Member, Refused, Summary
+from elmgrove.federation import DAY, Command, Member, Refused, Summary
 
 log = logging.getLogger("elmgrove.device")
 
@@ -47,7 +47,7 @@ class AgentSession(Session):
         exchange: Exchange,
         keyfile: Path,
         days: float,
-        summaries: AgentSummaries | None = None,
+        summaries: AgentReports | None = None,
         **more: Any,
     ) -> None:
         super().__init__(member, exchange, **more)
@@ -79,7 +79,7 @@ class AgentSession(Session):
             ) from error
         if outgoing.summary is None:
             return incoming
-        return replace(incoming, errands=self._report(outgoing.summary))
+        return replace(incoming, commands=self._report(outgoing.summary))
 
     def apply(self, incoming: Incoming) -> SyncReport:
         """Lets the member learn what came back, and takes what is asked of the device."""
@@ -88,14 +88,14 @@ class AgentSession(Session):
         updates = incoming.merged is not None or incoming.others is not None
         with self._summaries.comparing() if updates else nullcontext():
             report = super().apply(incoming)
-        if incoming.errands is not None:
-            self._summaries.heard(incoming.errands)
+        if incoming.commands is not None:
+            self._summaries.heard(incoming.commands)
         return report
 
-    def _report(self, summary: Summary) -> tuple[Errand, ...] | None:
+    def _report(self, summary: Summary) -> tuple[Command, ...] | None:
         """What is asked of the device; None if what it told was not heard."""
         try:
-            errands = self.exchange.report(summary)
+            commands = self.exchange.report(summary)
         except ElmgroveError as error:
             if str(error) != self._unheard:
                 log.warning("how the device is doing could not be told: %s", error)
@@ -103,7 +103,7 @@ class AgentSession(Session):
             # What was refused would be so again; what did not arrive may the next time.
             return () if isinstance(error, Refused) else None
         self._unheard = ""
-        return errands
+        return commands
 
     def _rotate_key(self) -> None:
         """Changes the key if it is old; where that can't be done, the old one will do for now."""
@@ -129,7 +129,7 @@ def syncing_of(
     member: Member,
     exchange: Exchange | None,
     save: Callable[[Member], None],
-    summaries: AgentSummaries | None = None,
+    summaries: AgentReports | None = None,
 ) -> AgentSession | None:
     """Gives what keeps the device in step with its exchange; None if it has none."""
     if exchange is None:
@@ -296,7 +296,7 @@ class BackgroundSync:
         self._next_in(wait, failed=False)
         said = plain(str(report), _LONGEST)
         self._remember(said, wait, failed=False)
-        hindered, self._hindered = self._hindered, report.hindrance is not None
+        hindered, self._hindered = self._hindered, report.blocked_reason is not None
         others, self._devices = self._devices, report.devices
         is_news = self._is_news(report.refusal or "")
         warns = self._hindered > hindered or (report.refusal and is_news)

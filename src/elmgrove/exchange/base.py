@@ -10,9 +10,9 @@ from elmgrove.algebra import Evidence, fit, groups, zero_evidence
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation import (
     Charter,
+    Command,
     Contribution,
     Entry,
-    Errand,
     Ledger,
     LocalPattern,
     Member,
@@ -139,10 +139,10 @@ class Exchange(Protocol):
         """
         ...
 
-    def report(self, summary: Summary) -> tuple[Errand, ...]:
+    def report(self, summary: Summary) -> tuple[Command, ...]:
         """Tells those who look after the devices how one is doing; gives what they ask of it.
 
-        MUST be empty where nobody looks. An errand is given until its outcome was told.
+        MUST be empty where nobody looks. A command is given until its outcome was told.
         """
         ...
 
@@ -166,7 +166,7 @@ class SyncReport:
     ``sent`` is how many rows are in what others may know of this device, None if there is nothing
     yet; ``missing`` how many more it must learn before it sends something new; ``updated`` whether
     what it uses of others changed; ``again`` whether the next sync should follow at once;
-    ``hindrance`` why nothing new is sent, where learning on may not be enough.
+    ``blocked_reason`` why nothing new is sent, where learning on may not be enough.
     """
 
     sent: int | None
@@ -175,7 +175,7 @@ class SyncReport:
     updated: bool
     refusal: str | None
     again: bool = False
-    hindrance: str | None = None
+    blocked_reason: str | None = None
 
     @classmethod
     def of(
@@ -191,8 +191,8 @@ class SyncReport:
         """Tells what a member has sent and uses now."""
         sent = None if member.published is None else member.published.learned
         missing = member.rows_missing(guarded=guarded)
-        hindrance = member.hindrance(guarded=guarded) if missing else None
-        return cls(sent, missing, devices, updated, refusal, again, hindrance)
+        blocked_reason = member.blocked_reason(guarded=guarded) if missing else None
+        return cls(sent, missing, devices, updated, refusal, again, blocked_reason)
 
     def then(self, after: "SyncReport") -> "SyncReport":
         """Tells what this sync and the one that followed it at once did together."""
@@ -200,8 +200,8 @@ class SyncReport:
 
     def __str__(self) -> str:
         mine = "nothing sent yet" if self.sent is None else f"sums of {self.sent:,} rows sent"
-        if self.hindrance:
-            mine += f" (nothing new: {self.hindrance})"
+        if self.blocked_reason:
+            mine += f" (nothing new: {self.blocked_reason})"
         elif self.sent is None and self.missing:
             mine += f" ({self.missing:,.0f} more row{'s' * (self.missing != 1)} needed)"
         others = f"uses {self.devices:,} other device{'s' * (self.devices != 1)}"
@@ -324,7 +324,7 @@ class BareExchange(ABC):
         """Gives None: groups are made when a device asks for its sums, and not kept."""
         return None
 
-    def report(self, summary: Summary) -> tuple[Errand, ...]:
+    def report(self, summary: Summary) -> tuple[Command, ...]:
         """Gives nothing: nobody looks here."""
         return ()
 

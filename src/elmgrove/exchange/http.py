@@ -19,11 +19,11 @@ from elmgrove.exchange.http_client import SECONDS, SHORT, client, is_secret, req
 from elmgrove.exchange.responses import Fields, Response
 from elmgrove.federation import (
     MOST_BYTES,
-    MOST_OUTCOMES,
+    MOST_RESULTS,
     Charter,
+    Command,
     Contribution,
     Entry,
-    Errand,
     Merged,
     Refused,
     Summary,
@@ -158,8 +158,8 @@ log = logging.getLogger("elmgrove.exchange")
 AT_ONCE = 20
 _OK, _NOT_MODIFIED = 200, 304
 _NOT_FOUND, _NOT_ALLOWED = 404, 405
-# The bytes of an answer with errands: as many as a server keeps for one device.
-_MOST_ERRANDS = 1 << 18
+# The bytes of an answer with commands: as many as a server keeps for one device.
+_MOST_COMMANDS = 1 << 18
 
 
 class HttpExchange:
@@ -190,7 +190,7 @@ class HttpExchange:
         self._charter: Charter | None = None
         # What the last listing said.
         self._sizes = dict[str, int]()
-        # Whether the server takes summaries, and whether it was told that an errand is none.
+        # Whether the server takes summaries, and whether it was told that a command is none.
         self._looks, self._told_unclear = True, False
 
     @property
@@ -289,10 +289,10 @@ class HttpExchange:
         """Asks for the groups that the server keeps."""
         return self._request("GET", "/groups").json()
 
-    def report(self, summary: Summary) -> tuple[Errand, ...]:
+    def report(self, summary: Summary) -> tuple[Command, ...]:
         """Tells the server how a device is doing; gives what its administrators ask of it.
 
-        As many errands as one summary tells the outcomes of. A server that is too old for it is
+        As many commands as one summary tells the outcomes of. A server that is too old for it is
         asked no more.
         """
         if not self._looks:
@@ -302,7 +302,7 @@ class HttpExchange:
             f"/summaries/{address_of(summary.device)}",
             content=_written(summary.fields),
             headers={"Content-Type": "application/json"},
-            most=_MOST_ERRANDS,
+            most=_MOST_COMMANDS,
             expected=(_OK, _NOT_FOUND, _NOT_ALLOWED),
         )
         if answer.status != _OK:
@@ -312,16 +312,16 @@ class HttpExchange:
             self._looks = False
             log.info("this server is too old to be told how the device is doing: %s", refusal)
             return ()
-        found = (self._errand(stated) for stated in answer.json().each("errands"))
-        return tuple(islice((one for one in found if one is not None), MOST_OUTCOMES))
+        found = (self._command(stated) for stated in answer.json().each("commands"))
+        return tuple(islice((one for one in found if one is not None), MOST_RESULTS))
 
-    def _errand(self, stated: Fields) -> Errand | None:
+    def _command(self, stated: Fields) -> Command | None:
         """What is asked of the device; None for what a newer server, or somebody else, may ask."""
         try:
-            return Errand.from_fields(dict(stated))
+            return Command.from_fields(dict(stated))
         except BadInput as error:
             level = logging.DEBUG if self._told_unclear else logging.WARNING
-            log.log(level, "an errand that this device can't do: %s", error)
+            log.log(level, "a command that this device can't do: %s", error)
             self._told_unclear = True
             return None
 

@@ -31,10 +31,10 @@ from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.responses import plain
 from elmgrove.federation import (
     Charter,
+    Command,
     Contribution,
     Departure,
     Entry,
-    Errand,
     Refused,
     Summary,
     Version,
@@ -649,7 +649,7 @@ class MqttExchange(BareExchange):
         """Whether there is a server for blobs: its dashboard shows the device."""
         return self._server is not None
 
-    def report(self, summary: Summary) -> tuple[Errand, ...]:
+    def report(self, summary: Summary) -> tuple[Command, ...]:
         """Tells the server for blobs how a device is doing, if there is one; see ``Exchange``."""
         return () if self._server is None else self._server.report(summary)
 

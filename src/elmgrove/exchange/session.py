@@ -23,9 +23,9 @@ from elmgrove.federation import (
     PARTS,
     SUM,
     SUMS,
+    Command,
     Contribution,
     Entry,
-    Errand,
     Everyone,
     Member,
     Merged,
@@ -70,7 +70,7 @@ class Incoming:
     """What came back: the others' sums or ``others`` by name, and why an entry was not taken.
 
     None where it is what was known before, or is not asked for. ``own`` is what is held of the
-    device itself, if it ``asked``. ``errands`` are asked of it; None where the summary was not
+    device itself, if it ``asked``. ``commands`` are asked of it; None where the summary was not
     taken, and is to be told again.
     """
 
@@ -79,7 +79,7 @@ class Incoming:
     others: tuple[Contribution, ...] | None = None
     asked: bool = False
     own: Listing | None = None
-    errands: tuple[Errand, ...] | None = None
+    commands: tuple[Command, ...] | None = None
 
 
 class Steps(ABC):
@@ -122,7 +122,7 @@ class Steps(ABC):
         return report
 
 
-class HeldBack(ElmgroveError):
+class Deferred(ElmgroveError):
     """Says why nothing new leaves a device: what it would give away can't be saved."""
 
 
@@ -130,19 +130,19 @@ class HeldBack(ElmgroveError):
 def holding_back(member: Member) -> Iterator[None]:
     """Undoes what a member decided to give away inside ``with``, if saving it fails there.
 
-    Raises ``HeldBack`` then: others may know what they knew before, and no more.
+    Raises ``Deferred`` then: others may know what they knew before, and no more.
     """
     before = member.published, member.lead, member.former
     try:
         yield
     except OSError as error:
         member.take_back(*before)
-        raise HeldBack(
+        raise Deferred(
             f"nothing new is sent, since it can't be saved: {error.filename}: {error.strerror}"
         ) from error
 
 
-class Offering:
+class PendingUpload:
     """What a device may send now: nothing new before it is known what is held of the device.
 
     A state that was lost or restored may not know what it gave away; so under the guard it ``asks``
@@ -160,7 +160,7 @@ class Offering:
         #: Whether it must be asked what is held of the device.
         self.asks = guarded
         #: Why nothing new could be saved the last time; None if there was no reason.
-        self.held_back: HeldBack | None = None
+        self.held_back: Deferred | None = None
 
     def entries(self) -> tuple[Entry, ...]:
         """Gives what is to be sent now, as it was saved; as it was before, if that fails.
@@ -217,7 +217,7 @@ class Offering:
             return None
         try:
             return self._saved()
-        except HeldBack as error:
+        except Deferred as error:
             self.held_back = error
             return None
 
@@ -275,7 +275,7 @@ class Session(Steps):
     ``save`` is called before anything new leaves the device: a device that forgot what it sent
     can't keep the upload guard. Where it raises ``OSError`` nothing new leaves, and the report says
     why; what others know is taken in all the same. Under the guard the first sync asks what is held
-    of the device itself, and the next one sends (``Offering``).
+    of the device itself, and the next one sends (``PendingUpload``).
     """
 
     def __init__(
@@ -292,7 +292,7 @@ class Session(Steps):
         self._rule = rule or Everyone()
         self._guarded = guarded
         self._save = save
-        self._offering = Offering(member, guarded, save)
+        self._offering = PendingUpload(member, guarded, save)
 
     @property
     def detector(self) -> Detector:
@@ -370,12 +370,12 @@ class Session(Steps):
         if incoming.merged is not None:
             # Where it refused what came, it matched patterns of before.
             matched = incoming.merged.matching if incoming.refusal is None else None
-            member.rest_on(replace(incoming.merged, matching=matched))
+            member.set_prior(replace(incoming.merged, matching=matched))
         told = (self._offering.held_back, incoming.refusal)
         reasons = [one for one in told if one is not None]
         if incoming.others is not None:
             if member.merged is not None:
-                member.rest_on(None)
+                member.set_prior(None)
             for other in incoming.others:
                 held = member.ledger.get(other.origin)
                 if held is not None and held.epoch > other.epoch:

@@ -13,7 +13,7 @@ from elmgrove.federation.charter import (
     require_address,
     require_name,
 )
-from elmgrove.federation.commands import ERRANDS, EVENT, FROM, INSTEAD, TO, Errand, Outcome
+from elmgrove.federation.commands import COMMANDS, EVENT, FROM, INSTEAD, TO, Command, CommandResult
 from elmgrove.federation.contribution import (
     EVIDENCE_FORMAT,
     HIGHEST_USABLE_EPOCH,
@@ -61,14 +61,14 @@ from elmgrove.federation.others import (
 )
 from elmgrove.federation.report import (
     MOST_BYTES_EVENTS,
-    MOST_BYTES_OUTCOMES,
+    MOST_BYTES_RESULTS,
     MOST_BYTES_STATUS,
     MOST_BYTES_SUMMARY,
     MOST_BYTES_WAITING,
     MOST_CONTRIBUTORS,
     MOST_EVENTS,
     MOST_MINUTES,
-    MOST_OUTCOMES,
+    MOST_RESULTS,
     MOST_WAITING,
     QUANTILES,
     Minute,
@@ -113,10 +113,10 @@ from elmgrove.federation.terms import (
 from elmgrove.federation.validation import json_size
 
 __all__ = [
+    "COMMANDS",
     "CONTRIBUTIONS",
     "DAY",
     "DISTANCES",
-    "ERRANDS",
     "EVENT",
     "EVIDENCE",
     "EVIDENCE_FORMAT",
@@ -126,14 +126,14 @@ __all__ = [
     "INSTEAD",
     "MOST_BYTES",
     "MOST_BYTES_EVENTS",
-    "MOST_BYTES_OUTCOMES",
+    "MOST_BYTES_RESULTS",
     "MOST_BYTES_STATUS",
     "MOST_BYTES_SUMMARY",
     "MOST_BYTES_WAITING",
     "MOST_CONTRIBUTORS",
     "MOST_EVENTS",
     "MOST_MINUTES",
-    "MOST_OUTCOMES",
+    "MOST_RESULTS",
     "MOST_WAITING",
     "PARTS",
     "PRUNED",
@@ -150,11 +150,12 @@ __all__ = [
     "BrokenChain",
     "Charter",
     "Claim",
+    "Command",
+    "CommandResult",
     "Comparison",
     "Contribution",
     "Departure",
     "Entry",
-    "Errand",
     "Everyone",
     "GroupLabel",
     "Grouping",
@@ -166,7 +167,6 @@ __all__ = [
     "Merged",
     "Minute",
     "Named",
-    "Outcome",
     "Outdated",
     "Quality",
     "Refused",

@@ -1,4 +1,4 @@
-"""Errands: actions that wait on a server until their device comes for them; and their outcomes."""
+"""Commands: actions that wait on a server until their device comes for them; and their outcomes."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -26,19 +26,19 @@ INSTEAD = "instead"
 #: The word for the number of an event, in the place of a time.
 EVENT = "event"
 #: What a device can be sent: the actions, and the words that go with each.
-ERRANDS: dict[str, tuple[str, ...]] = {
+COMMANDS: dict[str, tuple[str, ...]] = {
     "accept": (FROM, TO, EVENT, INSTEAD),
     "reject": (FROM, TO, EVENT),
     "undo": (),
 }
-# Letters of a line that a device says after an errand, and such lines.
+# Letters of a line that a device says after a command, and such lines.
 _MOST_LETTERS = 1000
 _MOST_LINES = 20
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
-class Errand:
+class Command:
     """An ``action`` with its ``words``, as the device's own actions take them.
 
     ``from`` and ``to`` are times in ISO 8601 or seconds since 1970; there are never rows in it.
@@ -53,34 +53,34 @@ class Errand:
 
     def __post_init__(self) -> None:
         _require_id("id", self.id)
-        if not isinstance(self.action, str) or self.action not in ERRANDS:
-            raise BadInput(f"action is {' or '.join(ERRANDS)}, not {self.action!a:.40}")
+        if not isinstance(self.action, str) or self.action not in COMMANDS:
+            raise BadInput(f"action is {' or '.join(COMMANDS)}, not {self.action!a:.40}")
         _require_words(self.action, self.words)
         require_line("asked_by", self.asked_by, 100)
         require_moment("asked_at", self.asked_at)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The errand as JSON holds it."""
+        """The command as JSON holds it."""
         return asdict(self)
 
     @classmethod
-    def from_fields(cls, stated: Any) -> "Errand":
-        """Makes an errand of what ``fields`` gave; ``BadInput`` names the field that is wrong."""
-        return cls(**require_fields("an errand", stated, cls.__dataclass_fields__))
+    def from_fields(cls, stated: Any) -> "Command":
+        """Makes a command of what ``fields`` gave; ``BadInput`` names the field that is wrong."""
+        return cls(**require_fields("a command", stated, cls.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a device said after an errand: when, in which lines, and whether it refused."""
+class CommandResult:
+    """What a device said after a command: when, in which lines, and whether it refused."""
 
-    errand: str
+    command: str
     time: float
     refused: bool
     said: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _require_id("errand", self.errand)
+        _require_id("command", self.command)
         require_moment("time", self.time)
         require_flag("refused", self.refused)
         said = require_list("said", self.said, _MOST_LINES)
@@ -93,20 +93,20 @@ class Outcome:
         return {**asdict(self), "said": list(self.said)}
 
     @classmethod
-    def from_fields(cls, stated: Any) -> "Outcome":
+    def from_fields(cls, stated: Any) -> "CommandResult":
         """Makes an outcome of what ``fields`` gave; ``BadInput`` names the field that is wrong."""
         return cls(**require_fields("an outcome", stated, cls.__dataclass_fields__))
 
 
 def _require_id(name: str, stated: Any) -> str:
     if not isinstance(stated, str) or not _ID.fullmatch(stated):
-        raise BadInput(f"{name} of an errand has 1 to 64 letters, digits, '_' or '-'")
+        raise BadInput(f"{name} of a command has 1 to 64 letters, digits, '_' or '-'")
     return stated
 
 
 def _require_words(action: str, words: Any) -> None:
-    if not isinstance(words, dict) or not words.keys() <= set(ERRANDS[action]):
-        known = ", ".join(ERRANDS[action]) or "nothing"
+    if not isinstance(words, dict) or not words.keys() <= set(COMMANDS[action]):
+        known = ", ".join(COMMANDS[action]) or "nothing"
         raise BadInput(f"words of {action} are an object with {known}")
     require_json("words", words, 400)
     for name, word in words.items():

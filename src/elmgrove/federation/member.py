@@ -285,7 +285,7 @@ class Giver:
         """Whether there is something to send, as far as the guard lets it."""
         return self.published is not None or self.rows_missing() == 0
 
-    def hindrance(self, *, guarded: bool = True) -> str | None:
+    def blocked_reason(self, *, guarded: bool = True) -> str | None:
         """Says why nothing new can be offered where learning alone may not help; else None."""
         missing, detector = self.rows_missing(guarded=guarded), self.detector
         if missing == math.inf:
@@ -528,7 +528,7 @@ def loan_by(merges: bool, ledger: Ledger, merged: Merged | None) -> Moments | No
     return ledger.loan if merged is None else agreed(merged.loans)
 
 
-def consult(detector: Detector, merges: bool, ledger: Ledger, merged: Merged | None) -> None:
+def set_peers(detector: Detector, merges: bool, ledger: Ledger, merged: Merged | None) -> None:
     """Lets a detector ask those who say where anomalous begins, and borrow from all."""
     known = [(held.origin, held.parts, held.threshold) for held in ledger]
     if merged is not None:
@@ -539,7 +539,7 @@ def consult(detector: Detector, merges: bool, ledger: Ledger, merged: Merged | N
         for name, parts, threshold in known
         if threshold is not None and not merges
     ]
-    detector.consult(others, loan_by(merges, ledger, merged))
+    detector.set_peers(others, loan_by(merges, ledger, merged))
 
 
 def use(
@@ -557,8 +557,8 @@ def use(
     if received or detector.received is not None:
         matching = None if merged is None else merged.matching
         known = matching is not None and all(place < len(numbers) for place, _ in matching.groups)
-        detector.rest_on(received, matching.numbered(numbers) if matching and known else None)
-    consult(detector, merges, ledger, merged)
+        detector.set_prior(received, matching.numbered(numbers) if matching and known else None)
+    set_peers(detector, merges, ledger, merged)
 
 
 class Member(Giver):
@@ -596,10 +596,10 @@ class Member(Giver):
             raise BadInput("a member receives from each device or uses one sum, not both")
         received = received_by(merges, self.ledger, merged)
         if detector.received is None and received:
-            detector.rest_on(received)
+            detector.set_prior(received)
         elif detector.received != (Evidence.sum(received) if received else None):
             raise BadInput("the detector uses evidence of others that the ledger does not hold")
-        consult(detector, merges, self.ledger, merged)
+        set_peers(detector, merges, self.ledger, merged)
 
     @property
     def alone(self) -> bool:
@@ -648,7 +648,7 @@ class Member(Giver):
             self._use(ledger)
         return refused
 
-    def rest_on(self, merged: Merged | None) -> None:
+    def set_prior(self, merged: Merged | None) -> None:
         """Lets sums over the others take the place of what was received; with None nothing.
 
         Of groups that are to be asked, those that no rows can have made are left out; a sum that is

@@ -7,7 +7,7 @@ from typing import Any
 
 from elmgrove.detector import CHANGING, LEARNING, WATCHING
 from elmgrove.errors import BadInput
-from elmgrove.federation.commands import Outcome
+from elmgrove.federation.commands import CommandResult
 from elmgrove.federation.contribution import require_origin
 from elmgrove.federation.validation import (
     require_count,
@@ -35,7 +35,7 @@ MOST_WAITING = 50
 #: Devices that contributed, in one summary.
 MOST_CONTRIBUTORS = 50
 #: Outcomes of one summary.
-MOST_OUTCOMES = 20
+MOST_RESULTS = 20
 #: Bytes of a summary as JSON: more than all its parts may have together.
 MOST_BYTES_SUMMARY = 512 * 1024
 #: Bytes of a summary's status.
@@ -45,7 +45,7 @@ MOST_BYTES_EVENTS = 96 * 1024
 #: Bytes of a summary's rows of the quarantine.
 MOST_BYTES_WAITING = 96 * 1024
 #: Bytes of a summary's outcomes.
-MOST_BYTES_OUTCOMES = 16 * 1024
+MOST_BYTES_RESULTS = 16 * 1024
 _MOST_BYTES_COOPERATION = 16 * 1024
 
 # Numbers of a minute; rows of one; minutes whose end is in the year 9999, too.
@@ -117,7 +117,7 @@ class Minute:
 
 @dataclass(frozen=True)
 class Summary:
-    """How a device is doing: its ``status``, minutes, events, and what came of its errands.
+    """How a device is doing: its ``status``, minutes, events, and what came of its commands.
 
     ``time`` is the device's clock. ``status`` is what the device's own status tells, with the
     ``version`` of its Elmgrove and the seconds between syncs (``sync_seconds``). ``events`` are
@@ -134,7 +134,7 @@ class Summary:
     minutes: tuple[Minute, ...] = ()
     events: tuple[dict[str, Any], ...] = ()
     cooperation: dict[str, Any] | None = None
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[CommandResult, ...] = ()
     quarantine: tuple[dict[str, Any], ...] | None = None
 
     def __post_init__(self) -> None:
@@ -148,9 +148,9 @@ class Summary:
             self.minutes
         ):
             raise BadInput(f"minutes are at most {MOST_MINUTES}, each once")
-        if len(self.outcomes) > MOST_OUTCOMES:
-            raise BadInput(f"outcomes are at most {MOST_OUTCOMES}")
-        require_json("outcomes", [one.fields for one in self.outcomes], MOST_BYTES_OUTCOMES)
+        if len(self.outcomes) > MOST_RESULTS:
+            raise BadInput(f"outcomes are at most {MOST_RESULTS}")
+        require_json("outcomes", [one.fields for one in self.outcomes], MOST_BYTES_RESULTS)
         if self.quarantine is not None:
             _require_waiting(self.quarantine)
 
@@ -198,7 +198,7 @@ class Summary:
         fields = require_fields("a summary", stated, known)
         require_count("format", fields["format"])
         minutes = require_list("minutes", fields["minutes"], MOST_MINUTES)
-        outcomes = require_list("outcomes", fields["outcomes"], MOST_OUTCOMES)
+        outcomes = require_list("outcomes", fields["outcomes"], MOST_RESULTS)
         waiting = fields["quarantine"]
         return cls(
             fields["device"],
@@ -207,7 +207,7 @@ class Summary:
             tuple(map(Minute.from_fields, minutes)),
             tuple(require_list("events", fields["events"], MOST_EVENTS)),
             fields["cooperation"],
-            tuple(map(Outcome.from_fields, outcomes)),
+            tuple(map(CommandResult.from_fields, outcomes)),
             None if waiting is None else tuple(require_list("quarantine", waiting, MOST_WAITING)),
         )
 

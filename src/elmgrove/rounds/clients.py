@@ -117,7 +117,7 @@ class DeviceClient(Client):
         """Uses the sum over the other clients from now on, and measures it on the client's rows."""
         merged = Merged.from_bytes(gift)
         with self._joined(request) as member:
-            member.rest_on(merged if merged.devices else None)
+            member.set_prior(merged if merged.devices else None)
             rows = self._rows(number)
             mean = _error(member.detector, rows) if len(rows) else 0.0
         return Loss(mean, len(rows))

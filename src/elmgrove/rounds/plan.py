@@ -149,7 +149,7 @@ class Plan:
         member = Charter(NAME, self.basis, self.solving_ridge, merged=True).start(
             NAME, patterns=patterns
         )
-        member.rest_on(merged)
+        member.set_prior(merged)
         return member
 
     def predictor(self, merged: Merged, target: Target, layout: Mapping[str, Any]) -> Predictor:

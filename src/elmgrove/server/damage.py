@@ -14,7 +14,7 @@ log = logging.getLogger("elmgrove.server")
 T = TypeVar("T")
 
 
-class Damage:
+class CorruptEntries:
     """The entries whose bytes were found to be damaged, of all federations.
 
     They were checked before they were stored, so it is the disk, or somebody at the data base. The
@@ -46,7 +46,7 @@ class Reader:
 
     federation: FederationRow
     charter: Charter
-    damage: Damage
+    damage: CorruptEntries
 
     def contribution(self, origin: str, revision: int, blob: bytes) -> Contribution | None:
         """Reads all of a contribution."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from elmgrove.federation import Charter, Contribution
-from elmgrove.server.damage import Damage, Reader
+from elmgrove.server.damage import CorruptEntries, Reader
 from elmgrove.server.problems import Problem
 from elmgrove.server.store import Change, FederationRow, NoSuchFederation, Store, StoreUnavailable
 
@@ -112,7 +112,7 @@ class LiveSet(Generic[V]):
     new one.
     """
 
-    def __init__(self, store: Store, damage: Damage, patience: float = math.inf) -> None:
+    def __init__(self, store: Store, damage: CorruptEntries, patience: float = math.inf) -> None:
         self._store = store
         self._damage = damage
         self._patience = patience

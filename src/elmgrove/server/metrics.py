@@ -111,7 +111,7 @@ def _of_federations(tallies: dict[str, Tally]) -> Iterator[Metric]:
         return {(name,): float(value) for name, value in found.items() if value is not None}
 
     yield _gauge("devices_drifting", "Devices whose normal has changed.", each("drifts"))
-    yield _gauge("errands_waiting", "Errands that devices have not done yet.", each("errands"))
+    yield _gauge("commands_waiting", "Commands that devices have not done yet.", each("commands"))
     yield _gauge("contributions", "Devices whose contribution is held.", each("contributions"))
     yield _gauge("contributed_rows", "Rows behind the contributions held.", each("rows"))
     yield _gauge("contributed_bytes", "Bytes of the contributions held.", each("size"))

@@ -1,4 +1,4 @@
-"""What devices tell of themselves, over HTTP: taken and shown; and their errands."""
+"""What devices tell of themselves, over HTTP: taken and shown; and their commands."""
 
 import asyncio
 import math
@@ -10,18 +10,18 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.federation import DAY, MOST_BYTES_SUMMARY, Errand, Summary
+from elmgrove.federation import DAY, MOST_BYTES_SUMMARY, Command, Summary
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in, time_in
 from elmgrove.server.service import LONGEST_JSON, body_of, json_of, object_of
-from elmgrove.server.store import ErrandRow, Occurrence, ToldRow, require_known
+from elmgrove.server.store import CommandRow, Occurrence, ToldRow, require_known
 
 #: Devices of an answer unless stated, and at most.
 PAGE, LONGEST_PAGE = 100, 1000
-#: Days of minutes and events in one answer, unless stated and at most; events and errands of it.
+#: Days of minutes and events in one answer, unless stated and at most; events and commands of it.
 DAYS, MOST_DAYS = 1.0, 31.0
-MOST_SHOWN, ERRANDS_SHOWN = 1000, 100
+MOST_SHOWN, COMMANDS_SHOWN = 1000, 100
 
 
 async def put_summary(request: Request) -> Response:
@@ -35,9 +35,9 @@ async def put_summary(request: Request) -> Response:
     summary = await asyncio.to_thread(_summary, body) if large else _summary(body)
     if summary.device != name:
         raise Problem("forbidden", f"{name!r} may not tell of {summary.device!r}")
-    errands = await caller.store.take_summary(caller.federation, summary, time.time())
+    commands = await caller.store.take_summary(caller.federation, summary, time.time())
     caller.service.live_fleet.wake()
-    return JSONResponse({"errands": [errand.fields for errand in errands]})
+    return JSONResponse({"commands": [command.fields for command in commands]})
 
 
 def _summary(body: bytes) -> Summary:
@@ -64,7 +64,7 @@ async def index(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """Tells all that is known of a device in a time: status, minutes, events and errands."""
+    """Tells all that is known of a device in a time: status, minutes, events and commands."""
     caller = await _looking(request)
     store, federation = caller.service.store, caller.federation.name
     name = request.path_params["device"]
@@ -76,35 +76,35 @@ async def show(request: Request) -> Response:
     told = await store.told(federation, name)
     # Rows may be ahead of the clock here: what is not said to end leaves out none of them.
     events = await store.occurrences(federation, name, begin, stated or math.inf, MOST_SHOWN)
-    errands = await store.errands(federation, name, ERRANDS_SHOWN)
-    if told is None and not events and not errands:
+    commands = await store.commands(federation, name, COMMANDS_SHOWN)
+    if told is None and not events and not commands:
         raise Problem("not-found", f"{name!r} has told nothing of itself, or has not joined")
     minutes = await store.minutes(federation, name, begin, end)
     found = {"minutes": minutes, "events": [*map(_event, events)]}
-    found |= {"told": _told(told), "errands": [*map(_errand, errands)]}
+    found |= {"told": _told(told), "commands": [*map(_command, commands)]}
     return await asyncio.to_thread(JSONResponse, {"device": name, **found})
 
 
-async def ask_errand(request: Request) -> Response:
+async def ask_command(request: Request) -> Response:
     """Lets an action wait for a device, which does it when it syncs the next time."""
     caller = await caller_of(request)
     caller.require_admin()
     asked, name = await json_of(request), request.path_params["device"]
     if unknown := sorted(asked.keys() - {"action", "words"}):
-        raise Problem("malformed", f"an errand has an action and words, and no {unknown[0]!r:.40}")
-    errand = await let_wait(caller, name, asked.get("action", ""), asked.get("words", {}))
+        raise Problem("malformed", f"a command has an action and words, and no {unknown[0]!r:.40}")
+    command = await let_wait(caller, name, asked.get("action", ""), asked.get("words", {}))
     caller.service.live_fleet.wake()
-    return JSONResponse(errand.fields, 201)
+    return JSONResponse(command.fields, 201)
 
 
-async def let_wait(caller: Caller, device: str, action: str, words: dict[str, Any]) -> Errand:
-    """Makes an errand, which waits for its device from then on; refuses what can't be asked."""
+async def let_wait(caller: Caller, device: str, action: str, words: dict[str, Any]) -> Command:
+    """Makes a command, which waits for its device from then on; refuses what can't be asked."""
     name = caller.administrator or ""
-    errand = Errand(secrets.token_urlsafe(12), action, words, name, time.time())
-    refusal = await caller.store.ask_errand(caller.federation, device, errand, actor=caller.actor)
+    command = Command(secrets.token_urlsafe(12), action, words, name, time.time())
+    refusal = await caller.store.ask_command(caller.federation, device, command, actor=caller.actor)
     if refusal is not None:
         raise Problem("refused", refusal)
-    return errand
+    return command
 
 
 async def _looking(request: Request) -> Caller:
@@ -124,6 +124,6 @@ def _event(found: Occurrence) -> dict[str, Any]:
     return {**found.event, "begin": found.begin, "end": found.ended}
 
 
-def _errand(found: ErrandRow) -> dict[str, Any]:
+def _command(found: CommandRow) -> dict[str, Any]:
     outcome = {"done": found.done, "refused": found.refused, "said": list(found.said)}
-    return {**found.errand.fields, **outcome}
+    return {**found.command.fields, **outcome}

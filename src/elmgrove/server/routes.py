@@ -33,7 +33,7 @@ ADMINISTRATORS = "/v1/administrators"
 CONTRIBUTION = f"{FEDERATION}/contributions/{{device:path}}"
 ENTRY = f"{FEDERATION}/entries/{{device:path}}"
 SUMMARY = f"{FEDERATION}/summaries/{{device:path}}"
-ERRAND = f"{FEDERATION}/errands/{{device:path}}"
+COMMAND = f"{FEDERATION}/commands/{{device:path}}"
 PASSWORD = f"{ADMINISTRATORS}/{{administrator}}/password"
 
 
@@ -206,7 +206,7 @@ OFFERS = (
     Offer(
         "summaries_show", "GET", SUMMARY, reports.show, (ADMIN,), 200, JSON, query=("from", "to")
     ),
-    Offer("errands_ask", "POST", ERRAND, reports.ask_errand, (ADMIN,), 201, JSON, body=JSON),
+    Offer("commands_ask", "POST", COMMAND, reports.ask_command, (ADMIN,), 201, JSON, body=JSON),
     Offer(
         "administrators_index",
         "GET",

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 
 from elmgrove.federation import Charter
-from elmgrove.server.damage import Damage
+from elmgrove.server.damage import CorruptEntries
 from elmgrove.server.live import LiveFleet
 from elmgrove.server.problems import Problem
 from elmgrove.server.secrets import Passwords
@@ -30,7 +30,7 @@ class Service:
     store: Store
     admin_hash: str
     max_body: int
-    damage: Damage = field(default_factory=Damage, init=False)
+    damage: CorruptEntries = field(default_factory=CorruptEntries, init=False)
     passwords: Passwords = field(default_factory=Passwords, init=False)
     live_sums: LiveSums = field(init=False)
     live_groups: LiveGroups = field(init=False)

@@ -27,7 +27,7 @@ from elmgrove.federation import (
     evidence_of,
     group,
 )
-from elmgrove.server.damage import Damage, Reader
+from elmgrove.server.damage import CorruptEntries, Reader
 from elmgrove.server.limits import Buckets
 from elmgrove.server.live import LiveSet, LiveView, take_in
 from elmgrove.server.problems import Problem, too_many
@@ -251,7 +251,7 @@ class LiveOther(LiveView):
 class LiveOthers(LiveSet[LiveOther]):
     """The live others of all federations that were asked about."""
 
-    def __init__(self, store: Store, damage: Damage) -> None:
+    def __init__(self, store: Store, damage: CorruptEntries) -> None:
         super().__init__(store, damage, PATIENCE)
 
     def of(self, federation: FederationRow, charter: Charter) -> LiveOther:
@@ -351,7 +351,7 @@ class LiveGroups(LiveSet[LiveGrouping]):
     who asked for so much that they used more than their share.
     """
 
-    def __init__(self, store: Store, damage: Damage) -> None:
+    def __init__(self, store: Store, damage: CorruptEntries) -> None:
         super().__init__(store, damage, PATIENCE)
         # As JSON: the models themselves would be all contributions, many times.
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}

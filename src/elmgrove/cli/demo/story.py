@@ -367,7 +367,7 @@ class Story:
         member, rows = self._fleet.member(name), self._rows[name]
         said = self._verdicts[name] = self._fleet.verdicts(name, self._before[name])
         taught = Member.from_bytes(self._taught[name])
-        taught.rest_on(None)
+        taught.set_prior(None)
         alone, events = _replayed(taught, rows)
         onset = self._plant.onsets.get(name)
         alarms = [row.minute for row, one in zip(rows, said, strict=True) if one["alarm"]]

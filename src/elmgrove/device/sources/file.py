@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from elmgrove.device.outage import Trouble
+from elmgrove.device.outage import Outage
 from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source, Timing, open_file
 from elmgrove.device.sources.lines import Bad, Line, Records, Text, TextFile
 from elmgrove.errors import BadInput
@@ -52,7 +52,7 @@ class FollowedFile(File):
     """
 
     def __iter__(self) -> Iterator[Item]:
-        trouble = Trouble(
+        trouble = Outage(
             str(self._path), "can't be read", "that is tried again", "can be read again"
         )
         waits = False
@@ -72,7 +72,7 @@ class FollowedFile(File):
             self._idle()
             yield None
 
-    def _read(self, trouble: Trouble) -> Iterator[Item]:
+    def _read(self, trouble: Outage) -> Iterator[Item]:
         """Reads the file until another is in its place."""
         with TextFile(self._path, self._bookmark, self._layout.encoding) as text:
             self._begin(text)

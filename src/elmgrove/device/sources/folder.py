@@ -8,7 +8,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
-from elmgrove.device.outage import Trouble
+from elmgrove.device.outage import Outage
 from elmgrove.device.sources.base import Bookmark, Item, Source, Timing, open_file
 from elmgrove.device.sources.lines import Bad, Line, Records, Text
 from elmgrove.errors import BadInput
@@ -61,9 +61,9 @@ class Folder(Source):
         self._finished: dict[str, _Finished] = {}
         # Files that could not be moved, and where they belong.
         self._stuck: dict[str, tuple[int, str]] = {}
-        self._away = Trouble(str(path), "can't be read", "that is tried again", "can be read again")
+        self._away = Outage(str(path), "can't be read", "that is tried again", "can be read again")
         stay = "they stay, and are not read again"
-        self._unmoved = Trouble(f"files in {path}", "can't be moved", stay, "can be moved again")
+        self._unmoved = Outage(f"files in {path}", "can't be moved", stay, "can be moved again")
 
     def __iter__(self) -> Iterator[Item]:
         if self._bookmark is not None:

@@ -30,7 +30,7 @@ from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.problems import Problem
 from elmgrove.server.reports import let_wait
-from elmgrove.server.store import ErrandRow, FleetRow, Occurrence, ToldRow
+from elmgrove.server.store import CommandRow, FleetRow, Occurrence, ToldRow
 
 #: Points of a chart, and lines of the table that says the same, at most.
 MOST_POINTS, MOST_LINES = 1200, 48
@@ -131,14 +131,14 @@ _LEAST_SHARE = 0.02
 
 @dataclass(frozen=True)
 class ShownEvent:
-    """An event as its device's page shows it, with what was said of it (``errands``).
+    """An event as its device's page shows it, with what was said of it (``commands``).
 
     ``last_row`` is when the last row was of which the device told, if it said so. ``undone`` says
     that the last answer about it was undone.
     """
 
     occurrence: Occurrence
-    errands: tuple[ErrandRow, ...]
+    commands: tuple[CommandRow, ...]
     last_row: float | None = None
     undone: bool = False
 
@@ -182,8 +182,8 @@ class ShownEvent:
     @property
     def is_answered(self) -> bool:
         """Says whether somebody has said what it was, and that was neither refused nor undone."""
-        waits = any(row.done is None for row in self.errands)
-        done = any(row.done is not None and not row.refused for row in self.errands)
+        waits = any(row.done is None for row in self.commands)
+        done = any(row.done is not None and not row.refused for row in self.commands)
         return bool(self.answered) or waits or (done and not self.undone)
 
     @property
@@ -250,7 +250,7 @@ def up_to(time: float) -> dict[str, float]:
 
 def shown_events(
     occurrences: Sequence[Occurrence],
-    errands: Sequence[ErrandRow],
+    commands: Sequence[CommandRow],
     last_row: float | None,
     undone: Collection[int] = (),
 ) -> list[ShownEvent]:
@@ -258,7 +258,7 @@ def shown_events(
     return [
         ShownEvent(
             one,
-            tuple(row for row in errands if _is_about(row, one)),
+            tuple(row for row in commands if _is_about(row, one)),
             last_row,
             one.number in undone,
         )
@@ -266,18 +266,18 @@ def shown_events(
     ]
 
 
-def _is_about(row: ErrandRow, event: Occurrence) -> bool:
-    words = row.errand.words
+def _is_about(row: CommandRow, event: Occurrence) -> bool:
+    words = row.command.words
     if EVENT in words:
         # A device that began anew counts its events from 1 on.
-        return bool(words[EVENT] == event.number) and row.errand.asked_at >= event.begin
+        return bool(words[EVENT] == event.number) and row.command.asked_at >= event.begin
     return words.get(FROM) == event.begin
 
 
-def answers(row: ErrandRow, since: float | None) -> bool:
-    """Says whether an errand waits that is about rows since a change began, if that is known."""
-    end = row.errand.words.get(TO)
-    if row.errand.action == UNDO:
+def answers(row: CommandRow, since: float | None) -> bool:
+    """Says whether a command waits that is about rows since a change began, if that is known."""
+    end = row.command.words.get(TO)
+    if row.command.action == UNDO:
         return False
     return row.done is None and (since is None or end is None or stated_time(TO, end) >= since)
 
@@ -313,12 +313,12 @@ def _borrowed(share: float) -> str:
     return f"{percent} of what decides here comes from others"
 
 
-def errand_told(row: ErrandRow) -> str:
+def command_told(row: CommandRow) -> str:
     """Says what was asked of a device."""
-    words = row.errand.words
-    if row.errand.action == UNDO:
+    words = row.command.words
+    if row.command.action == UNDO:
         return "The last answer: undone"
-    if row.errand.action == "reject":
+    if row.command.action == "reject":
         said = "said to be a fault"
     else:
         said = "said to be the normal from now on" if words.get(INSTEAD) else "said to be fine"
@@ -332,7 +332,7 @@ def errand_told(row: ErrandRow) -> str:
 
 
 def _told(time: float | str) -> str:
-    # Seconds or parts of them, as an errand may say it.
+    # Seconds or parts of them, as a command may say it.
     return time if isinstance(time, str) else clock(Clock()(time))
 
 
@@ -531,10 +531,10 @@ def _percent(share: float | None) -> str:
     return "—" if share is None else f"{number(share * 100)} %"
 
 
-#: Events and errands that are shown, the newest.
-MOST_EVENTS_SHOWN, MOST_ERRANDS_SHOWN = 50, 20
-# Errands among which those of the events are looked for: far more than anybody says of 50 events.
-_MOST_ERRANDS = 2000
+#: Events and commands that are shown, the newest.
+MOST_EVENTS_SHOWN, MOST_COMMANDS_SHOWN = 50, 20
+# Commands among which those of the events are looked for: far more than anybody says of 50 events.
+_MOST_COMMANDS = 2000
 #: What is asked once more before it is done.
 REVOKE, LEAVE = CONFIRMED = "revoke", "leave"
 
@@ -567,19 +567,19 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
     store, federation = caller.service.store, caller.federation.name
     told = await store.told(federation, name)
     minutes = await store.minutes(federation, name, span.begin, span.end)
-    errands = await store.errands(federation, name, _MOST_ERRANDS)
+    commands = await store.commands(federation, name, _MOST_COMMANDS)
     found = (span.begin, span.until, MOST_EVENTS_SHOWN)
     occurrences = await store.occurrences(federation, name, *found)
     shown = None if told is None else DeviceTold.of(told.summary)
     known = (None, ()) if shown is None else (shown.last_row, shown.undone)
-    events = shown_events(occurrences, errands, *known)
+    events = shown_events(occurrences, commands, *known)
     # Of weeks they are many: in a thread, so that others are answered meanwhile.
     course = await asyncio.to_thread(ScoreCourse.of, minutes, span.begin, span.end)
     summary: Mapping[str, Any] = {} if told is None else told.summary
     since = None if shown is None else shown.drift_since
     return {
         "told": shown,
-        "answered": [errand_told(row) for row in errands if answers(row, since)],
+        "answered": [command_told(row) for row in commands if answers(row, since)],
         "cooperation": summary.get("cooperation"),
         "cooperated": cooperation_told(summary.get("cooperation")),
         "course": course,
@@ -587,7 +587,7 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
         "lines": course.at_most(MOST_LINES),
         "chart": _chart(course, events, span),
         "events": events,
-        "errands": [(row, errand_told(row)) for row in errands[:MOST_ERRANDS_SHOWN]],
+        "commands": [(row, command_told(row)) for row in commands[:MOST_COMMANDS_SHOWN]],
     }
 
 

@@ -51,7 +51,7 @@ class Streams:
         self._ending.set()
 
     async def show(self, request: Request, visitor: Visitor) -> Response:
-        """Tells a page whenever a summary, a contribution or an errand of its federation came."""
+        """Tells a page whenever a summary, a contribution or a command of its federation came."""
         caller = await visitor.caller(request)
         if (
             self._by_visit.total() >= self._most

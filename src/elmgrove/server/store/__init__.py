@@ -24,8 +24,8 @@ from elmgrove.server.store.glance import (
 )
 from elmgrove.server.store.records import (
     Change,
+    CommandRow,
     DeviceRow,
-    ErrandRow,
     FederationRow,
     Occurrence,
     Snapshot,
@@ -49,9 +49,9 @@ __all__ = [
     "UNTOLD",
     "AdministratorRow",
     "Change",
+    "CommandRow",
     "Database",
     "DeviceRow",
-    "ErrandRow",
     "FederationRow",
     "FleetPage",
     "FleetRow",

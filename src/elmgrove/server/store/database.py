@@ -88,11 +88,11 @@ _SUMMARIES = (
     "CREATE INDEX occurrence_of_device ON occurrence (federation, device, begin)",
     "CREATE INDEX occurrence_open ON occurrence (federation, device) WHERE ended IS NULL",
     "CREATE INDEX occurrence_by_age ON occurrence (received)",
-    """CREATE TABLE errand (
+    """CREATE TABLE command (
         id {text} PRIMARY KEY, federation {text} NOT NULL, device {text} NOT NULL,
         action {text} NOT NULL, words {text} NOT NULL, asked_by {text} NOT NULL,
         asked_at DOUBLE PRECISION NOT NULL, done DOUBLE PRECISION, refused BOOLEAN, said {text})""",
-    "CREATE INDEX errand_of_device ON errand (federation, device, asked_at)",
+    "CREATE INDEX command_of_device ON command (federation, device, asked_at)",
     """CREATE TABLE changed (federation {text} PRIMARY KEY, number BIGINT NOT NULL)""",
 )
 # Who is on the dashboard; and the hash of an administrator's password.

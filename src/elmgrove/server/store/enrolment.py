@@ -26,7 +26,7 @@ FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, merged,
 #: Bytes that are written to find out whether anything can be.
 PROBE_BYTES = 2**16
 #: What belongs to a federation by its name alone.
-BY_NAME = ("told", "summary", "hour", "occurrence", "errand", "changed")
+BY_NAME = ("told", "summary", "hour", "occurrence", "command", "changed")
 DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
     WHERE federation = $1"""
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from elmgrove.federation import Summary, seconds_of
 from elmgrove.server.store.chain import reads
+from elmgrove.server.store.commands import CommandsKept
 from elmgrove.server.store.database import Operation, places, upsert
-from elmgrove.server.store.errands_kept import ErrandsKept
 from elmgrove.server.store.records import Occurrence
 
 #: Events that are kept of a device, and the letters of all of them as JSON, at most.
@@ -16,7 +16,7 @@ MOST_OCCURRENCES, MOST_LETTERS = 5000, 5 * 2**20
 OF_DEVICE = "federation = $1 AND device = $2"
 
 
-class OccurrencesKept(ErrandsKept):
+class OccurrencesKept(CommandsKept):
     """The store's operations on events.
 
     See ``Store``, which adds the others, for what holds for all methods.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from elmgrove.federation import Errand
+from elmgrove.federation import Command
 from elmgrove.reading import time_told
 
 
@@ -134,10 +134,10 @@ class Occurrence:
 
 
 @dataclass(frozen=True)
-class ErrandRow:
-    """An errand, and what its device said after it; ``done`` is None until then."""
+class CommandRow:
+    """A command, and what its device said after it; ``done`` is None until then."""
 
-    errand: Errand
+    command: Command
     device: str
     done: float | None = None
     refused: bool | None = None

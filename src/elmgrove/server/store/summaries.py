@@ -5,11 +5,11 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from elmgrove.federation import MOST_OUTCOMES, Errand, Minute, Summary
+from elmgrove.federation import MOST_RESULTS, Command, Minute, Summary
 from elmgrove.server.store.chain import OWN_CHAIN, reads, writes
+from elmgrove.server.store.commands import end_command, open_commands
 from elmgrove.server.store.database import Operation, places, upsert
 from elmgrove.server.store.enrolment import changed, require_federation
-from elmgrove.server.store.errands_kept import end_errand, open_errands
 from elmgrove.server.store.occurrences_kept import OF_DEVICE, OccurrencesKept, add_events
 from elmgrove.server.store.records import ToldRow
 
@@ -32,25 +32,25 @@ class Summaries(OccurrencesKept):
     @writes
     def take_summary(
         self, federation: str, summary: Summary, received: float
-    ) -> Operation[list[Errand]]:
-        """Takes what a device tells in the place of what it told before; gives its errands.
+    ) -> Operation[list[Command]]:
+        """Takes what a device tells in the place of what it told before; gives its commands.
 
         MUST keep one of each minute and event, the last that was told; an event that is no longer
-        told of has ended. An outcome of an errand that is not open, or another device's, changes
-        nothing. What is more than is kept of one device MUST go, the oldest first. Errands are the
+        told of has ended. An outcome of a command that is not open, or another device's, changes
+        nothing. What is more than is kept of one device MUST go, the oldest first. Commands are the
         oldest, as many as a summary can tell the outcomes of.
         """
         yield from require_federation(federation)
         yield from _tell(federation, summary, received)
         yield from _add_minutes(federation, summary, received)
         yield from add_events(federation, summary, received)
-        errands = yield from open_errands(federation, summary.device)
-        done = {outcome.errand: outcome for outcome in summary.outcomes}
-        for errand in errands:
-            if errand.id in done:
-                yield from end_errand(federation, summary.device, errand, done[errand.id])
+        commands = yield from open_commands(federation, summary.device)
+        done = {outcome.command: outcome for outcome in summary.outcomes}
+        for command in commands:
+            if command.id in done:
+                yield from end_command(federation, summary.device, command, done[command.id])
         yield from changed(federation)
-        return [errand for errand in errands if errand.id not in done][:MOST_OUTCOMES]
+        return [command for command in commands if command.id not in done][:MOST_RESULTS]
 
     @reads
     def told(self, federation: str, device: str) -> Operation[ToldRow | None]:
@@ -107,7 +107,7 @@ class Summaries(OccurrencesKept):
     async def forget(self, minutes_until: float, events_until: float, now: float) -> int:
         """Deletes minutes and events that came before these times, some at once; says how many.
 
-        Errands, and what a device last told of itself, go with events; visits that expired go too.
+        Commands, and what a device last told of itself, go with events; visits that expired go too.
         """
         return await self.write(OWN_CHAIN, _forget(minutes_until, events_until, now))
 
@@ -170,7 +170,7 @@ def _forget(minutes_until: float, events_until: float, now: float) -> Operation[
     for table, key, age, until in (
         ("hour", "federation, device, hour", "received", minutes_until),
         ("occurrence", "federation, device, number, mark", "received", events_until),
-        ("errand", "id", "asked_at", events_until),
+        ("command", "id", "asked_at", events_until),
         ("told", "federation, device", "received", events_until),
         ("visit", "id_hash", "expires", now),
     ):

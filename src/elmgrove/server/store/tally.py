@@ -21,7 +21,7 @@ _NUMBERED = """SELECT f.name,
 # As DOUBLE PRECISION, or PostgreSQL could not tell what the time is compared with.
 _STATES = f"""SELECT d.federation, {state_at("CAST($1 AS DOUBLE PRECISION)")}, count(*),
     sum(CASE WHEN t.drift AND NOT d.revoked THEN 1 ELSE 0 END) {DEVICES_TOLD} GROUP BY 1, 2"""
-_ERRANDS = "SELECT federation, count(*) FROM errand WHERE done IS NULL GROUP BY federation"
+_COMMANDS = "SELECT federation, count(*) FROM command WHERE done IS NULL GROUP BY federation"
 _OWN_CHAIN = "SELECT max(number) FROM audit WHERE federation = ''"
 
 
@@ -30,8 +30,8 @@ class Tally:
     """How much is held of one federation; the server's own chain of the audit is that of ''.
 
     ``stored`` and ``recorded`` count all entries and records there ever were. ``states`` counts
-    devices by ``FLEET_STATES``, ``drifts`` those of which something changed, ``errands`` those that
-    wait.
+    devices by ``FLEET_STATES``, ``drifts`` those of which something changed, ``commands`` those
+    that wait.
     ``by_device`` has rows and time of what each device contributed, if that was asked for.
     """
 
@@ -45,7 +45,7 @@ class Tally:
     recorded: int = 0
     states: dict[str, int] = field(default_factory=dict)
     drifts: int = 0
-    errands: int = 0
+    commands: int = 0
     by_device: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -64,8 +64,8 @@ def tallied(by_device: bool, now: float) -> Operation[dict[str, Tally]]:
     for name, state, number, drifts in (yield (_STATES, now)):
         found[name].states[state] = number
         found[name].drifts += drifts
-    for name, number in (yield (_ERRANDS,)):
-        found[name].errands = number
+    for name, number in (yield (_COMMANDS,)):
+        found[name].commands = number
     if by_device:
         for name, origin, rows, received in (yield (_DEVICES_HELD,)):
             found[name].by_device[origin] = (rows, received)

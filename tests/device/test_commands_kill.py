@@ -1,4 +1,4 @@
-"""Killed in the middle of an errand: the device has done it and knows that it has, or neither."""
+"""Killed in the middle of a command: the device has done it and knows that it has, or neither."""
 
 import os
 import random
@@ -14,8 +14,8 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.device import perform
-from elmgrove.device.commands import ERRANDS
-from elmgrove.federation import Charter, Errand, Member
+from elmgrove.device.commands import COMMANDS
+from elmgrove.federation import Charter, Command, Member
 from elmgrove.storage import load, save
 from support.exchanges import HonestExchange, saying
 from support.killed import CONTEXT, work
@@ -24,9 +24,9 @@ from support.serving import wait_until
 #: How often each is killed; more where there is time.
 KILLS = int(os.environ.get("ELMGROVE_TEST_CONTROL_KILLS", "3"))
 STATE = Path("pump.elm")
-ERRAND = [
-    Errand("accept-1", "accept", {}, "anna", 1.7e9),
-    Errand("reject-1", "reject", {"from": 100.0, "to": 130.5}, "anna", 1.7e9),
+COMMAND = [
+    Command("accept-1", "accept", {}, "anna", 1.7e9),
+    Command("reject-1", "reject", {"from": 100.0, "to": 130.5}, "anna", 1.7e9),
 ]
 
 
@@ -53,7 +53,7 @@ def pump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 
 def facts(member: Member) -> tuple[Any, ...]:
-    """All that an errand can change."""
+    """All that a command can change."""
     detector = member.detector
     return (
         detector.learned,
@@ -64,7 +64,7 @@ def facts(member: Member) -> tuple[Any, ...]:
 
 
 def done(member: Member) -> list[str]:
-    return [one["errand"] for one in member.notes.get(ERRANDS, [])]
+    return [one["command"] for one in member.notes.get(COMMANDS, [])]
 
 
 def wait_for_another_state(before: int) -> None:
@@ -87,20 +87,20 @@ def working(url: str) -> Iterator[ForkServerProcess]:
         process.join()
 
 
-@pytest.mark.parametrize("errand", ERRAND, ids=lambda one: one.action)
+@pytest.mark.parametrize("command", COMMAND, ids=lambda one: one.action)
 def test_an_agent_that_is_killed_has_done_it_once_or_not_at_all(
-    pump: bytes, errand: Errand
+    pump: bytes, command: Command
 ) -> None:
     member = Member.from_bytes(pump)
     before = facts(member)
-    said = perform(member, errand.action, errand.words)["said"]
+    said = perform(member, command.action, command.words)["said"]
     after = facts(member)
     assert before != after
-    chance, whole = random.Random(errand.action), 0.0
+    chance, whole = random.Random(command.action), 0.0
     for number in range(KILLS + 1):
         STATE.write_bytes(pump)
         place = STATE.stat().st_ino
-        server = HonestExchange(CHARTER, [], asks=[errand])
+        server = HonestExchange(CHARTER, [], asks=[command])
         with saying(server) as url:
             with working(url) as process:
                 wait_until(lambda server=server: server.heard != [])
@@ -115,10 +115,10 @@ def test_an_agent_that_is_killed_has_done_it_once_or_not_at_all(
                 process.join()
             found = load(STATE, Member.from_bytes)
             # What it changed and that it was done are in one file.
-            assert (facts(found), done(found)) in ((before, []), (after, [errand.id]))
+            assert (facts(found), done(found)) in ((before, []), (after, [command.id]))
             with working(url):
                 wait_until(lambda server=server: server.outcomes != [])
             # Once more it would have said that no row waited, and nothing was learned.
             assert [list(one.said) for one in server.outcomes] == [said]
             found = load(STATE, Member.from_bytes)
-            assert (facts(found), done(found)) == (after, [errand.id])
+            assert (facts(found), done(found)) == (after, [command.id])

@@ -1,4 +1,4 @@
-"""Errands: each is done once, and what came of it is told until it was heard."""
+"""Commands: each is done once, and what came of it is told until it was heard."""
 
 import json
 import logging
@@ -13,22 +13,22 @@ from elmgrove import BadInput, Detector
 from elmgrove.detector import accept
 from elmgrove.device import actions, commands
 from elmgrove.device.actions import HalfDone
-from elmgrove.device.commands import ERRANDS, REMEMBERED, Errands
+from elmgrove.device.commands import COMMANDS, REMEMBERED, Commands
 from elmgrove.device.status import status_of
 from elmgrove.federation import (
-    MOST_BYTES_OUTCOMES,
-    MOST_OUTCOMES,
-    Errand,
+    MOST_BYTES_RESULTS,
+    MOST_RESULTS,
+    Command,
+    CommandResult,
     Member,
-    Outcome,
     json_size,
 )
 
 WAITING = 60
 
 
-def errand(number: int | str, action: str = "accept", **words: Any) -> Errand:
-    return Errand(f"errand-{number}", action, words, "anna", 1.7e9)
+def command(number: int | str, action: str = "accept", **words: Any) -> Command:
+    return Command(f"command-{number}", action, words, "anna", 1.7e9)
 
 
 class Disk:
@@ -70,16 +70,16 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_done_once_however_often_it_is_told(member: Member, disk: Disk) -> None:
-    made = Errands(member, disk)
+    made = Commands(member, disk)
     assert not made.step()
-    made.take([errand(1), errand(1), errand(1)])
+    made.take([command(1), command(1), command(1)])
     assert made.step()
     assert not made.step()
-    made.take([errand(1)])
+    made.take([command(1)])
     assert not made.step()
     assert member.detector.learned == 400 + WAITING
     (outcome,) = made.outcomes()
-    assert (outcome.errand, outcome.refused) == ("errand-1", False)
+    assert (outcome.command, outcome.refused) == ("command-1", False)
     assert f"{WAITING} rows were learned as a new normal" in outcome.said[0]
     assert len(disk.saved) == 1
 
@@ -87,79 +87,81 @@ def test_it_is_done_once_however_often_it_is_told(member: Member, disk: Disk) ->
 def test_what_it_changed_and_that_it_was_done_are_saved_in_one_file(
     member: Member, disk: Disk
 ) -> None:
-    made = Errands(member, disk)
-    made.take([errand(1), errand(2, "reject")])
+    made = Commands(member, disk)
+    made.take([command(1), command(2, "reject")])
     for rows in (WAITING, WAITING):
         assert made.step()
         again = Member.from_bytes(disk.saved[-1])
         assert again.detector.learned == 400 + rows
         # One that was killed now goes on from that file: it does nothing, and says the same.
-        restarted = Errands(again, Disk())
-        restarted.take([errand(1), errand(2, "reject")][: len(disk.saved)])
+        restarted = Commands(again, Disk())
+        restarted.take([command(1), command(2, "reject")][: len(disk.saved)])
         assert not restarted.step()
         assert restarted.outcomes() == made.outcomes()
     assert len(made.outcomes()) == 2
 
 
 def test_an_outcome_is_told_until_it_was_heard(member: Member, disk: Disk) -> None:
-    made = Errands(member, disk)
-    made.take([errand(1), errand(2, "reject")])
+    made = Commands(member, disk)
+    made.take([command(1), command(2, "reject")])
     made.step()
     first = made.outcomes()
     made.step()
     made.told()
-    assert [one.errand for one in made.outcomes()] == ["errand-2"], "it was not told with the first"
+    assert [one.command for one in made.outcomes()] == ["command-2"], (
+        "it was not told with the first"
+    )
     made.told()
     assert made.outcomes() == ()
     # A server that was restored asks again, and is told again, but nothing is done.
-    made.take([errand(1)])
+    made.take([command(1)])
     assert not made.step()
     (again,) = made.outcomes()
-    assert (again.errand, again.time, again.refused) == (first[0].errand, first[0].time, False)
+    assert (again.command, again.time, again.refused) == (first[0].command, first[0].time, False)
 
 
 def test_what_cant_be_saved_is_not_done(
     member: Member, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    made, disk.full = Errands(member, disk), True
-    made.take([errand(1)])
+    made, disk.full = Commands(member, disk), True
+    made.take([command(1)])
     assert not made.step()
     assert (member.detector.learned, made.outcomes()) == (400, ())
     assert "No space left" in caplog.text
     assert not made.step(), "it is asked again with the next sync"
     disk.full = False
-    made.take([errand(1)])
+    made.take([command(1)])
     assert made.step()
     assert member.detector.learned == 400 + WAITING
 
 
 def test_words_are_those_of_the_action(member: Member, disk: Disk) -> None:
-    made = Errands(member, disk)
-    made.take([errand(1, **{"from": 410.0, "to": 419.5}), errand(2, "reject", to=390.0)])
+    made = Commands(member, disk)
+    made.take([command(1, **{"from": 410.0, "to": 419.5}), command(2, "reject", to=390.0)])
     made.step()
     assert member.detector.learned == 410
     with pytest.raises(BadInput, match="'from' is null"):
-        errand(3, "reject", **{"from": None, "to": None})
+        command(3, "reject", **{"from": None, "to": None})
 
 
-def test_a_device_that_does_no_errands_says_so(member: Member, disk: Disk) -> None:
-    made = Errands(member, disk, allowed="none")
-    made.take([errand(1)])
+def test_a_device_that_does_no_commands_says_so(member: Member, disk: Disk) -> None:
+    made = Commands(member, disk, allowed="none")
+    made.take([command(1)])
     assert made.step()
     (outcome,) = made.outcomes()
     assert outcome.refused
-    assert "errands is none" in outcome.said[0]
+    assert "commands is none" in outcome.said[0]
     assert (member.detector.learned, disk.saved) == (400, [])
 
 
 def test_a_server_may_take_out_a_tenth_of_a_day_and_no_more(
     member: Member, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made, before = Errands(member, disk), member.detector.evidence
+    made, before = Commands(member, disk), member.detector.evidence
     # All of it, in one request, as anybody could ask who has a token that manages.
     for number, words in enumerate([{"from": 0.0}, {"to": 1e10}, {"from": 300.0, "to": 341.0}]):
-        made.take([errand(number, "reject", **words)])
+        made.take([command(number, "reject", **words)])
         assert made.step()
         refused = made.outcomes()[-1]
         assert refused.refused
@@ -169,21 +171,21 @@ def test_a_server_may_take_out_a_tenth_of_a_day_and_no_more(
     # Nor by little and little.
     caplog.set_level(logging.WARNING)
     caplog.clear()
-    made.take([errand(4, "reject", **{"from": 300.0, "to": 330.0})])
+    made.take([command(4, "reject", **{"from": 300.0, "to": 330.0})])
     made.step()
     assert not made.outcomes()[-1].refused
     assert member.detector.evidence.count == 370
     assert "reject, asked by anna on the server: " in caplog.text
     assert "30 rows learned were taken out" in caplog.text
-    made.take([errand(5, "reject", **{"from": 330.0, "to": 341.0})])
+    made.take([command(5, "reject", **{"from": 330.0, "to": 341.0})])
     made.step()
     assert "11 learned rows, after 30 in the last day" in made.outcomes()[-1].said[0]
     # What it undoes is given back, and may be asked for again.
-    made.take([errand(6, "undo")])
+    made.take([command(6, "undo")])
     made.step()
     assert not made.outcomes()[-1].refused
     assert member.detector.evidence.close_to(before, 1e-9)
-    made.take([errand(7, "reject", **{"from": 330.0, "to": 370.0})])
+    made.take([command(7, "reject", **{"from": 330.0, "to": 370.0})])
     made.step()
     assert member.detector.evidence.count == 360
 
@@ -191,13 +193,13 @@ def test_a_server_may_take_out_a_tenth_of_a_day_and_no_more(
 def test_a_server_may_not_take_all_out_by_instead_unless_the_device_allows_any(
     member: Member, disk: Disk
 ) -> None:
-    made = Errands(member, disk)
-    made.take([errand(1, instead=True)])
+    made = Commands(member, disk)
+    made.take([command(1, instead=True)])
     made.step()
     assert made.outcomes()[-1].refused
     assert member.detector.learned == 400
-    made = Errands(member, disk, allowed="any")
-    made.take([errand(2, instead=True)])
+    made = Commands(member, disk, allowed="any")
+    made.take([command(2, instead=True)])
     made.step()
     assert not made.outcomes()[-1].refused
     assert member.detector.evidence.count == WAITING
@@ -208,28 +210,28 @@ def test_rows_of_more_than_a_day_are_not_a_servers_to_take_out(disk: Disk) -> No
     detector = Detector.for_data(X, window=1)
     detector.learn_many(X, np.arange(4000.0) * 3600.0)
     member = Member("pump", detector)
-    made = Errands(member, disk)
-    made.take([errand(1, "reject", **{"from": 3600.0 * 3900, "to": 3600.0 * 3950})])
+    made = Commands(member, disk)
+    made.take([command(1, "reject", **{"from": 3600.0 * 3900, "to": 3600.0 * 3950})])
     made.step()
     assert "more than a day" in made.outcomes()[-1].said[0]
-    made.take([errand(2, "reject", **{"from": 3600.0 * 3900, "to": 3600.0 * 3920})])
+    made.take([command(2, "reject", **{"from": 3600.0 * 3900, "to": 3600.0 * 3920})])
     made.step()
     assert not made.outcomes()[-1].refused
     assert detector.evidence.count == 3980
 
 
 def test_what_the_owner_answered_is_not_undone_beyond_the_bound(member: Member, disk: Disk) -> None:
-    made = Errands(member, disk)
+    made = Commands(member, disk)
     accept(member.detector, by="command line")
-    made.take([errand(1, "undo")])
+    made.take([command(1, "undo")])
     made.step()
     assert made.outcomes()[-1].refused, f"{WAITING} rows are more than a tenth of 400"
     assert member.detector.learned - member.detector.taken == 400 + WAITING
 
 
 def test_who_asked_on_a_server_is_told(member: Member, disk: Disk) -> None:
-    made = Errands(member, disk)
-    made.take([errand(1, "reject")])
+    made = Commands(member, disk)
+    made.take([command(1, "reject")])
     made.step()
     status = status_of(member)
     (answer,) = status["answers"]
@@ -241,11 +243,11 @@ def test_who_asked_on_a_server_is_told(member: Member, disk: Disk) -> None:
 def test_what_is_refused_or_a_fault_is_told_and_changes_nothing(
     member: Member, disk: Disk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, before = Errands(member, disk), member.to_bytes()
-    made.take([errand(1, **{"from": "2024-05-01T00:00:00Z", "to": "2023-01-01T00:00:00Z"})])
+    made, before = Commands(member, disk), member.to_bytes()
+    made.take([command(1, **{"from": "2024-05-01T00:00:00Z", "to": "2023-01-01T00:00:00Z"})])
     made.step()
     monkeypatch.setattr(actions, "accept", lambda *_, **__: 1 / 0)
-    made.take([errand(2)])
+    made.take([command(2)])
     made.step()
     outcomes = made.outcomes()
     assert [one.refused for one in outcomes] == [True, True]
@@ -254,7 +256,7 @@ def test_what_is_refused_or_a_fault_is_told_and_changes_nothing(
         False,
         True,
     ]
-    del member.notes[ERRANDS]
+    del member.notes[COMMANDS]
     assert (member.to_bytes(), disk.saved) == (before, [])
 
 
@@ -263,69 +265,69 @@ def test_what_fails_half_way_ends_the_agent_and_is_not_saved(
 ) -> None:
     tries = iter([actions.accept])
     monkeypatch.setattr(actions, "accept", lambda *a, **k: next(tries)(*a, **k))
-    made = Errands(member, disk)
-    made.take([errand(1)])
+    made = Commands(member, disk)
+    made.take([command(1)])
     with pytest.raises(HalfDone):
         made.step()
     assert disk.saved == []
 
 
 def test_no_more_wait_than_one_summary_tells_of(member: Member, disk: Disk) -> None:
-    made = Errands(member, disk)
-    made.take([errand(number, "reject") for number in range(5000)])
+    made = Commands(member, disk)
+    made.take([command(number, "reject") for number in range(5000)])
     done = 0
     while made.step():
         done += 1
         # What came meanwhile changes nothing of that.
-        made.take([errand(number, "reject") for number in range(5000)])
-    assert done == MOST_OUTCOMES == len(made.outcomes())
+        made.take([command(number, "reject") for number in range(5000)])
+    assert done == MOST_RESULTS == len(made.outcomes())
 
 
 def test_what_is_remembered_is_bounded(member: Member, disk: Disk) -> None:
-    made = Errands(member, disk, allowed="none")
-    for begin in range(0, 3 * REMEMBERED, MOST_OUTCOMES):
-        made.take([errand(f"{'x' * 50}{n}") for n in range(begin, begin + MOST_OUTCOMES)])
+    made = Commands(member, disk, allowed="none")
+    for begin in range(0, 3 * REMEMBERED, MOST_RESULTS):
+        made.take([command(f"{'x' * 50}{n}") for n in range(begin, begin + MOST_RESULTS)])
         while made.step():
             pass
         made.outcomes()
         made.told()
-    assert len(member.notes[ERRANDS]) == REMEMBERED
+    assert len(member.notes[COMMANDS]) == REMEMBERED
     assert len(json.dumps(member.notes)) < 40_000
 
 
 def test_outcomes_are_within_their_bytes(member: Member, disk: Disk) -> None:
-    long = [Outcome(f"{n}", 1.0, False, ("温" * 900,)).fields for n in range(MOST_OUTCOMES)]
-    member.notes[ERRANDS] = long
-    made, told = Errands(member, disk), list[str]()
+    long = [CommandResult(f"{n}", 1.0, False, ("温" * 900,)).fields for n in range(MOST_RESULTS)]
+    member.notes[COMMANDS] = long
+    made, told = Commands(member, disk), list[str]()
     while outcomes := made.outcomes():
-        assert json_size([one.fields for one in outcomes]) <= MOST_BYTES_OUTCOMES
-        told += [one.errand for one in outcomes]
+        assert json_size([one.fields for one in outcomes]) <= MOST_BYTES_RESULTS
+        told += [one.command for one in outcomes]
         made.told()
-    assert told == [f"{n}" for n in range(MOST_OUTCOMES)]
+    assert told == [f"{n}" for n in range(MOST_RESULTS)]
 
 
-def test_rows_come_first_however_many_errands_there_are(
+def test_rows_come_first_however_many_commands_there_are(
     member: Member, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "REST", 3.0)
     now = [0.0]
     monkeypatch.setattr(commands.time, "monotonic", lambda: now[0])
-    do = Errands._do
+    do = Commands._do
 
-    def slow(self: Errands, one: Errand) -> bool:
+    def slow(self: Commands, one: Command) -> bool:
         now[0] += 2.0
         return do(self, one)
 
-    monkeypatch.setattr(Errands, "_do", slow)
-    made = Errands(member, disk)
-    made.take([errand(1), errand(2, "reject")])
+    monkeypatch.setattr(Commands, "_do", slow)
+    made = Commands(member, disk)
+    made.take([command(1), command(2, "reject")])
     assert made.step()
     now[0] += 5.9
     assert not made.step()
     now[0] += 0.2
     assert made.step()
     # At the end of all rows nobody waits.
-    made.take([errand(3), errand(4)])
+    made.take([command(3), command(4)])
     assert made.finish()
     assert not made.finish()
     assert len(made.outcomes()) == 4

@@ -53,14 +53,14 @@ def shown(federation: Federation) -> dict[str, Any]:
 
 def ask(federation: Federation, action: str = "accept", **words: Any) -> str:
     asked = {"action": action, "words": words}
-    answer = federation.ask("POST", "/errands/pump", ADMIN, json=asked)
+    answer = federation.ask("POST", "/commands/pump", ADMIN, json=asked)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
 
-def outcome(federation: Federation, errand: str) -> dict[str, Any]:
-    """The errand as the server shows it, with what came of it."""
-    return next(one for one in shown(federation)["errands"] if one["id"] == errand)
+def outcome(federation: Federation, command: str) -> dict[str, Any]:
+    """The command as the server shows it, with what came of it."""
+    return next(one for one in shown(federation)["commands"] if one["id"] == command)
 
 
 def test_what_an_agent_tells_is_what_the_server_shows(pumps: Federation) -> None:
@@ -83,14 +83,14 @@ def counted(federation: Federation) -> int:
 
 
 def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Federation) -> None:
-    """Though the device syncs once an hour: the errand comes with its first sync."""
+    """Though the device syncs once an hour: the command comes with its first sync."""
     with at_work(**joined(pumps, "pump", follow=True)):
         wait_until(lambda: shown(pumps) != {})
-    errand = ask(pumps)
+    command = ask(pumps)
     # Under the guard a second sync would follow the first one anyway.
     with at_work(**joined(pumps, "pump", follow=True, sync_seconds=3600.0, guard=False)):
-        wait_until(lambda: outcome(pumps, errand)["done"] is not None)
-        found = outcome(pumps, errand)
+        wait_until(lambda: outcome(pumps, command)["done"] is not None)
+        found = outcome(pumps, command)
         assert found["refused"] is False
         assert f"{STRANGE} rows were learned as a new normal" in found["said"][0]
         assert shown(pumps)["told"]["status"]["quarantine"] == 0
@@ -99,7 +99,7 @@ def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Fed
     assert kept.detector.learned == ROWS + STRANGE
 
 
-def test_errands_are_done_in_their_order_and_each_once(pumps: Federation) -> None:
+def test_commands_are_done_in_their_order_and_each_once(pumps: Federation) -> None:
     with at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05)):
         wait_until(lambda: shown(pumps) != {})
         asked = [ask(pumps, "reject"), ask(pumps, instead=True), ask(pumps, "reject")]
@@ -108,7 +108,7 @@ def test_errands_are_done_in_their_order_and_each_once(pumps: Federation) -> Non
     assert f"{STRANGE} rows were dropped" in said[0]
     assert "No row waited" in said[1]
     kept = load(Path("pump.elm"), Member.from_bytes)
-    assert [one["errand"] for one in kept.notes["errands"]] == asked
+    assert [one["command"] for one in kept.notes["commands"]] == asked
 
 
 def test_with_show_rows_the_server_has_the_strange_rows(pumps: Federation) -> None:
@@ -148,11 +148,11 @@ def test_a_device_on_a_broker_is_looked_after_on_the_server_for_its_blobs(
         at_both = {"exchange": place.url("federation"), "blobs": address(pumps)}
         with at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05, **at_both)):
             wait_until(lambda: counted(pumps) == 30)
-            errand = ask(pumps)
-            wait_until(lambda: outcome(pumps, errand)["done"] is not None)
+            command = ask(pumps)
+            wait_until(lambda: outcome(pumps, command)["done"] is not None)
         with MqttExchange(place.url("federation"), "other") as others:
             assert [one.origin for one in others.listings()] == ["pump"]
-    assert f"{STRANGE} rows were learned as a new normal" in outcome(pumps, errand)["said"][0]
+    assert f"{STRANGE} rows were learned as a new normal" in outcome(pumps, command)["said"][0]
     assert shown(pumps)["told"]["status"]["state"] == "watching"
     assert pumps.entries() == {}
 
@@ -162,8 +162,8 @@ def test_the_command_itself_tells_and_does(pumps: Federation, device: Start) -> 
     server = {"exchange": address(pumps), "token": pumps.token}
     running = device("pump", follow=True, sync_seconds=0.2, **server)
     running.until(lambda: shown(pumps) != {})
-    errand = ask(pumps)
-    running.until(lambda: outcome(pumps, errand)["done"] is not None)
+    command = ask(pumps)
+    running.until(lambda: outcome(pumps, command)["done"] is not None)
     running.logs("on the server:")
     assert "asked by" in running.log
     assert running.stop() == 0
