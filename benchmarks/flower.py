@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.exchange.output import Output, progress
-from elmgrove.algebra import Basis, HiddenLayer
-from elmgrove.federation import Merged
-from elmgrove.rounds import Plan, RoundReport, run_plan
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.federation.merged import Merged
 from elmgrove.rounds.flower.simulation import simulate
+from elmgrove.rounds.local import run_plan
+from elmgrove.rounds.plan import Plan
+from elmgrove.rounds.report import RoundReport
 
 ROWS = 24
 ROUNDS = 3

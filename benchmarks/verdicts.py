@@ -18,7 +18,7 @@ from scipy.linalg.blas import dgemm
 from benchmarks.clock import Case
 from benchmarks.rows import SEED, Matrix, rows
 from elmgrove import Detector, HiddenLayer, Scaling
-from elmgrove.algebra import suggested_units
+from elmgrove.algebra.layer import suggested_units
 
 Cases = dict[str, Case]
 

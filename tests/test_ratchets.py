@@ -15,27 +15,27 @@ import typer.main
 from docs.make.reference import commands
 
 from elmgrove.cli.app import app
-from elmgrove.device import Settings
+from elmgrove.device.settings import Settings
 from elmgrove.server.routes import OFFERS
 from support.places import ROOT
 
 LIBRARY = ROOT / "src" / "elmgrove"
 #: Lines of Python without blanks, comments and docstrings, by chapter.
 LINES = {
-    "adapters": 382,
-    "algebra": 3859,
+    "adapters": 380,
+    "algebra": 3752,
     "checks": 223,
-    "cli": 5957,
-    "detector": 6693,
-    "device": 4832,
-    "exchange": 2833,
-    "federation": 3064,
-    "reading": 2252,
-    "rounds": 2043,
-    "server": 6412,
-    "storage": 252,
+    "cli": 5963,
+    "detector": 6618,
+    "device": 4781,
+    "exchange": 2763,
+    "federation": 2885,
+    "reading": 2180,
+    "rounds": 2015,
+    "server": 6273,
+    "storage": 215,
 }
-MOST = {"files": 243, "commands": 43, "options": 455, "settings": 72, "routes": 32, "names": 529}
+MOST = {"files": 243, "commands": 43, "options": 455, "settings": 72, "routes": 32, "names": 154}
 _SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 
 

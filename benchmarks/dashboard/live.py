@@ -19,7 +19,8 @@ from benchmarks.dashboard.told_fleet import LAYER
 from benchmarks.exchange.fleet import FEDERATION, Fleet, name_of
 from benchmarks.exchange.output import FOLDER, Output, progress
 from benchmarks.exchange.server import Server, database, postgres_database, serving
-from elmgrove.exchange import HttpExchange, Unreachable
+from elmgrove.exchange.base import Unreachable
+from elmgrove.exchange.http import HttpExchange
 
 _COMMANDS = 4
 # Seconds between two pages that are asked for beside Chromium's.

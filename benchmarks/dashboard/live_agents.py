@@ -23,7 +23,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.dashboard.told_fleet import LAYER
 from benchmarks.exchange.fleet import TOKEN, name_of
 from benchmarks.rows import rows
-from elmgrove.device import Agent, Settings
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
 
 #: Rows that each agent finds at its start, enough to earn its alarms; seconds between two more.
 WARM_UP, SECONDS_A_ROW = 400, 5.0

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.exchange.fleet import FEDERATION, Fleet, Size, name_of
-from elmgrove.federation import AuditRecord, Minute, Summary
-from elmgrove.server import Store, open_store
+from elmgrove.federation.audit import AuditRecord
+from elmgrove.federation.report import Minute, Summary
+from elmgrove.server.store.store import Store, open_store
 
 #: A small layer: pages do not depend on its size, and ten thousand are quickly in.
 LAYER = Size(8, 8)

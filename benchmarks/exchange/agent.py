@@ -17,8 +17,8 @@ from benchmarks.exchange.output import Output, progress
 from benchmarks.exchange.process import Running, started
 from benchmarks.exchange.server import serving
 from benchmarks.rows import Matrix, rows
-from elmgrove.federation import Member
-from elmgrove.storage import load, save
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import load, save
 
 _PATIENCE = 600.0
 _OTHERS = 10

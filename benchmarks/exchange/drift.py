@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.exchange.output import progress
 from benchmarks.rows import SEED, Matrix
 from elmgrove import Evidence
-from elmgrove.federation import RunningSum
+from elmgrove.federation.sums import RunningSum
 
 DEVICES = 100
 CHECKS = 10

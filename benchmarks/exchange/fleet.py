@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 from benchmarks.rows import INPUTS, SEED, rows
 from elmgrove import Detector, Evidence, HiddenLayer
-from elmgrove.federation import Charter, Contribution
-from elmgrove.server import DeviceRow, FederationRow, Store, StoredEntry, hashed, open_store
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.server.secrets import hashed
+from elmgrove.server.store.records import DeviceRow, FederationRow, StoredEntry
+from elmgrove.server.store.store import Store, open_store
 
 FEDERATION = "fleet"
 TOKEN = "elm-join-of-the-benchmarks"

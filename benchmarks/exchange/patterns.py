@@ -14,9 +14,10 @@ from rich.progress import track
 from benchmarks.exchange.output import Output, progress
 from benchmarks.exchange.server import Server, serving
 from elmgrove import Basis, FalseAlarmRate, HiddenLayer, PatternRule
-from elmgrove.algebra import Array
-from elmgrove.exchange import Session, open_exchange
-from elmgrove.federation import Charter
+from elmgrove.algebra.rows import Array
+from elmgrove.exchange.connection import open_exchange
+from elmgrove.exchange.session import Session
+from elmgrove.federation.charter import Charter
 
 COLUMNS, ROWS, KINDS = 16, 300, 4
 CHARTER = Charter("fleet", Basis(HiddenLayer(COLUMNS, COLUMNS), COLUMNS, score="distance"))

@@ -10,7 +10,7 @@ from benchmarks.exchange.drift import CHECKS, DEVICES, GIANT, GIANT_EACH, Drift,
 from benchmarks.exchange.fleet import HAR, Size, evidences
 from benchmarks.exchange.output import Output, progress
 from elmgrove import Evidence
-from elmgrove.federation import RunningSum
+from elmgrove.federation.sums import RunningSum
 
 _EVIDENCES = 64
 _FLEETS = (10, 100, 1000, 10_000)

@@ -14,7 +14,9 @@ import numpy as np
 from benchmarks.quality.sets import ARCHIVES, Placed, archived, archived_names
 from benchmarks.quality.windows import Labels, Matrix
 from elmgrove import Detector
-from elmgrove.detector import OPENED, SPIKE, DriftDetector
+from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.drift import SPIKE
+from elmgrove.detector.events import OPENED
 
 SETS = ("SMD", "TEP", "SMAP/MSL", "NAB")
 #: The agent's detector is made from so many rows.

@@ -17,8 +17,10 @@ from benchmarks.quality.measure import Quality, measured
 from benchmarks.quality.sets import devices_of
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector
-from elmgrove.detector import choose_window
-from elmgrove.federation import Contribution, Ledger, Member
+from elmgrove.detector.windows import choose_window
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.member import Member
 
 ALONE, LOAN, EVERYONE = "alone", "loan", "everyone"
 #: The sets whose devices are a fleet.

@@ -20,19 +20,13 @@ from benchmarks.quality.machines import LEAD, SIZE, Machine, machine, sibling
 from benchmarks.quality.measure import auc
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector, Evidence
-from elmgrove.exchange import MemoryExchange
-from elmgrove.federation import (
-    UNBOUNDED,
-    Charter,
-    Contribution,
-    Everyone,
-    Member,
-    Quality,
-    Rule,
-    SameGroup,
-    StandingOthers,
-    Terms,
-)
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.selection import Everyone, Quality, Rule, SameGroup
+from elmgrove.federation.terms import UNBOUNDED, Terms
 
 SENSORS, OTHERS, ROWS = 8, 10, 550
 #: The share of a liar's rows that has the fault.

@@ -12,7 +12,7 @@ from benchmarks.quality.peers import MOST_ROWS, PEERS, STREAM_OR_MERGE
 from benchmarks.quality.windows import Matrix, stacked, stacked_each
 from elmgrove import HiddenLayer, Scaling
 from elmgrove.adapters.rivals import SEEDED
-from elmgrove.algebra import suggested_units
+from elmgrove.algebra.layer import suggested_units
 
 WINDOW = 10
 FIRST = "Elmgrove 0.1 (loss)"

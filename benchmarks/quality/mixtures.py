@@ -27,15 +27,9 @@ from benchmarks.quality.kinds import (
 from benchmarks.quality.measure import auc
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector, Evidence
-from elmgrove.detector import choose_window
-from elmgrove.federation import (
-    Contribution,
-    Everyone,
-    Named,
-    Quality,
-    Rule,
-    SameGroup,
-)
+from elmgrove.detector.windows import choose_window
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.selection import Everyone, Named, Quality, Rule, SameGroup
 
 #: Own rows; None is all.
 ROWS: tuple[int | None, ...] = (100, 1000, None)

@@ -17,7 +17,9 @@ from benchmarks.quality.fleets import STARTS, others_of
 from benchmarks.quality.sets import devices_of
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector, Evidence
-from elmgrove.federation import Contribution, Ledger, Member
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.member import Member
 
 FLEET = "SMD"
 #: Own rows.

@@ -13,9 +13,13 @@ import numpy as np
 
 from benchmarks.quality.sets import ARCHIVES, Device, archived, archived_names
 from benchmarks.quality.windows import Matrix
-from elmgrove.algebra import Basis
-from elmgrove.detector import FalseAlarmRate, Verdict
-from elmgrove.federation import Charter, Contribution, Member, StandingOthers
+from elmgrove.algebra.basis import Basis
+from elmgrove.detector.thresholds import FalseAlarmRate
+from elmgrove.detector.verdict import Verdict
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.others import StandingOthers
 from elmgrove_papers.data import recordings
 from elmgrove_papers.data.fans import NORMAL
 

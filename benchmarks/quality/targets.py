@@ -36,7 +36,7 @@ from benchmarks.quality.summary import (
     lines,
     mean_auc,
 )
-from elmgrove.detector import SPIKE
+from elmgrove.detector.drift import SPIKE
 
 FLAGGED = 0.95
 SPREAD = 0.005

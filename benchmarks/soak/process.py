@@ -14,11 +14,15 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from elmgrove.device import Agent, Settings
-from elmgrove.exchange import Exchange, Session, keyfile, open_exchange
-from elmgrove.federation import Contribution, Entry, Member
-from elmgrove.server import listen
-from elmgrove.storage import load, locked, save
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
+from elmgrove.exchange.base import Exchange
+from elmgrove.exchange.connection import keyfile, open_exchange
+from elmgrove.exchange.session import Session
+from elmgrove.federation.contribution import Contribution, Entry
+from elmgrove.federation.member import Member
+from elmgrove.server.app import listen
+from elmgrove.storage.disk import load, locked, save
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["benchmarks.soak.process", "elmgrove.exchange.http"])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from benchmarks.soak.process import fork, run_server
-from elmgrove.federation import Charter
+from elmgrove.federation.charter import Charter
 
 ADMIN = "elm-admin-of-the-soak"
 _PATIENCE = 120.0

@@ -13,7 +13,8 @@ from benchmarks.soak.fleet import COLUMNS, LEFT, Device, Fleet
 from benchmarks.soak.report import Memory
 from benchmarks.soak.server import Server
 from elmgrove import Basis, HiddenLayer
-from elmgrove.federation import Charter, Terms
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.terms import Terms
 
 # Seconds between two looks, and between two lines on the screen.
 _TICK, _LINE = 0.5, 5.0

@@ -25,8 +25,6 @@ CHAPTERS = (
     "elmgrove.reading",
     "elmgrove.federation",
     "elmgrove.exchange",
-    "elmgrove.device",
-    "elmgrove.server",
     "elmgrove.rounds",
     "elmgrove.algebra",
     "elmgrove.storage",

@@ -1,5 +1,5 @@
 """``python -m elmgrove`` is the command ``elmgrove``."""
 
-from elmgrove.cli import main
+from elmgrove.cli.app import main
 
 main()

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch, Scaling
-from elmgrove.algebra import ACTIVATIONS, Spectrum, default_score, suggested_units
+from elmgrove.algebra.basis import default_score
+from elmgrove.algebra.layer import ACTIVATIONS, suggested_units
+from elmgrove.algebra.spectrum import Spectrum
 
 LAYER = HiddenLayer(2, 3, "tanh", seed=7)
 SPECTRUM = Spectrum(rate=1000 / 3, length=32, bands=4)

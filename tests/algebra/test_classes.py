@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
-from elmgrove.algebra import ClassEvidence, balance
+from elmgrove.algebra.classes import ClassEvidence, balance
 from support.laws import law_examples
 
 CLASSES, INPUTS = 4, 3

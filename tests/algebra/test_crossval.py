@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmgrove.algebra import typical_loss
+from elmgrove.algebra.cross_validation import typical_loss
 from support.contributions import BASIS, RIDGE, evidence, rows
 
 

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis
-from elmgrove.algebra import Distance, Moments, MomentSums, zero_evidence
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.moments import Moments, zero_evidence
+from elmgrove.algebra.summing import MomentSums
 from support.gaussian import Dense, dense
 from support.laws import law_examples
 from support.moments import distance_basis, moments_of

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmgrove.algebra import ExactSum, exact
-from elmgrove.algebra.exact import outer, paired, sliced, through
+from elmgrove.algebra import exact
+from elmgrove.algebra.exact import ExactSum, outer, paired, sliced, through
 
 numbers = st.floats(-1e200, 1e200, allow_subnormal=True)
 vectors = st.lists(numbers, min_size=3, max_size=3).map(np.array)

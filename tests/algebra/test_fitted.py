@@ -9,16 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.algebra import ONE_KIND, all_apart, apart, kind_tolerance
 from elmgrove.algebra import similarity as module
 from elmgrove.algebra.similarity import (
     FEW,
+    ONE_KIND,
     Fitted,
     FittedDistance,
+    all_apart,
     all_chances,
     all_losses,
+    apart,
     groups,
     join,
+    kind_tolerance,
 )
 from support.contributions import evidence, near
 from support.laws import law_examples

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.algebra import Distance, losses_left_out, suggested_units, surprise_left_out
+from elmgrove.algebra.cross_validation import losses_left_out, surprise_left_out
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.layer import suggested_units
 from elmgrove.detector.gaussian import single_model
 from elmgrove.detector.windows import stacked
 from elmgrove.errors import BadInput

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, HiddenLayer, Scaling
-from elmgrove.algebra import Levels, MomentSums
+from elmgrove.algebra.levels import Levels
+from elmgrove.algebra.summing import MomentSums
 from elmgrove.detector.windows import stacked
 
 seeds = st.integers(0, 2**32 - 1)

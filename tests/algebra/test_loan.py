@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.algebra import Distance, Moments, agreed, lent, lent_together, zero_evidence
-from elmgrove.algebra.covariance import rows_lent
+from elmgrove.algebra.covariance import agreed, lent, lent_together, rows_lent
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.moments import Moments, zero_evidence
 from support.laws import law_examples
 from support.moments import distance_basis, moments_of
 

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
-from elmgrove.algebra import WAITING, Distance, Moments, MomentSums, zero_evidence
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.moments import Moments, zero_evidence
+from elmgrove.algebra.summing import WAITING, MomentSums
 from support.laws import law_examples
 from support.moments import distance_basis, distance_between, literal_moments, moments_of
 

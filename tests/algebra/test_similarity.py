@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadInput, Evidence, HiddenLayer
-from elmgrove.algebra import Distance, fit, join, zero_evidence
-from elmgrove.algebra.similarity import Fitted, FittedDistance, groups
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.moments import zero_evidence
+from elmgrove.algebra.similarity import Fitted, FittedDistance, fit, groups, join
 from support.laws import law_examples
 from support.moments import distance_basis, moments_of
 from support.patterns import INPUTS, rows_of

@@ -16,7 +16,7 @@ from benchmarks.quality.drift import (
     tried,
 )
 
-from elmgrove.detector import CHANGE, SLOW, SPIKE
+from elmgrove.detector.drift import CHANGE, SLOW, SPIKE
 
 
 def test_centroids_find_a_change_with_the_last_row_of_a_check() -> None:

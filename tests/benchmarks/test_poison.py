@@ -7,7 +7,7 @@ from benchmarks.quality.runs import Results
 from benchmarks.quality.targets import judged
 
 from elmgrove import Basis, Detector
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 
 
 def test_each_lie_could_have_come_from_rows_and_none_is_the_truth() -> None:

@@ -23,7 +23,10 @@ from benchmarks.quality.influence import (
     merged_by,
 )
 
-from elmgrove.federation import UNBOUNDED, Everyone, Member, influence
+from elmgrove.federation.member import Member
+from elmgrove.federation.selection import Everyone
+from elmgrove.federation.sums import influence
+from elmgrove.federation.terms import UNBOUNDED
 
 
 @cache

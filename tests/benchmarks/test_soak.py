@@ -9,7 +9,9 @@ from benchmarks.soak.checks import Acknowledged, is_sum, lost
 from benchmarks.soak.disk import SmallDisk
 from benchmarks.soak.server import Stored
 
-from elmgrove.federation import Contribution, Ledger, Merged
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.merged import Merged
 from support.serving import said
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, HiddenLayer
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.commands import Elmgrove, Ran, one_clear_line
 from support.fans import NAMES, rows, write

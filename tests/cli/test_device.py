@@ -6,8 +6,9 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import FolderExchange
-from elmgrove.federation import Departure, Member
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.contribution import Departure
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, save
 from support.agents import address, write_rows
 from support.commands import Elmgrove, one_clear_line

@@ -15,10 +15,10 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from elmgrove import Detector, Spectrum
 from elmgrove.adapters.rivals import Mahalanobis
 from elmgrove.cli import contest
-from elmgrove.detector import Prepared
+from elmgrove.detector.replay import Prepared
 from elmgrove.detector.windows import stacked
-from elmgrove.federation import Member
-from elmgrove.reading import Table
+from elmgrove.federation.member import Member
+from elmgrove.reading.table import Table
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, Ran
 from support.labelled import FAULTS, labelled, pump, write

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.federation import Contribution, Member
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
 from support.fans import NAMES, rows, write

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.algebra import RoundUpdate
-from elmgrove.federation import Member
-from elmgrove.rounds import Reply
-from elmgrove.storage import load, save
+from elmgrove.algebra.fed_elms import RoundUpdate
+from elmgrove.federation.member import Member
+from elmgrove.rounds.messages import Reply
+from elmgrove.storage.disk import load, save
 from support.commands import Elmgrove, one_clear_line
 from support.fans import rows, write
 

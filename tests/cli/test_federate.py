@@ -9,7 +9,7 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.cli.federate_rows import FleetRows
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
 from support.pages import blocks

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.rounds import Predictor
-from elmgrove.storage import load
+from elmgrove.rounds.predictor import Predictor
+from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
 from support.labelled_fleet import CENTRES, COLUMNS, prices, sea, seas, write_csv
 

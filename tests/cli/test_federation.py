@@ -12,9 +12,11 @@ import pytest
 from elmgrove.cli import federation
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import FolderExchange, Unauthorized
+from elmgrove.exchange.base import Unauthorized
+from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import Member, Terms
+from elmgrove.federation.member import Member
+from elmgrove.federation.terms import Terms
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.commands import Elmgrove, Ran, one_clear_line

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from elmgrove.cli.running import Device
-from elmgrove.federation import Member
-from elmgrove.storage import load
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import load
 from support.agents import Start, append_rows, verdicts, write_rows
 from support.commands import Elmgrove, one_clear_line
 from support.made_once import made_once

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from elmgrove.exchange import FolderExchange
-from elmgrove.federation import Contribution, Departure, Grouping, group, judge
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.contribution import Contribution, Departure
+from elmgrove.federation.groups import Grouping, group
+from elmgrove.federation.selection import judge
 from elmgrove.storage.disk import save
 from support.agents import address
 from support.commands import Elmgrove, one_clear_line

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from elmgrove.algebra import Moments
-from elmgrove.federation import Contribution, Member
+from elmgrove.algebra.moments import Moments
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, save
 from support.commands import Elmgrove, one_clear_line
 from support.fans import NAMES, rows, write

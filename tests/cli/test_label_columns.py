@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from elmgrove import Detector
-from elmgrove.exchange import FolderExchange
-from elmgrove.federation import Member
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.member import Member
 from elmgrove.reading.columns import is_label
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove

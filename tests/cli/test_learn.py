@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate, HiddenLayer
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove
 from support.fans import NAMES, rows, series, write

@@ -9,9 +9,9 @@ import pytest
 
 from elmgrove import Detector, FalseAlarmRate
 from elmgrove.cli.learn import LearnRun
-from elmgrove.detector import choose_window
-from elmgrove.federation import Member
-from elmgrove.reading import Table
+from elmgrove.detector.windows import choose_window
+from elmgrove.federation.member import Member
+from elmgrove.reading.table import Table
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
 from support.fans import write

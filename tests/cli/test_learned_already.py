@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from elmgrove import Detector
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.agents import Start
 from support.commands import Elmgrove

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from elmgrove.cli.contest import Found, Ranking, found_by, stretches_of
-from elmgrove.detector import Spell
+from elmgrove.detector.replay import Spell
 
 
 @st.composite

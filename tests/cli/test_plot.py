@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, save
 from support.commands import Elmgrove, Ran
 from support.labelled import labelled, pump, write

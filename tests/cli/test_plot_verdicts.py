@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove.cli.plot import course_of_verdicts, holds_verdicts
-from elmgrove.detector import TIME, Spell
+from elmgrove.detector.replay import TIME, Spell
 
 CAUSE = {"feature": "flow", "share": 0.9, "seen": 3.0, "expected": None, "ago": 0}
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from elmgrove import Scaling
-from elmgrove.exchange import FolderExchange
-from elmgrove.federation import Member
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
 from support.fans import NAMES, rows, series, write

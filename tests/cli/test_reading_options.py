@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.agents import Start
 from support.commands import Elmgrove, one_clear_line

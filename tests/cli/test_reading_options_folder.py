@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
 from support.labelled import BEGIN, FAULTS, NAMES, labelled, write

@@ -16,9 +16,9 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.cli.running import Device
-from elmgrove.device import perform
-from elmgrove.federation import Member
-from elmgrove.storage import load, save
+from elmgrove.device.actions import perform
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import load, save
 from support.callers import calling
 from support.killed import CONTEXT, ask, work
 from support.serving import wait_until

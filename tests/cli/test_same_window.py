@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.detector import choose_window, rows_to_decide
-from elmgrove.federation import Member
+from elmgrove.detector.windows import choose_window, rows_to_decide
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove
 from support.fans import NAMES, rows, series, write

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elmgrove import Detector
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, save
 from support.commands import Elmgrove
 from support.fans import write

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Detector, HiddenLayer, PatternRule
-from elmgrove.detector import DriftDetector
-from elmgrove.federation import Member
-from elmgrove.storage import save
+from elmgrove.detector.change_test import DriftDetector
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import save
 from support.agents import Start
 from support.commands import Elmgrove, one_clear_line
 from support.fans import NAMES, rows, write

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmgrove.cli.federate_rows import FleetRows, choose_target, fitted, hold_out
-from elmgrove.rounds import Target
+from elmgrove.rounds.predictor import Target
 from support.laws import law_seeds
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.detector import AlarmRule, Detector, FixedThreshold
-from elmgrove.federation import Member
-from elmgrove.storage import load
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.thresholds import FixedThreshold
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import load
 from support.agents import Start, append_rows, write_rows
 from support.commands import Elmgrove, one_clear_line
 from support.fans import rows, write

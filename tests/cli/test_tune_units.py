@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.algebra import Basis, losses_left_out, surprise_left_out
-from elmgrove.federation import Member
-from elmgrove.reading import read_table
-from elmgrove.storage import load
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.cross_validation import losses_left_out, surprise_left_out
+from elmgrove.federation.member import Member
+from elmgrove.reading.table import read_table
+from elmgrove.storage.disk import load
 from support.commands import Elmgrove
 from support.fans import rows, write
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, Detector, Evidence, FixedThreshold, HiddenLayer
-from elmgrove.detector import STATE_FORMAT, Matching
 from elmgrove.detector.gaussian import single_model
 from elmgrove.detector.mixture import Place
-from elmgrove.detector.patterns import TUNE_EVERY, PatternRule
-from elmgrove.federation import Contribution, Member, Merged
+from elmgrove.detector.patterns import TUNE_EVERY, Matching, PatternRule
+from elmgrove.detector.state import STATE_FORMAT
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
 from elmgrove.storage.sealed import seal, unseal
 from support.patterns import INPUTS, mixed, rows_of
 from support.places import GOLDEN

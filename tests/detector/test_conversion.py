@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, HiddenLayer, PatternRule, Scaling, Spectrum
-from elmgrove.algebra import Conversion, Moments
-from elmgrove.detector import Span, accept, converted, reject
+from elmgrove.algebra.conversion import Conversion
+from elmgrove.algebra.moments import Moments
+from elmgrove.detector.feedback import accept, reject
+from elmgrove.detector.history import Span
+from elmgrove.detector.state import converted
 from elmgrove.errors import Mismatch
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from support.laws import law_examples
 
 NAMES = ("flow", "amp", "rpm", "celsius")

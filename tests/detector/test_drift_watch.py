@@ -5,16 +5,10 @@ import pytest
 from scipy.signal import lfilter
 
 from elmgrove import Detector, PatternRule
-from elmgrove.detector import (
-    CHANGE,
-    SCATTERED,
-    SLOW,
-    Drift,
-    DriftDetector,
-    Other,
-    pack_detector,
-    unpack_detector,
-)
+from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.drift import CHANGE, SCATTERED, SLOW, Drift
+from elmgrove.detector.peers import Other
+from elmgrove.detector.state import pack_detector, unpack_detector
 from support.contributions import DISTANT, cloud
 from support.laws import law_seeds
 from support.moments import moments_of

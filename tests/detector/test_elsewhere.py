@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Basis, Detector, FalseAlarmRate, HiddenLayer, Mismatch
-from elmgrove.algebra import Distance
-from elmgrove.detector import Other
+from elmgrove.algebra.distance import Distance
+from elmgrove.detector.peers import Other
 from support.contributions import DISTANT, cloud
 from support.moments import moments_of
 

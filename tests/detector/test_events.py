@@ -9,19 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import AlarmRule, Detector, FalseAlarmRate
-from elmgrove.detector import (
-    CHANGING,
-    WATCHING,
-    Cause,
+from elmgrove.detector.events import (
+    CLOSED,
+    STRONGEST,
     Event,
     Events,
     EventUpdate,
     json_when,
     when_text,
 )
-from elmgrove.detector.events import CLOSED, STRONGEST
-from elmgrove.detector.rate_test import Flagged
-from elmgrove.detector.verdict import Verdict
+from elmgrove.detector.rate_test import CHANGING, WATCHING, Flagged
+from elmgrove.detector.verdict import Cause, Verdict
 
 RULE = AlarmRule(k=2, n=3, cooldown=4)
 FLOW = Cause("flow", 0.75, 22.0, 31.0)

@@ -7,15 +7,9 @@ import numpy as np
 import pytest
 
 from elmgrove import AlarmRule, Detector, PatternRule
-from elmgrove.detector import (
-    Feedback,
-    Span,
-    accept,
-    listed,
-    pack_detector,
-    reject,
-    unpack_detector,
-)
+from elmgrove.detector.feedback import Feedback, accept, listed, reject
+from elmgrove.detector.history import Span
+from elmgrove.detector.state import pack_detector, unpack_detector
 
 MINUTE, HOUR = 60.0, 3600.0
 # Six deviations of what the other columns leave open of the temperature: towards the old normal.

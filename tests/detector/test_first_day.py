@@ -4,18 +4,12 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.detector import (
-    CHANGE,
-    SCATTERED,
-    SPIKE,
-    WATCHING,
-    Drift,
-    DriftDetector,
-    Verdict,
-    pack_detector,
-    unpack_detector,
-)
+from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.drift import CHANGE, SCATTERED, SPIKE, Drift
 from elmgrove.detector.events import ENDED, OPENED
+from elmgrove.detector.rate_test import WATCHING
+from elmgrove.detector.state import pack_detector, unpack_detector
+from elmgrove.detector.verdict import Verdict
 from support.laws import law_seeds
 
 AT_REST = np.array([31.0, 4.2, 7.5, 52.0, 1.8])

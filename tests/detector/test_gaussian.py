@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch, NotAdmissible, Scaling
-from elmgrove.algebra import Distance
+from elmgrove.algebra.distance import Distance
 from elmgrove.detector.gaussian import Gaussian
 from support.laws import law_examples
 

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, HiddenLayer, PatternRule, Scaling
-from elmgrove.detector import Span, fade, pack_detector, reject, unpack_detector
-from elmgrove.detector.history import HOUR, MOST, History, Times
+from elmgrove.detector.feedback import reject
+from elmgrove.detector.history import HOUR, MOST, History, Span, Times
 from elmgrove.detector.recent import ROWS
+from elmgrove.detector.removal import fade
+from elmgrove.detector.state import pack_detector, unpack_detector
 from support.laws import law_examples
 
 COLUMNS = 3

@@ -11,10 +11,12 @@ import pandas as pd
 import pytest
 
 from elmgrove import Detector, FixedThreshold, PatternRule, Spectrum
-from elmgrove.device import Agent, Settings
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.federation import Member
-from elmgrove.storage import load, locked, save, seal, unseal
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import load, locked, save
+from elmgrove.storage.sealed import seal, unseal
 from support.commands import Elmgrove
 from support.fans import NAMES, rows, write
 

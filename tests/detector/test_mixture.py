@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
-from elmgrove.algebra import zero_evidence
+from elmgrove.algebra.moments import zero_evidence
 from elmgrove.detector.gaussian import single_model, typical_score
 from elmgrove.detector.mixture import Mixture, Place
 from elmgrove.detector.patterns import TUNE_EVERY, PatternRule

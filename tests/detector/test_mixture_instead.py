@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.detector import Matching
 from elmgrove.detector.gaussian import single_model
 from elmgrove.detector.mixture import Mixture, Place
-from elmgrove.detector.patterns import PatternRule
+from elmgrove.detector.patterns import Matching, PatternRule
 from elmgrove.errors import BadInput
 from support.laws import law_examples
 from support.patterns import INPUTS, mixed, rows_of

@@ -14,20 +14,17 @@ from hypothesis.extra.numpy import arrays
 from matplotlib.image import imread
 
 from elmgrove import AlarmRule, BadInput, Detector, FixedThreshold, MissingExtra, PatternRule
-from elmgrove.detector import (
+from elmgrove.detector.plot import draw, save_picture, thinned, title
+from elmgrove.detector.replay import (
     TIME,
-    Cause,
     Course,
     ToldSensors,
     course_of,
     course_of_state,
-    draw,
-    save_picture,
     spells_of,
     spells_told,
-    title,
 )
-from elmgrove.detector.plot import thinned
+from elmgrove.detector.verdict import Cause
 from support.labelled import NAMES, labelled, pump, times
 
 ROWS, LABELS = labelled()

@@ -8,7 +8,8 @@ import pytest
 from elmgrove import Detector, FalseAlarmRate, HiddenLayer, Scaling
 from elmgrove.detector.recent import Recent
 from elmgrove.errors import BadInput
-from elmgrove.federation import Contribution, Member
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
 
 
 def made(seed: int) -> Member:

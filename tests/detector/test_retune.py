@@ -5,21 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.detector import (
-    LEARNING,
-    WATCHING,
-    AlarmRule,
-    Detector,
-    FalseAlarmRate,
-    FixedThreshold,
-    MeanSigma,
-    PatternRule,
-    Span,
-    pack_detector,
-    reject,
-    tune,
-    unpack_detector,
-)
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.feedback import reject
+from elmgrove.detector.history import Span
+from elmgrove.detector.patterns import PatternRule
+from elmgrove.detector.rate_test import LEARNING, WATCHING
+from elmgrove.detector.state import pack_detector, unpack_detector
+from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma
+from elmgrove.detector.tuning import tune
 from elmgrove.errors import BadInput
 
 COLUMNS = 6

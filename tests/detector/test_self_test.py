@@ -7,15 +7,11 @@ import numpy as np
 import pytest
 
 from elmgrove import Spectrum
-from elmgrove.detector import (
-    Detector,
-    FixedThreshold,
-    PatternRule,
-    SmallestError,
-    errors_in_words,
-    self_test,
-    smallest_errors,
-)
+from elmgrove.detector import self_test
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.patterns import PatternRule
+from elmgrove.detector.self_test import SmallestError, errors_in_words, smallest_errors
+from elmgrove.detector.thresholds import FixedThreshold
 from support.pump import pump
 
 

@@ -8,7 +8,7 @@ import pytest
 from elmgrove import BadInput, Detector
 from elmgrove.device.actions import perform
 from elmgrove.device.status import status_of
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 
 
 def test_times_without_rows_are_refused_and_nothing_is_learned() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import FolderExchange
+from elmgrove.exchange.folder import FolderExchange
 from support.agents import (
     COMMAND,
     Start,
@@ -262,8 +262,8 @@ def test_a_state_is_one_process_s_alone(device: Start, elmgrove: Elmgrove, tmp_p
 
 LOADED = """
 import sys
-import elmgrove.device
-from elmgrove.device import Agent, Settings
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import Settings
 def loaded():
     return any(name.partition(".")[0] == "httpx" for name in sys.modules)
 assert not loaded(), "at the import"

@@ -9,13 +9,16 @@ import pytest
 
 from elmgrove import Basis
 from elmgrove.cli.status import lines_of
-from elmgrove.device import status_of
 from elmgrove.device.agent import Agent
 from elmgrove.device.reporter import PeerLog
 from elmgrove.device.settings import Settings
+from elmgrove.device.status import status_of
 from elmgrove.errors import BadInput
-from elmgrove.exchange import FolderExchange, connect
-from elmgrove.federation import Charter, Contribution, Member
+from elmgrove.exchange.connection import connect
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, save
 from support.agents import NAMES, write_rows
 from support.serving import Federation, Server, serving

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate
-from elmgrove.exchange import MqttExchange
-from elmgrove.federation import CONTRIBUTIONS, Charter, Member, Terms
+from elmgrove.exchange.mqtt import MqttExchange
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.member import Member
+from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import load, save
 from support.agents import Start, address, append_rows, write_rows
 from support.at_work import at_work, joined

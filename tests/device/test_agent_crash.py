@@ -15,7 +15,7 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.agents import Start, append_rows, verdicts, write_rows
 from support.at_work import PATIENCE

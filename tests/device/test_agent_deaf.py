@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove.device.status import HEARING
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.agents import Start, append_rows, verdicts, write_rows
 from support.at_work import learned

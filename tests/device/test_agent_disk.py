@@ -11,8 +11,10 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.control_server import socket_places
 from elmgrove.device.notify import Command
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import FolderExchange
-from elmgrove.federation import Charter, Contribution, Member
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, locked
 from support.agents import Start, append_rows, verdicts, write_rows
 from support.at_work import LIKE, at_work, learned

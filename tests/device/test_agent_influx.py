@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from line_protocol_parser import parse_line
 
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.agents import COMMAND, Start
 from support.at_work import PATIENCE, learned

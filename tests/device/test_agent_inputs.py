@@ -15,7 +15,7 @@ import pytest
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import HEARING
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.agents import Start, verdicts, write_rows
 from support.at_work import LIKE, PATIENCE, learned

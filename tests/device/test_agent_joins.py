@@ -8,8 +8,9 @@ import pytest
 from elmgrove import Basis
 from elmgrove.device.sync import AgentSession
 from elmgrove.errors import Mismatch
-from elmgrove.exchange import FolderExchange
-from elmgrove.federation import Charter, Member
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove
 

@@ -12,8 +12,11 @@ from elmgrove import Detector
 from elmgrove.device import start, sync
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import Backoff, http
-from elmgrove.federation import CONTRIBUTIONS, Charter, Contribution, Terms
+from elmgrove.exchange import http
+from elmgrove.exchange.backoff import Backoff
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import save
 from support.agents import append_rows, verdicts, write_rows
 from support.at_work import at_work

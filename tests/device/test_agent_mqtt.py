@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import trustme
 
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.agents import Running, Start, write_rows
 from support.authority import Authority

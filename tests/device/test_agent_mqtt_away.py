@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.detector import SPIKE
+from elmgrove.detector.drift import SPIKE
 from elmgrove.device.mqtt import MOST_VERDICTS
 from support.agents import Start, append_rows, verdicts, write_rows
 from support.mosquitto import Mosquitto, running_broker

@@ -9,8 +9,8 @@ import pytest
 from elmgrove import BadInput, Basis, Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import FolderExchange
-from elmgrove.federation import Member
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.agents import append_rows, verdicts, write_rows
 from support.commands import Elmgrove, elmgrove_fixture

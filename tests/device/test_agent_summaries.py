@@ -13,8 +13,12 @@ import pytest
 from elmgrove import Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import FolderExchange
-from elmgrove.federation import CONTRIBUTIONS, Charter, Command, Contribution, Member, Terms
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.commands import Command
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import load, save
 from support.agents import append_rows, write_rows
 from support.at_work import at_work

@@ -18,8 +18,11 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Backoff, FolderExchange, Unauthorized
-from elmgrove.federation import Charter, Member
+from elmgrove.exchange.backoff import Backoff
+from elmgrove.exchange.base import Unauthorized
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, save
 from support.agents import (
     Start,

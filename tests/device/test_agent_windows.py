@@ -10,8 +10,9 @@ import pytest
 from elmgrove import Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import FolderExchange
-from elmgrove.federation import Charter, Member
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.agents import Start, append_rows, verdicts, write_rows
 from support.fans import NAMES, rows, series

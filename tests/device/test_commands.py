@@ -10,19 +10,15 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Detector
-from elmgrove.detector import accept
+from elmgrove.detector.feedback import accept
 from elmgrove.device import actions, commands
 from elmgrove.device.actions import HalfDone
 from elmgrove.device.commands import COMMANDS, REMEMBERED, Commands
 from elmgrove.device.status import status_of
-from elmgrove.federation import (
-    MOST_BYTES_RESULTS,
-    MOST_RESULTS,
-    Command,
-    CommandResult,
-    Member,
-    json_size,
-)
+from elmgrove.federation.commands import Command, CommandResult
+from elmgrove.federation.member import Member
+from elmgrove.federation.report import MOST_BYTES_RESULTS, MOST_RESULTS
+from elmgrove.federation.validation import json_size
 
 WAITING = 60
 

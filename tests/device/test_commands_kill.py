@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.device import perform
+from elmgrove.device.actions import perform
 from elmgrove.device.commands import COMMANDS
-from elmgrove.federation import Charter, Command, Member
-from elmgrove.storage import load, save
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.commands import Command
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import load, save
 from support.exchanges import HonestExchange, saying
 from support.killed import CONTEXT, work
 from support.serving import wait_until

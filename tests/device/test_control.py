@@ -14,7 +14,7 @@ from elmgrove.device import actions, control
 from elmgrove.device.control import Control
 from elmgrove.device.control_server import MOST_BYTES
 from elmgrove.device.settings import Settings
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support import plain
 from support.agents import append_rows, verdicts, write_rows

@@ -13,13 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, HiddenLayer, Spectrum
-from elmgrove.detector import Cause, DriftDetector
+from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.events import Hit, OpenEvent
+from elmgrove.detector.verdict import Cause
 from elmgrove.device.commands import Commands
 from elmgrove.device.redaction import Redaction
 from elmgrove.device.report import AgentReports
 from elmgrove.device.settings import Settings
-from elmgrove.federation import MOST_EVENTS, Member, Summary
+from elmgrove.federation.member import Member
+from elmgrove.federation.report import MOST_EVENTS, Summary
 from support.summaries import numbers_in
 
 #: Readings of a sensor are near a level of its own, so that a number says whose it is.

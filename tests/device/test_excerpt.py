@@ -9,19 +9,20 @@ import pandas as pd
 import pytest
 
 from elmgrove import Detector
-from elmgrove.detector import Cause, Event
+from elmgrove.detector.events import Event
+from elmgrove.detector.verdict import Cause
 from elmgrove.device.redaction import cleaned, events_within, rows_within, status_within
 from elmgrove.device.status import status_of
-from elmgrove.federation import (
+from elmgrove.federation.member import Member
+from elmgrove.federation.report import (
     MOST_BYTES_EVENTS,
     MOST_BYTES_STATUS,
     MOST_BYTES_WAITING,
     MOST_EVENTS,
     MOST_WAITING,
-    Member,
     Summary,
-    json_size,
 )
+from elmgrove.federation.validation import json_size
 from support.summaries import status, summary
 
 LONG = "温度" * 5000

@@ -11,7 +11,7 @@ import pytest
 
 from elmgrove.device.home_assistant import discovery, discovery_topic
 from elmgrove.device.topics import DeviceTopics
-from elmgrove.exchange import BrokerAddress
+from elmgrove.exchange.broker_address import BrokerAddress
 from support.agents import Start
 from support.home_assistant import Environment, living_in
 from support.mosquitto import Mosquitto, running_broker

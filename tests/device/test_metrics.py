@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from elmgrove.device import Settings
 from elmgrove.device.metrics import TEXT, AgentMetrics
+from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput, MissingExtra
 from elmgrove.storage.disk import save
 from support import plain

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove.device.report import HELD, OPEN, Minutes
-from elmgrove.federation import MOST_MINUTES, QUANTILES, Minute
+from elmgrove.federation.report import MOST_MINUTES, QUANTILES, Minute
 
 #: A minute of 2024.
 BEGIN = 28_576_220

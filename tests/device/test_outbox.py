@@ -13,9 +13,10 @@ import pytest
 from elmgrove.device.home_assistant import BORN, birth_topic
 from elmgrove.device.mqtt import AT_ONCE, MOST_VERDICTS, Outbox, Sink
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import Broker, BrokerAddress
 from elmgrove.exchange import broker as broker_module
 from elmgrove.exchange import broker_connection as jobs_module
+from elmgrove.exchange.broker import Broker
+from elmgrove.exchange.broker_address import BrokerAddress
 from support.false_broker import LET_IN, false_broker, scripted
 from support.mosquitto import running_broker
 from support.paho_client import somebody_at

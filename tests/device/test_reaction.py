@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, PatternRule
-from elmgrove.detector import CHANGING, WATCHING, DriftDetector
+from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.rate_test import CHANGING, WATCHING
 from elmgrove.device.drift_response import ADAPTING, DriftResponse
 from elmgrove.device.reporter import StateLog
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member
-from elmgrove.federation.member import least_new_rows
+from elmgrove.federation.member import Member, least_new_rows
 from support.laws import law_seeds
 from support.pumps import SIGMA, START, STEP, TEMP, pump, pump_detector
 

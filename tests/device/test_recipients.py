@@ -18,7 +18,7 @@ from elmgrove import BadInput
 from elmgrove.device import notify
 from elmgrove.device.notify import Alarms, Command, Webhook
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import Backoff
+from elmgrove.exchange.backoff import Backoff
 from support.exchanges import Asked, Pieces, Reply, saying
 from support.serving import wait_until
 

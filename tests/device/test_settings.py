@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from elmgrove.cli import main
+from elmgrove.cli.app import main
 from elmgrove.cli.device import variable_of
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.device.settings import Settings, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
-from elmgrove.federation import Everyone, Quality, SameGroup
+from elmgrove.federation.selection import Everyone, Quality, SameGroup
 from support.agents import flags
 
 NAMES = [one.name for one in fields(Settings)]

@@ -18,8 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.device.sources import Bad, Reading, Source, base, folder, lines, open_source
-from elmgrove.reading import Layout
+from elmgrove.device.sources import base, folder, lines, open_source
+from elmgrove.device.sources.base import Reading, Source
+from elmgrove.device.sources.lines import Bad
+from elmgrove.reading.layout import Layout
 from support.laws import law_examples
 
 Items = Iterator[Any]

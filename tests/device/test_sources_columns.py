@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.sources import Bad, Reading, Source, base, open_source
-from elmgrove.reading import Layout
+from elmgrove.device.sources import base, open_source
+from elmgrove.device.sources.base import Reading, Source
+from elmgrove.device.sources.lines import Bad
+from elmgrove.reading.layout import Layout
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,10 @@ import pandas as pd
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.device.sources import Bad, Reading, Source, base, open_source
-from elmgrove.reading import Layout
+from elmgrove.device.sources import base, open_source
+from elmgrove.device.sources.base import Reading, Source
+from elmgrove.device.sources.lines import Bad
+from elmgrove.reading.layout import Layout
 
 #: Rows that every format holds to the last bit, with a name that is not plain ASCII.
 NAMES = ["Wärme", "b"]

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.sources import Reading, Source, base, open_source
-from elmgrove.reading import Layout
+from elmgrove.device.sources import base, open_source
+from elmgrove.device.sources.base import Reading, Source
+from elmgrove.reading.layout import Layout
 
 
 @pytest.fixture(autouse=True)

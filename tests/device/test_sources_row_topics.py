@@ -6,7 +6,7 @@ from contextlib import closing
 from itertools import count
 
 from elmgrove.device.mqtt import Access
-from elmgrove.device.sources import subscribed
+from elmgrove.device.sources.mqtt import subscribed
 
 
 def test_a_signal_in_the_last_moment_of_a_wait_does_not_make_it_last_for_ever() -> None:

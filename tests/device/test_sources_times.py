@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.sources import Gap, Reading, base, open_source
-from elmgrove.device.sources.base import Timing
-from elmgrove.reading import Layout
+from elmgrove.device.sources import base, open_source
+from elmgrove.device.sources.base import Gap, Reading, Timing
+from elmgrove.reading.layout import Layout
 
 #: Noon of a day in May.
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC).timestamp()

@@ -9,7 +9,7 @@ from elmgrove import Basis, Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.agents import (
     NAMES,

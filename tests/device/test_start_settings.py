@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.detector import AlarmRule, Detector
-from elmgrove.device import Agent, read_settings
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.events import AlarmRule
+from elmgrove.device.agent import Agent
+from elmgrove.device.settings import read_settings
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member
-from elmgrove.storage import load
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import load
 from support.agents import Start, append_rows, verdicts, write_rows
 from support.serving import rows
 

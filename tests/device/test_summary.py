@@ -15,15 +15,12 @@ from elmgrove.device.commands import Commands
 from elmgrove.device.report import AgentReports, Minutes
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import HEARING
-from elmgrove.federation import (
-    Charter,
-    Contribution,
-    Member,
-    Merged,
-    Summary,
-    json_size,
-    seconds_of,
-)
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.report import Summary, seconds_of
+from elmgrove.federation.validation import json_size
 from support.summaries import numbers_in
 
 #: When the first row is, and seconds between two.

@@ -11,7 +11,8 @@ import pytest
 
 from elmgrove.device import sync as module
 from elmgrove.device.sync import BackgroundSync
-from elmgrove.exchange import Backoff, SyncReport, Unreachable
+from elmgrove.exchange.backoff import Backoff
+from elmgrove.exchange.base import SyncReport, Unreachable
 from support.serving import wait_until
 
 

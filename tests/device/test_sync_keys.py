@@ -9,9 +9,9 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import Unauthorized
+from elmgrove.exchange.base import Unauthorized
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import DAY, Terms
+from elmgrove.federation.terms import DAY, Terms
 from support.agents import address, append_rows, write_rows
 from support.at_work import counts, joined
 from support.serving import Federation, Server, charter, rows

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmgrove.device.settings import Settings, read_settings
-from elmgrove.federation import Everyone
+from elmgrove.federation.selection import Everyone
 from support.dashboards import ALERTS, DASHBOARD, documented_names, expressions, names_in, panels
 from support.places import ROOT
 

@@ -8,8 +8,8 @@ import numpy as np
 import trustme
 
 from elmgrove.exchange.mqtt import MOST_ANNOUNCED, MOST_HEARD, MOST_KEPT, MOST_RETAINED
-from elmgrove.federation import Member
-from elmgrove.storage import load
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import load
 from support.agents import write_rows
 from support.authority import Authority
 from support.commands import Elmgrove

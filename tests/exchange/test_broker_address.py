@@ -3,7 +3,7 @@
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.exchange import BrokerAddress
+from elmgrove.exchange.broker_address import BrokerAddress
 
 
 @pytest.mark.parametrize(

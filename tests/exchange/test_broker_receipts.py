@@ -13,9 +13,9 @@ import pytest
 
 from elmgrove.device.sources.mqtt import Subscription
 from elmgrove.device.topics import RowTopics
-from elmgrove.exchange import Broker, BrokerAddress, Message, Unauthorized
-from elmgrove.exchange.broker import MOST_BYTES, MOST_WAITING, Receipts
-from elmgrove.exchange.broker_address import Receipt
+from elmgrove.exchange.base import Unauthorized
+from elmgrove.exchange.broker import MOST_BYTES, MOST_WAITING, Broker, Receipts
+from elmgrove.exchange.broker_address import BrokerAddress, Message, Receipt
 from support.false_broker import LET_IN, false_broker
 from support.mosquitto import Mosquitto, running_broker
 from support.ports import reserved_port

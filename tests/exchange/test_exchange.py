@@ -11,21 +11,17 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.exchange import FolderExchange, MemoryExchange, Unauthorized, Unreachable
+from elmgrove.exchange.base import Unauthorized, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
+from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import (
-    CONTRIBUTIONS,
-    EVIDENCE,
-    Charter,
-    Contribution,
-    Departure,
-    Entry,
-    Merged,
-    Outdated,
-    Refused,
-    Terms,
-)
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution, Departure, Entry
+from elmgrove.federation.groups import EVIDENCE
+from elmgrove.federation.ledger import Outdated, Refused
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from support.disks import full
 from support.exchanges import HonestExchange, saying
 from support.serving import ADMIN, serving

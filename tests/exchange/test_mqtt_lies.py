@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.exchange import MqttExchange, Unreachable, connect
 from elmgrove.exchange import mqtt as board_module
-from elmgrove.exchange.mqtt import SHARDS, Announcement
-from elmgrove.federation import Departure
+from elmgrove.exchange.base import Unreachable
+from elmgrove.exchange.connection import connect
+from elmgrove.exchange.mqtt import SHARDS, Announcement, MqttExchange
+from elmgrove.federation.contribution import Departure
 from support.brokered import CHARTER, TOPIC, Place, entry_topic, said
 from support.false_broker import false_broker, scripted
 from support.mosquitto import running_broker

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.exchange import Backoff, MqttExchange, Unreachable
 from elmgrove.exchange import broker as broker_module
+from elmgrove.exchange.backoff import Backoff
+from elmgrove.exchange.base import Unreachable
+from elmgrove.exchange.mqtt import MqttExchange
 from support.brokered import CHARTER, TOPIC, Place, publish_until_killed, said
 from support.forked import CONTEXT
 from support.mosquitto import running_broker

@@ -8,24 +8,16 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch
-from elmgrove.exchange import (
-    FolderExchange,
-    MemoryExchange,
-    Session,
-    SyncReport,
-    Unauthorized,
-    Unreachable,
-    connect,
-)
-from elmgrove.federation import (
-    Charter,
-    Contribution,
-    Departure,
-    Member,
-    Named,
-    Quality,
-    least_new_rows,
-)
+from elmgrove.exchange.base import SyncReport, Unauthorized, Unreachable
+from elmgrove.exchange.connection import connect
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.exchange.session import Session
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution, Departure
+from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.member import Member
+from elmgrove.federation.selection import Named, Quality
 from elmgrove.storage.disk import load, save
 
 CHARTER = Charter(

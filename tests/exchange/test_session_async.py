@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from elmgrove.exchange import Session, connect
+from elmgrove.exchange.connection import connect
+from elmgrove.exchange.session import Session
 from support.agents import address
 from support.serving import Federation, rows
 

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.exchange import MemoryExchange, Session
-from elmgrove.federation import Charter, Departure, Member, least_new_rows
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.exchange.session import Session
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Departure
+from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.member import Member
 from support.attacks import computed, off
 from support.ways import KINDS, Way, ways_to
 

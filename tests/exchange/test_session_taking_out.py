@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Detector, HiddenLayer
-from elmgrove.detector import Span, reject
-from elmgrove.exchange import Exchange, MemoryExchange, Session, Unreachable
-from elmgrove.federation import Charter, Contribution, Entry, Member, least_new_rows
+from elmgrove.detector.feedback import reject
+from elmgrove.detector.history import Span
+from elmgrove.exchange.base import Exchange, Unreachable
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.exchange.session import Session
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution, Entry
+from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, save
 from support.ways import KINDS, Way, ways_to
 

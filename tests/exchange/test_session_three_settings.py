@@ -17,17 +17,15 @@ from elmgrove import Basis, Detector, Evidence, HiddenLayer
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
-from elmgrove.federation import (
-    Charter,
-    Contribution,
-    Everyone,
-    Member,
-    Rule,
-    SameGroup,
-    group,
-    returned,
-)
+from elmgrove.exchange.base import Exchange
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.exchange.session import Session
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.groups import group, returned
+from elmgrove.federation.member import Member
+from elmgrove.federation.selection import Everyone, Rule, SameGroup
 from elmgrove.storage.disk import load
 from support.agents import Start, write_rows
 from support.laws import law_examples

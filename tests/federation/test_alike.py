@@ -6,17 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, Evidence, Mismatch, Scaling
-from elmgrove.algebra import Moments
-from elmgrove.federation import (
-    Charter,
-    Comparison,
-    Contribution,
-    Member,
-    Merged,
-    compare_each,
-    compare_used,
-    worth_telling,
-)
+from elmgrove.algebra.moments import Moments
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.similarity import Comparison, compare_each, compare_used, worth_telling
 from support.laws import law_examples
 from support.places import GOLDEN
 

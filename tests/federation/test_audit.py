@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from elmgrove.errors import BadFile
-from elmgrove.federation import PRUNED, AuditRecord, BrokenChain, require_unbroken
+from elmgrove.federation.audit import PRUNED, AuditRecord, BrokenChain, require_unbroken
 from support.laws import law_examples
 
 Chain = list[AuditRecord]

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible, Scaling
-from elmgrove.algebra import zero_evidence
-from elmgrove.federation import Charter, Contribution, Departure, Refused, address_of
-from elmgrove.federation.charter import LARGEST
+from elmgrove.algebra.moments import zero_evidence
+from elmgrove.federation.charter import LARGEST, Charter, address_of
+from elmgrove.federation.contribution import Contribution, Departure
+from elmgrove.federation.ledger import Refused
 
 LAYER = HiddenLayer(3, 2, activation="tanh", seed=1)
 BASIS = Basis(LAYER, 3, ("a", "b", "ü"), Scaling.minmax([0, 0, 0], [1, 2, 3]))

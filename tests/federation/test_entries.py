@@ -11,16 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Scaling
-from elmgrove.algebra import Moments
-from elmgrove.federation import (
-    Charter,
+from elmgrove.algebra.moments import Moments
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import (
+    DEPARTURE_FORMAT,
+    EVIDENCE_FORMAT,
     Contribution,
     Departure,
     bundle,
     entry_from_bytes,
     unbundle,
 )
-from elmgrove.federation.contribution import DEPARTURE_FORMAT, EVIDENCE_FORMAT
 from elmgrove.storage.sealed import seal, unseal
 from support.places import GOLDEN
 

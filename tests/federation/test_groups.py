@@ -7,14 +7,9 @@ import pytest
 
 import elmgrove.algebra.similarity
 from elmgrove import BadInput, Evidence, Mismatch
-from elmgrove.algebra import fit
-from elmgrove.algebra.similarity import Fitted, Screening, groups, join
-from elmgrove.federation import (
-    Contribution,
-    by_evidence,
-    by_parameters,
-    group,
-)
+from elmgrove.algebra.similarity import Fitted, Screening, fit, groups, join
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.groups import by_evidence, by_parameters, group
 from support.contributions import RIDGE, cloud, distant, evidence, near, said
 from support.groups import PATTERNS, SAID, TRUTH, betas, literal_loss
 from support.laws import law_seeds

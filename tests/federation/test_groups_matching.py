@@ -1,6 +1,6 @@
 """Which global model comes back to which local model: the second half of Algorithm 3."""
 
-from elmgrove.federation import by_evidence, returned
+from elmgrove.federation.groups import by_evidence, returned
 from support.contributions import RIDGE, near, said
 from support.groups import group_of
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.detector import fade
-from elmgrove.federation import Charter, least_new_rows
-from elmgrove.federation.guard import least_forgetting, rows_until, units_covered
+from elmgrove.detector.removal import fade
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.guard import least_forgetting, least_new_rows, rows_until, units_covered
 
 BASIS = Basis(HiddenLayer(8, 4, activation="tanh", seed=3), 8)
 LEAST = least_new_rows(BASIS)

@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.algebra import Moments, inputs_withheld, zero_evidence
-from elmgrove.detector import Span, reject
-from elmgrove.federation import Charter, Contribution, Member, least_new_rows
+from elmgrove.algebra.moments import Moments, zero_evidence
+from elmgrove.algebra.unsent import inputs_withheld
+from elmgrove.detector.feedback import reject
+from elmgrove.detector.history import Span
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.member import Member
 from support.attacks import (
     at_the_ends,
     computed,

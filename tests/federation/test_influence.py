@@ -9,22 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer, Scaling
-from elmgrove.algebra import zero_evidence
-from elmgrove.federation import (
-    UNBOUNDED,
-    BoundedSum,
-    Charter,
-    Claim,
-    Contribution,
-    Grouping,
-    Influence,
-    Member,
-    StandingGroups,
-    StandingOthers,
-    Terms,
-    bounded,
-    influence,
-)
+from elmgrove.algebra.moments import zero_evidence
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.groups import Grouping
+from elmgrove.federation.member import Member
+from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.sums import BoundedSum, Claim, Influence, bounded, influence
+from elmgrove.federation.terms import UNBOUNDED, Terms
 from support.contributions import cloud
 from support.laws import law_examples
 from support.moments import moments_of

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
-from elmgrove.algebra import Distance, mean_scores
-from elmgrove.federation import Contribution, judge
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.similarity import mean_scores
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.selection import judge
 from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, evidence, rows, said
 from support.moments import distance_basis, moments_of
 

@@ -14,13 +14,9 @@ from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from elmgrove.exchange import Exchange, FolderExchange
-from elmgrove.federation import (
-    Contribution,
-    Departure,
-    Entry,
-    entry_from_bytes,
-)
+from elmgrove.exchange.base import Exchange
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.federation.contribution import Contribution, Departure, Entry, entry_from_bytes
 from support.fleet_machine import (
     BY_DISTANCE,
     IN_WINDOWS,

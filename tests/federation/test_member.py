@@ -19,16 +19,13 @@ from elmgrove import (
     NotAdmissible,
     Scaling,
 )
-from elmgrove.algebra import Moments
-from elmgrove.detector import STATE_FORMAT
-from elmgrove.federation import (
-    Contribution,
-    Departure,
-    Ledger,
-    Member,
-    Merged,
-    least_new_rows,
-)
+from elmgrove.algebra.moments import Moments
+from elmgrove.detector.state import STATE_FORMAT
+from elmgrove.federation.contribution import Contribution, Departure
+from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
 from elmgrove.storage.sealed import seal, unseal
 from support.laws import law_examples
 

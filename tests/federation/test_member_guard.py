@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer, Scaling
-from elmgrove.federation import Charter, Member, least_new_rows
+from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import EVIDENCE_FORMAT
+from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.member import Member
 from elmgrove.storage.sealed import unseal
 from support.attacks import computed, factored, off
 from support.laws import law_examples

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer, NotAdmissible
-from elmgrove.algebra import Moments
-from elmgrove.federation import Charter, Contribution, Member, Merged
+from elmgrove.algebra.moments import Moments
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
 
 BY_DISTANCE = Basis(HiddenLayer(inputs=5, units=3, seed=4), 5, score="distance")
 

@@ -15,9 +15,16 @@ from sklearn.metrics import roc_auc_score
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
 from elmgrove.detector.patterns import MOST_PARTS, PatternRule
-from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange, Session
-from elmgrove.federation import Charter, Contribution, Ledger, Member, Merged, least_new_rows
-from elmgrove.federation.contribution import EVIDENCE_FORMAT
+from elmgrove.exchange.base import Exchange
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.exchange.session import Session
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution
+from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
 from elmgrove.storage.sealed import seal, unseal
 from support.fleet_machine import CHARTER as SMALL
 from support.fleet_machine import LEAST as SMALL_LEAST

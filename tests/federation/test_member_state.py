@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile
-from elmgrove.detector import STATE_FORMAT
-from elmgrove.federation import Contribution, Member
+from elmgrove.detector.state import STATE_FORMAT
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
 from elmgrove.storage.sealed import seal, unseal
 from support.places import GOLDEN
 

@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.detector import Span, accept, reject, undo
-from elmgrove.federation import Charter, Member, least_new_rows
+from elmgrove.detector.feedback import accept, reject, undo
+from elmgrove.detector.history import Span
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.member import Member
 from support.laws import law_examples
 
 HOUR = 3600.0

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.federation import Merged
-from elmgrove.federation.merged import MERGED_FORMAT
+from elmgrove.federation.merged import MERGED_FORMAT, Merged
 from elmgrove.storage.sealed import seal, unseal
 
 BASIS = Basis(HiddenLayer(3, 2, activation="relu", seed=1), 3, ("a", "b", "c"))

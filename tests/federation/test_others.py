@@ -8,17 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Evidence, FalseAlarmRate, NotAdmissible
-from elmgrove.algebra import Moments, agreed
-from elmgrove.federation import (
-    Charter,
-    Contribution,
-    GroupLabel,
-    Member,
-    Merged,
-    StandingOthers,
-    compare_each,
-)
+from elmgrove.algebra.covariance import agreed
+from elmgrove.algebra.moments import Moments
 from elmgrove.federation import others as others_module
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import GroupLabel, Merged
+from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.similarity import compare_each
 from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, near, said
 from support.laws import law_examples
 

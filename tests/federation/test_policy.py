@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, PatternRule
-from elmgrove.algebra import lent_together
-from elmgrove.detector import DriftDetector
-from elmgrove.federation import Charter, Contribution, Departure, Member, Merged
+from elmgrove.algebra.covariance import lent_together
+from elmgrove.detector.change_test import DriftDetector
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution, Departure
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
 from support.contributions import DISTANT, cloud
 
 ME, PEER, NOBODY = 0, 1, 2

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer, Mismatch
-from elmgrove.algebra import Distance, Moments, exact, zero_evidence
-from elmgrove.federation import RunningSum
+from elmgrove.algebra import exact
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.moments import Moments, zero_evidence
+from elmgrove.federation.sums import RunningSum
 from support.moments import distance_basis, moments_of
 
 BASIS = Basis(HiddenLayer(3, 2, seed=1), 3)

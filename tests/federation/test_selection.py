@@ -7,13 +7,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.federation import (
-    Contribution,
-    Everyone,
-    Named,
-    Quality,
-    SameGroup,
-)
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.selection import Everyone, Named, Quality, SameGroup
 from support.contributions import cloud, distant
 
 BASIS = Basis(HiddenLayer(64, 16, activation="sigmoid", weights="normal", seed=3), 64)

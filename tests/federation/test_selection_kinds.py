@@ -6,14 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Evidence
-from elmgrove.federation import (
-    Contribution,
-    Quality,
-    Rule,
-    SameGroup,
-    StandingGroups,
-    by_evidence,
-)
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.groups import by_evidence
+from elmgrove.federation.selection import Quality, Rule, SameGroup
+from elmgrove.federation.standing import StandingGroups
 from support.contributions import DISTANT, RIDGE, cloud, distant
 from support.laws import law_examples
 

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, FalseAlarmRate
-from elmgrove.federation import Charter, Contribution, Member, StandingOthers
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.others import StandingOthers
 from support.pumps import NAMES, TEMP, pump
 
 SOON = FalseAlarmRate(confidence=0.0)

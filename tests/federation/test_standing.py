@@ -8,16 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
-from elmgrove.federation import (
-    Contribution,
-    Grouping,
-    Merged,
-    StandingGroups,
-    by_evidence,
-    by_parameters,
-    group,
-    returned,
-)
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.groups import Grouping, by_evidence, by_parameters, group, returned
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.standing import StandingGroups
 from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, evidence, near, said
 from support.groups import PATTERNS, SAID, TRUTH, betas, group_of, literal_loss
 from support.laws import law_examples, law_seeds

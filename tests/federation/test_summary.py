@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.detector import Cause, Event
-from elmgrove.federation import (
+from elmgrove.detector.events import Event
+from elmgrove.detector.verdict import Cause
+from elmgrove.federation.commands import Command, CommandResult
+from elmgrove.federation.report import (
     MOST_BYTES_SUMMARY,
     MOST_EVENTS,
     MOST_MINUTES,
-    Command,
-    CommandResult,
     Minute,
     Summary,
-    json_size,
     seconds_of,
 )
+from elmgrove.federation.validation import json_size
 from support.summaries import cooperation, event, minute, status, summary
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.federation import CONTRIBUTIONS, SUMS, Terms
+from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Detector, FalseAlarmRate
-from elmgrove.federation import Charter, Contribution, Member, StandingOthers, unlike_used
-from elmgrove.federation.similarity import profile_of, unlike_all
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.similarity import profile_of, unlike_all, unlike_used
 
 NAMES = ["flow", "pressure", "power", "temperature", "vibration"]
 MIXING = np.random.default_rng(5).normal(size=(2, 5))

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.reading import Layout, Table, read_table
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import Table, read_table
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.reading import Layout, Table, read_table
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import Table, read_table
 
 RNG = np.random.default_rng(0)
 SENSOR = RNG.normal(50.0, 1.0, 200).round(3)

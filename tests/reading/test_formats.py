@@ -14,9 +14,10 @@ import pytest
 
 from elmgrove import BadInput
 from elmgrove.errors import MissingExtra
-from elmgrove.reading import Layout, read_table
 from elmgrove.reading.columns import MOST_COLUMNS
 from elmgrove.reading.csv import LONGEST_LINE
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import read_table
 
 
 def refused(tmp_path: Path, content: bytes) -> str:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from elmgrove.reading import Gaps
-from elmgrove.reading.times import first_back, gaps_in
+from elmgrove.reading.times import Gaps, first_back, gaps_in
 
 
 def test_a_row_that_comes_several_times_later_than_usual_follows_a_gap() -> None:

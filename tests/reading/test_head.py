@@ -2,8 +2,8 @@
 
 import pytest
 
-from elmgrove.reading import Layout
 from elmgrove.reading.csv import Head
+from elmgrove.reading.layout import Layout
 
 NO_DECIMALS = "1,2,3,4\n5,6,7,8\n9,10,11,12"
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.reading import Layout, read_folder
+from elmgrove.reading.joined import read_folder
+from elmgrove.reading.layout import Layout
 
 START = np.datetime64("2026-03-02T06:00:00")
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove.reading import Layout, read_table
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import read_table
 from support.laws import law_examples
 
 NAMES = ("flow", "heat", "noise")

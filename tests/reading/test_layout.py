@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.reading import Layout
+from elmgrove.reading.layout import Layout
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.reading import Layout, LineReader, Record, WrongColumns
+from elmgrove.reading.columns import Record
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.lines import LineReader, WrongColumns
 
 
 def values(reader: LineReader, *lines: str) -> list[Any]:

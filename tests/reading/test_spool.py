@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.algebra import Basis, Levels
-from elmgrove.detector import choose_window
-from elmgrove.reading import SpooledRows, blocks_of, read_table
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.levels import Levels
+from elmgrove.detector.windows import choose_window
+from elmgrove.reading.formats import SpooledRows, blocks_of
+from elmgrove.reading.table import read_table
 
 
 @pytest.fixture

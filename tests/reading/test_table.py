@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.reading import Layout, Table, read_table
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import Table, read_table
 from support.laws import law_examples
 
 

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.algebra import RoundUpdate, fedavg, first_model, trained
-from elmgrove.rounds import AverageClient, AverageRule, CompactModel, Reply
+from elmgrove.algebra.fed_elms import RoundUpdate, fedavg, first_model, trained
+from elmgrove.rounds.clients import AverageClient
+from elmgrove.rounds.compact import CompactModel
+from elmgrove.rounds.messages import Reply
+from elmgrove.rounds.rules import AverageRule
 from support.patterns import rows_of
 from support.rounds import BASIS, OTHER, Saying, run
 

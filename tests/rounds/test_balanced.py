@@ -10,16 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.algebra import ClassEvidence
-from elmgrove.federation import Merged
-from elmgrove.rounds import (
-    BalancedSumClient,
-    BalancedSumRule,
-    ClassReply,
-    Plan,
-    Target,
-    run_plan,
-)
+from elmgrove.algebra.classes import ClassEvidence
+from elmgrove.federation.merged import Merged
+from elmgrove.rounds.balanced import BalancedSumClient, BalancedSumRule, ClassReply
+from elmgrove.rounds.local import run_plan
+from elmgrove.rounds.plan import Plan
+from elmgrove.rounds.predictor import Target
 from support.laws import law_examples
 from support.places import GOLDEN
 from support.rounds import Saying, run

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from elmgrove import OSELM, BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.detector import PatternRule
-from elmgrove.federation import Contribution, Member, least_new_rows
-from elmgrove.rounds import AverageClient, DeviceClient, GroupRule, SumClient, SumRule, Task
+from elmgrove.detector.patterns import PatternRule
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.member import Member
+from elmgrove.rounds.clients import AverageClient, DeviceClient, SumClient
+from elmgrove.rounds.messages import Task
+from elmgrove.rounds.rules import GroupRule, SumRule
 from support.patterns import INPUTS, mixed, rows_of
 from support.rounds import BASIS, OTHER, device, run
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, HiddenLayer
-from elmgrove.rounds import ACCURACY, ERROR, Evaluation, Exam, GlobalModel, SumRule
+from elmgrove.rounds.evaluation import ACCURACY, ERROR, Evaluation, Exam, GlobalModel
+from elmgrove.rounds.rules import SumRule
 from support.alterations import altered
 from support.patterns import INPUTS, rows_of
 from support.rounds import BASIS, device, run

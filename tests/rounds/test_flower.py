@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.federation import Member
-from elmgrove.rounds import Predictor, run_here
+from elmgrove.federation.member import Member
 from elmgrove.rounds.clients import Client, Loss
+from elmgrove.rounds.local import run_here
 from elmgrove.rounds.plan import Plan, RuleName
+from elmgrove.rounds.predictor import Predictor
 from elmgrove.rounds.report import RoundReport
 from elmgrove.rounds.rules import RoundRule
 from elmgrove.storage.disk import load
@@ -59,7 +60,7 @@ class FakeGrid:
         from flwr.app import Context, RecordDict
         from flwr.supercore.task_identity import TaskIdentity
 
-        from elmgrove.rounds.flower import client_app
+        from elmgrove.rounds.flower.apps import client_app
 
         # The sender of messages, which Flower's processes set when they start.
         TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
@@ -112,7 +113,7 @@ def plan_of(rule: str, rounds: int = 3, fraction: float = 0.6, **more: Any) -> P
 def strategy_run(
     rule: RoundRule[Any], nodes: FakeGrid, **chosen: Any
 ) -> tuple[list[RoundReport], Any]:
-    from elmgrove.rounds.flower import RoundsStrategy
+    from elmgrove.rounds.flower.strategy import RoundsStrategy
 
     reports: list[RoundReport] = []
     settings = {"clients": len(nodes.clients), "timeout": 1.0} | chosen
@@ -194,7 +195,7 @@ def test_a_silent_client_is_late_and_one_that_is_gone_is_not_asked() -> None:
     plan = plan_of("e2lm", rounds=3, fraction=1.0)
     nodes = FakeGrid(plan, (plan.client(name) for name in ("c1", "c2", "c3")))
     numbers = {client.name: node for node, client in nodes.clients.items()}
-    from elmgrove.rounds.flower import RoundsStrategy
+    from elmgrove.rounds.flower.strategy import RoundsStrategy
 
     reports: list[RoundReport] = []
 
@@ -234,7 +235,7 @@ def test_a_node_without_a_name_is_asked_again_but_not_waited_for_as_long() -> No
     nodes = FakeGrid(plan, [plan.client("c1"), Broken("", "raises"), plan.client("c2")])
     late = list(nodes.clients)[2]
     nodes.gone.add(late)
-    from elmgrove.rounds.flower import RoundsStrategy
+    from elmgrove.rounds.flower.strategy import RoundsStrategy
 
     def told(report: RoundReport) -> None:
         nodes.gone.clear()
@@ -286,7 +287,7 @@ def test_a_client_that_comes_back_on_another_node_goes_on_under_its_name() -> No
     nodes = FakeGrid(plan, [plan.client("c1"), plan.client("c2"), plan.client("c1")])
     first, _, again = nodes.clients
     nodes.gone.add(again)
-    from elmgrove.rounds.flower import RoundsStrategy
+    from elmgrove.rounds.flower.strategy import RoundsStrategy
 
     reports: list[RoundReport] = []
 

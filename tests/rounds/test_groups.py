@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.detector import PatternRule
-from elmgrove.federation import Merged, returned
-from elmgrove.rounds import GroupRule, Loss
+from elmgrove.detector.patterns import PatternRule
+from elmgrove.federation.groups import returned
+from elmgrove.federation.merged import Merged
+from elmgrove.rounds.clients import Loss
+from elmgrove.rounds.rules import GroupRule
 from support.groups import group_of
 from support.patterns import mixed, rows_of
 from support.rounds import BASIS, device, evidence_of, run

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from elmgrove.rounds import DeviceClient, SumRule
+from elmgrove.rounds.clients import DeviceClient
+from elmgrove.rounds.rules import SumRule
 from support.patterns import rows_of
 from support.rounds import BASIS, device, evidence_of, run
 

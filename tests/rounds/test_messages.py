@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, HiddenLayer
-from elmgrove.algebra import RoundModel, RoundUpdate, first_model
-from elmgrove.rounds import Reply, Task
+from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, first_model
+from elmgrove.rounds.messages import Reply, Task
 from support.patterns import rows_of
 from support.places import GOLDEN
 from support.rounds import BASIS

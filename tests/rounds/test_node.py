@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.algebra import RoundUpdate
-from elmgrove.rounds import AverageClient, AverageRule, NodeClient, Reply, SumClient, SumRule
+from elmgrove.algebra.fed_elms import RoundUpdate
+from elmgrove.rounds.clients import AverageClient, NodeClient, SumClient
+from elmgrove.rounds.messages import Reply
+from elmgrove.rounds.rules import AverageRule, SumRule
 from support.laws import law_examples
 from support.rounds import Saying, run
 

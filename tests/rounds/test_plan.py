@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from elmgrove import BadInput, ElmgroveError
-from elmgrove.rounds import Plan, RoundReport, RuleName, Target, run_plan
+from elmgrove.rounds.local import run_plan
+from elmgrove.rounds.plan import Plan, RuleName
+from elmgrove.rounds.predictor import Target
+from elmgrove.rounds.report import RoundReport
 from support.patterns import rows_of
 from support.rounds import BASIS, plan_with_targets, run
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, HiddenLayer
-from elmgrove.algebra import Scaling
-from elmgrove.rounds import GlobalModel, Predictor, Target
+from elmgrove.algebra.scaling import Scaling
+from elmgrove.rounds.evaluation import GlobalModel
+from elmgrove.rounds.predictor import Predictor, Target
 from support.alterations import altered
 from support.places import GOLDEN
 

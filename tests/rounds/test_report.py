@@ -2,7 +2,9 @@
 
 import json
 
-from elmgrove.rounds import Delivery, Evaluation, Loss, RoundReport
+from elmgrove.rounds.clients import Loss
+from elmgrove.rounds.evaluation import Evaluation
+from elmgrove.rounds.report import Delivery, RoundReport
 
 
 def test_reports_and_deliveries_survive_json() -> None:

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Evidence
-from elmgrove.federation import Contribution, Merged
-from elmgrove.rounds import SumRule
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.merged import Merged
+from elmgrove.rounds.rules import SumRule
 from support.laws import law_examples
 from support.patterns import INPUTS, rows_of
 from support.rounds import BASIS, OTHER, Saying, contribution_of, device, evidence_of, run

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.reading import ColumnCells
-from elmgrove.rounds import Target
+from elmgrove.reading.one_column import ColumnCells
+from elmgrove.rounds.predictor import Target
 
 
 def column(*cells: object) -> ColumnCells:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from elmgrove.server.dashboard.audit_page import ActCounts
-from elmgrove.server.store import Store, chain
+from elmgrove.server.store import chain
+from elmgrove.server.store.store import Store
 
 pytestmark = pytest.mark.anyio
 #: The begin of the hour before the last one, in hours.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer, Scaling
-from elmgrove.federation import Charter
+from elmgrove.federation.charter import Charter
 from support.services import execute
 from support.serving import (
     ADMIN,

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 
 from elmgrove import Evidence
-from elmgrove.federation import Contribution, Merged
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.merged import Merged
 from support.ports import free_port
 from support.serving import (
     ADMIN,

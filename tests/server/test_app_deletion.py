@@ -9,9 +9,11 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from elmgrove.federation import Contribution, address_of, unbundle
-from elmgrove.server import Store, auth, contributions, federations
-from elmgrove.server.store import DeviceRow
+from elmgrove.federation.charter import address_of
+from elmgrove.federation.contribution import Contribution, unbundle
+from elmgrove.server import auth, contributions, federations
+from elmgrove.server.store.records import DeviceRow
+from elmgrove.server.store.store import Store
 from support.serving import (
     ADMIN,
     ALL_SHOWN,

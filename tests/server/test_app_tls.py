@@ -11,9 +11,11 @@ import trustme
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Tls, Unreachable, client, connect, request
-from elmgrove.federation import Charter
-from elmgrove.server import listen
+from elmgrove.exchange.base import Tls, Unreachable
+from elmgrove.exchange.connection import connect
+from elmgrove.exchange.http_client import client, request
+from elmgrove.federation.charter import Charter
+from elmgrove.server.app import listen
 from support.abuse import Wires, is_closed
 from support.agents import write_rows
 from support.authority import Authority

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmgrove.federation import require_unbroken
+from elmgrove.federation.audit import require_unbroken
 from support.serving import ADMIN, Federation, Server, refused, said
 
 

@@ -8,7 +8,7 @@ from typing import cast
 import httpx
 import pytest
 
-from elmgrove.server import FederationRow, Store, auth
+from elmgrove.server import auth
 from elmgrove.server.auth import Caller, Role
 from elmgrove.server.problems import Problem
 from elmgrove.server.routes import ADMIN as BY_ADMIN
@@ -16,6 +16,8 @@ from elmgrove.server.routes import JOIN as BY_TOKEN
 from elmgrove.server.routes import KEY as BY_KEY
 from elmgrove.server.routes import OFFERS, Offer
 from elmgrove.server.service import Service
+from elmgrove.server.store.records import FederationRow
+from elmgrove.server.store.store import Store
 from support.serving import ADMIN, Federation, Server, charter, contents, said
 from support.summaries import summary
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from elmgrove import BadFile, BadInput
-from elmgrove.exchange import Session
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation import Charter
-from elmgrove.server import back_up
+from elmgrove.exchange.session import Session
+from elmgrove.federation.charter import Charter
+from elmgrove.server.store.backup import back_up
 from support.contributions import DISTANT, cloud
 from support.ports import free_port
 from support.services import execute, unavailable

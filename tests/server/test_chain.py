@@ -9,15 +9,11 @@ from typing import Any
 import pytest
 
 from elmgrove.errors import BadInput
-from elmgrove.federation import AuditRecord, BrokenChain, require_unbroken
-from elmgrove.server.store import (
-    AdministratorRow,
-    DeviceRow,
-    Store,
-    StoredEntry,
-    chain,
-    open_store,
-)
+from elmgrove.federation.audit import AuditRecord, BrokenChain, require_unbroken
+from elmgrove.server.store import chain
+from elmgrove.server.store.administrators import AdministratorRow
+from elmgrove.server.store.records import DeviceRow, StoredEntry
+from elmgrove.server.store.store import Store, open_store
 from support.services import execute
 from support.stores import FANS, opened
 

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from elmgrove.federation import Charter, Merged, Terms, unbundle
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import unbundle
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.terms import Terms
 from support.contributions import DISTANT, cloud, distant
 from support.serving import (
     ADMIN,

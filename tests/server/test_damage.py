@@ -2,7 +2,8 @@
 
 import pytest
 
-from elmgrove.federation import Contribution, Merged, unbundle
+from elmgrove.federation.contribution import Contribution, unbundle
+from elmgrove.federation.merged import Merged
 from support.serving import (
     ADMIN,
     LAYER,

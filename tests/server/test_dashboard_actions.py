@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from elmgrove.federation import Command, CommandResult, Contribution
+from elmgrove.federation.commands import Command, CommandResult
+from elmgrove.federation.contribution import Contribution
 from elmgrove.server.dashboard.fleet_page import AT_ONCE
 from elmgrove.server.dashboard.rendering import iso
 from elmgrove.server.dashboard.time_range import RANGES

@@ -9,8 +9,10 @@ from urllib.parse import quote
 
 import pytest
 
-from elmgrove.detector import Drift, Shift
-from elmgrove.federation import Command, CommandResult, Contribution, Minute
+from elmgrove.detector.drift import Drift, Shift
+from elmgrove.federation.commands import Command, CommandResult
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.report import Minute
 from elmgrove.server.dashboard.device_page import cause_told, cooperation_told
 from elmgrove.server.dashboard.rendering import clock, iso
 from support.guests import Guest, guest, tell, try_to_tell

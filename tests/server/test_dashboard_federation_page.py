@@ -9,7 +9,8 @@ from html import unescape
 import numpy as np
 import pytest
 
-from elmgrove.federation import Contribution, Judgement, judge
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.selection import Judgement, judge
 from elmgrove.server.dashboard import federation_page
 from elmgrove.server.dashboard.federation_page import (
     MOST_CIRCLES,

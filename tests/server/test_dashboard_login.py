@@ -12,10 +12,9 @@ import httpx
 import pytest
 import trustme
 
-from elmgrove.server import open_store
 from elmgrove.server.dashboard.session import TRIES_BY_ADDRESS, WRONG_PASSWORD, WRONG_TOKEN
 from elmgrove.server.secrets import DECOY, HASHER
-from elmgrove.server.store import Store
+from elmgrove.server.store.store import Store, open_store
 from support.guests import PASSWORD, guest
 from support.serving import ADMIN, Server, serving
 

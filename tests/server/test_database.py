@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.federation import require_unbroken
-from elmgrove.server.store import AdministratorRow, DeviceRow, FederationRow, Store
+from elmgrove.federation.audit import require_unbroken
+from elmgrove.server.store.administrators import AdministratorRow
+from elmgrove.server.store.records import DeviceRow, FederationRow
+from elmgrove.server.store.store import Store
 from support.places import GOLDEN
 from support.services import execute
 from support.serving import TABLES

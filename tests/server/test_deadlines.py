@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.exchange import connect
+from elmgrove.exchange.connection import connect
 from elmgrove.server import connections
 from support.abuse import HALF, Wires, asking, is_closed, large_federation
 from support.ports import free_port

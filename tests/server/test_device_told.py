@@ -3,7 +3,7 @@
 import pytest
 
 from elmgrove.server.dashboard.device_page import DeviceTold, clock_said
-from elmgrove.server.store import ToldRow
+from elmgrove.server.store.records import ToldRow
 from support.summaries import status
 
 

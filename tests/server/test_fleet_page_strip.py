@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from elmgrove.server.dashboard.fleet_page import ENDED, OPEN, STEPS, Strip, strips
 from elmgrove.server.dashboard.time_range import TimeRange
-from elmgrove.server.store import Occurrence
+from elmgrove.server.store.records import Occurrence
 
 #: A minute a step.
 SPAN = TimeRange(6000.0, 6000.0 + 60.0 * STEPS, ("now-144m", "now"))

@@ -5,21 +5,20 @@ from typing import Any
 
 import pytest
 
-from elmgrove.federation import Command
-from elmgrove.server.store import (
+from elmgrove.federation.commands import Command
+from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.glance import (
     FLEET_STATES,
     REVOKED,
     SILENT,
     SORTS,
     STRANGE,
     UNTOLD,
-    DeviceRow,
-    FederationRow,
     FleetPage,
     FleetRow,
-    NoSuchFederation,
-    Store,
 )
+from elmgrove.server.store.records import DeviceRow, FederationRow
+from elmgrove.server.store.store import Store
 from support.summaries import status, summary
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from elmgrove.federation import Charter, StandingOthers
-from elmgrove.server import FederationRow, open_store
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.others import StandingOthers
 from elmgrove.server.damage import CorruptEntries, Reader
+from elmgrove.server.store.records import FederationRow
+from elmgrove.server.store.store import open_store
 from elmgrove.server.sums import LiveOther
 from support.serving import charter
 

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from elmgrove.server.live import SECONDS_BETWEEN_NEWS, LiveFleet
-from elmgrove.server.store import FederationRow, NoSuchFederation, Store
+from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.records import FederationRow
+from elmgrove.server.store.store import Store
 from support.stores import opened
 from support.summaries import summary
 

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.federation import Charter, Contribution, Grouping, StandingGroups, group
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.groups import Grouping, group
+from elmgrove.federation.standing import StandingGroups
 from elmgrove.server import sums
 from support.contributions import near
 from support.serving import ADMIN, LAYER, Federation, charter, evidence, serving

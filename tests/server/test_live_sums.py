@@ -12,16 +12,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.federation import (
-    UNBOUNDED,
-    Charter,
-    Contribution,
-    Departure,
-    Merged,
-    address_of,
-    unbundle,
-)
-from elmgrove.federation.contribution import EVIDENCE_FORMAT
+from elmgrove.federation.charter import Charter, address_of
+from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution, Departure, unbundle
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.terms import UNBOUNDED
 from elmgrove.server import live
 from elmgrove.server.store import store as store_module
 from elmgrove.storage.sealed import seal, unseal

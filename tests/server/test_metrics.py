@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from elmgrove.federation import address_of
-from elmgrove.server import open_store
+from elmgrove.federation.charter import address_of
 from elmgrove.server.metrics import NO_ROUTE, TEXT, ServerMetrics
-from elmgrove.server.store import FLEET_STATES
+from elmgrove.server.store.glance import FLEET_STATES
+from elmgrove.server.store.store import open_store
 from support.ports import free_port
 from support.scraped import Scraped, documented
 from support.serving import (

@@ -9,10 +9,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
-from elmgrove.federation import Outdated, Refused
-from elmgrove.server import NoSuchFederation, StoreUnavailable
+from elmgrove.federation.ledger import Outdated, Refused
 from elmgrove.server.problems import KINDS, Problem, problem_of
 from elmgrove.server.refusals import Refusals
+from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.database import StoreUnavailable
 from support.serving import ADMIN, Server, refused
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from elmgrove.federation import Charter, Contribution
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
 from support.serving import ADMIN, Federation, Server, charter, contents, refused, said
 
 # Federations

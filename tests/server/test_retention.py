@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from elmgrove.server import retention
-from elmgrove.server.store import FederationRow, Store
+from elmgrove.server.store.records import FederationRow
+from elmgrove.server.store.store import Store
 from support.serving import charter, serving, wait_until
 from support.stores import FANS, opened
 from support.summaries import event, minute, summary

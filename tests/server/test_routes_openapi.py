@@ -6,7 +6,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from elmgrove import __version__
-from elmgrove.server import make_app
+from elmgrove.server.app import make_app
 from elmgrove.server.problems import KINDS
 from elmgrove.server.routes import OFFERS, openapi_document
 from support.serving import (

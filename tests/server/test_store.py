@@ -13,19 +13,12 @@ from pathlib import Path
 import pytest
 
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.server.store import (
-    Change,
-    DeviceRow,
-    FederationRow,
-    NoSuchFederation,
-    Operation,
-    Store,
-    StoredEntry,
-    StoreUnavailable,
-    device_with,
-    open_store,
-)
 from elmgrove.server.store import store as store_module
+from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.database import Operation, StoreUnavailable
+from elmgrove.server.store.enrolment import device_with
+from elmgrove.server.store.records import Change, DeviceRow, FederationRow, StoredEntry
+from elmgrove.server.store.store import Store, open_store
 from support.forked import CONTEXT, write_until_killed
 from support.services import execute
 from support.serving import alter

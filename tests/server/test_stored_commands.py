@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
-from elmgrove.federation import MOST_RESULTS, Command, CommandResult, require_unbroken
-from elmgrove.server.store import CommandRow, DeviceRow, NoSuchFederation, Store
+from elmgrove.federation.audit import require_unbroken
+from elmgrove.federation.commands import Command, CommandResult
+from elmgrove.federation.report import MOST_RESULTS
+from elmgrove.server.store.chain import NoSuchFederation
 from elmgrove.server.store.commands import MOST_OPEN
+from elmgrove.server.store.records import CommandRow, DeviceRow
+from elmgrove.server.store.store import Store
 from support.stores import FANS, opened
 from support.summaries import summary
 

@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 
-from elmgrove.federation import MOST_EVENTS, Minute, Summary
-from elmgrove.server.store import (
-    DeviceRow,
-    FederationRow,
-    NoSuchFederation,
-    Occurrence,
-    Store,
-    VisitRow,
-    occurrences_kept,
-    summaries,
-)
+from elmgrove.federation.report import MOST_EVENTS, Minute, Summary
+from elmgrove.server.store import occurrences_kept, summaries
+from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.records import DeviceRow, FederationRow, Occurrence
+from elmgrove.server.store.store import Store
+from elmgrove.server.store.visits import VisitRow
 from support.stores import FANS, opened
 from support.summaries import MINUTE, cooperation, event, minute, status, summary
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.algebra import zero_evidence
-from elmgrove.federation import Charter, Member, Merged
+from elmgrove.algebra.moments import zero_evidence
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
 from support.attacks import off, on_and_off, singled_out
 from support.serving import Federation, Server
 

@@ -12,7 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from elmgrove.federation import MOST_BYTES_SUMMARY, Command, CommandResult, Summary, address_of
+from elmgrove.federation.charter import address_of
+from elmgrove.federation.commands import Command, CommandResult
+from elmgrove.federation.report import MOST_BYTES_SUMMARY, Summary
 from elmgrove.server.reports import MOST_SHOWN
 from support.serving import ADMIN, Federation, Server, contents, refused
 from support.summaries import cooperation, event, minute, status, summary

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, Detector, HiddenLayer
-from elmgrove.federation import Contribution, Member, basis_of
-from elmgrove.rounds import CompactClassifier, CompactModel
+from elmgrove.federation.charter import basis_of
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.rounds.compact import CompactClassifier, CompactModel
 from elmgrove.storage.disk import InUse, load, locked, save, written
 from support.places import GOLDEN
 

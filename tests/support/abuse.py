@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.federation import Charter, Contribution
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
 from support.serving import ALL_SHOWN, Federation, Server, evidence
 
 HALF = b"GET /v1/federations HTTP/1.1\r\nHost: x\r\nX-Later: "

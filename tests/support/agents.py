@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.nursery import Command, Nursery, the_nursery
 from support.serving import LAYER, Federation, Server, charter, serving, wait_until

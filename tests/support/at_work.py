@@ -11,7 +11,8 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.federation import Member, Merged
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
 from elmgrove.storage.disk import load, save
 from support.agents import address, verdicts
 from support.serving import ADMIN, Federation, evidence, said

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from elmgrove import Evidence
-from elmgrove.algebra import Moments
+from elmgrove.algebra.moments import Moments
 
 
 def factored(difference: Evidence, most: int | None = None) -> tuple[np.ndarray, np.ndarray]:

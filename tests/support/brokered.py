@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.exchange import Broker, BrokerAddress, MqttExchange
-from elmgrove.exchange.mqtt import Announcement, Board, shard_of
-from elmgrove.federation import CONTRIBUTIONS, Charter, Contribution, Terms, address_of
+from elmgrove.exchange.broker import Broker
+from elmgrove.exchange.broker_address import BrokerAddress
+from elmgrove.exchange.mqtt import Announcement, Board, MqttExchange, shard_of
+from elmgrove.federation.charter import Charter, address_of
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from support.mosquitto import Mosquitto
 
 TOPIC = "federation/fans"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from elmgrove.cli import main
+from elmgrove.cli.app import main
 
 
 class Ran(NamedTuple):

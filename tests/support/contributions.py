@@ -3,7 +3,7 @@
 import numpy as np
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.federation import Contribution
+from elmgrove.federation.contribution import Contribution
 from support.moments import moments_of
 
 BASIS = Basis(HiddenLayer(6, 4, activation="tanh", seed=2), 6)

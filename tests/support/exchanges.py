@@ -11,15 +11,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from elmgrove.exchange.base import listing_of, merged_of, others_of
-from elmgrove.federation import (
-    Charter,
-    Command,
-    CommandResult,
-    Contribution,
-    Departure,
-    Summary,
-    bundle,
-)
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.commands import Command, CommandResult
+from elmgrove.federation.contribution import Contribution, Departure, bundle
+from elmgrove.federation.report import Summary
 
 #: What is written to the connection, piece by piece.
 Pieces = Iterator[bytes]

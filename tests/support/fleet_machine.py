@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from elmgrove import Basis, Detector, HiddenLayer
-from elmgrove.algebra import inputs_withheld
+from elmgrove.algebra.unsent import inputs_withheld
 from elmgrove.detector.windows import stacked
-from elmgrove.exchange import Exchange, MemoryExchange, Session, Unreachable
-from elmgrove.federation import (
-    Charter,
-    Contribution,
-    Member,
-    least_new_rows,
-)
+from elmgrove.exchange.base import Exchange, Unreachable
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.exchange.session import Session
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.member import Member
 
 # A name that begins with another one, and one that no file name can hold as it is.
 NAMES = ["fan", "fan-2", "fan 3", "Lüfter/4"]

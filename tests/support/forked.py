@@ -4,10 +4,10 @@ import asyncio
 import multiprocessing
 from multiprocessing.connection import Connection
 
-from elmgrove.server import Store, open_store
+from elmgrove.server.store.store import Store, open_store
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["__main__", "elmgrove.server", "support.forked"])
+CONTEXT.set_forkserver_preload(["__main__", "elmgrove.server.app", "support.forked"])
 
 
 def write_until_killed(url: str, federation: str, told: Connection) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from elmgrove.federation import Grouping
+from elmgrove.federation.groups import Grouping
 from support.contributions import RIDGE, evidence, near, said
 
 #: The rows of two to four patterns a group.

@@ -8,7 +8,9 @@ from urllib.parse import urlencode
 
 import httpx
 
-from elmgrove.federation import Command, Summary, address_of
+from elmgrove.federation.charter import address_of
+from elmgrove.federation.commands import Command
+from elmgrove.federation.report import Summary
 from support.serving import ADMIN, Federation, Server, client
 
 PASSWORD = "correct horse battery"

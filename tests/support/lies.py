@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.federation import bundle, unbundle
-from elmgrove.storage import seal, unseal
+from elmgrove.federation.contribution import bundle, unbundle
+from elmgrove.storage.sealed import seal, unseal
 from support.exchanges import Asked, Pieces, Reply
 
 #: What no field should be, whichever it is.

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from elmgrove import Basis, HiddenLayer, Scaling
-from elmgrove.algebra import Moments, MomentSums
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.summing import MomentSums
 
 
 def distance_basis(

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from elmgrove.exchange import Tls
+from elmgrove.exchange.base import Tls
 from support.authority import Authority
 from support.places import ROOT
 from support.ports import reserved_port

@@ -15,8 +15,6 @@ CHAPTERS = (
     "elmgrove.detector",
     "elmgrove.federation",
     "elmgrove.exchange",
-    "elmgrove.device",
-    "elmgrove.server",
     "elmgrove.rounds",
 )
 

@@ -7,7 +7,8 @@ import pandas as pd
 from scipy.signal import lfilter
 
 from elmgrove import Detector
-from elmgrove.detector import Drift, DriftDetector
+from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.drift import Drift
 
 NAMES = ["rpm", "temp", "volt", "amp"]
 TEMP = 1

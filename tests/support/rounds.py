@@ -5,18 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.federation import Contribution
-from elmgrove.rounds import (
-    Client,
-    Delivery,
-    DeviceClient,
-    Exam,
-    Loss,
-    Plan,
-    RoundReport,
-    RoundRule,
-    run_here,
-)
+from elmgrove.federation.contribution import Contribution
+from elmgrove.rounds.clients import Client, DeviceClient, Loss
+from elmgrove.rounds.evaluation import Exam
+from elmgrove.rounds.local import run_here
+from elmgrove.rounds.plan import Plan
+from elmgrove.rounds.report import Delivery, RoundReport
+from elmgrove.rounds.rules import RoundRule
 from support.patterns import INPUTS
 
 BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)

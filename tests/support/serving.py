@@ -25,18 +25,14 @@ import uvicorn
 from starlette.routing import BaseRoute
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
-from elmgrove.federation import (
-    CONTRIBUTIONS,
-    AuditRecord,
-    Charter,
-    Contribution,
-    Merged,
-    Terms,
-    address_of,
-)
-from elmgrove.server import MAX_BODY, Limits, listen, make_app
-from elmgrove.server.app import release
+from elmgrove.federation.audit import AuditRecord
+from elmgrove.federation.charter import Charter, address_of
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.terms import CONTRIBUTIONS, Terms
+from elmgrove.server.app import MAX_BODY, listen, make_app, release
 from elmgrove.server.connections import Server as Uvicorn
+from elmgrove.server.limits import Limits
 from elmgrove.server.problems import KINDS
 from support.forked import CONTEXT
 from support.nursery import Command, the_nursery
@@ -230,7 +226,7 @@ def process(
     options = {"port": port or free_port(), "log_level": "error", **more}
     few = f"resource.setrlimit(resource.RLIMIT_NOFILE, {files});" if files else ""
     code = (
-        f"import json, resource, sys; {few} from elmgrove.server import Limits, listen;"
+        f"import json, resource, sys; {few} from elmgrove.server.app import Limits, listen;"
         "options, limits = map(json.loads, sys.argv[3:]);"
         "listen(sys.argv[1], sys.argv[2], limits=Limits(**limits), **options)"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.cli import main
+from elmgrove.cli.app import main
 from support import doorman
 from support.nursery import the_nursery
 from support.pages import Step

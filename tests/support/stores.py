@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from elmgrove.server.store import FederationRow, Store, open_store
+from elmgrove.server.store.records import FederationRow
+from elmgrove.server.store.store import Store, open_store
 
 FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from elmgrove.federation import Minute, Summary
+from elmgrove.federation.report import Minute, Summary
 
 #: A minute of 2024 since 1970.
 MINUTE = 28_576_220

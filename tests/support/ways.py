@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.exchange import Exchange, FolderExchange, MemoryExchange
+from elmgrove.exchange.base import Exchange
+from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
+from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.mqtt import MqttExchange
-from elmgrove.federation import Charter
+from elmgrove.federation.charter import Charter
 from support.mosquitto import running_broker
 from support.serving import empty_database, serving
 

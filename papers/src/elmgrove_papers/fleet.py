@@ -11,7 +11,8 @@ from elmgrove.algebra import Array, Basis
 from elmgrove.cli import DemoProcesses, DemoServer
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import require_extra
-from elmgrove.exchange import Exchange, HttpExchange, MemoryExchange, Session, client, request
+from elmgrove.exchange import Exchange, HttpExchange, MemoryExchange, Session
+from elmgrove.exchange.http_client import client, request
 from elmgrove.federation import (
     CONTRIBUTIONS,
     Charter,

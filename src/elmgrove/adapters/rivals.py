@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 
 # What River's trees know is so many rows.
 _TREE_ROWS = 250

@@ -3,8 +3,9 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from elmgrove.algebra import HiddenLayer, default_score, suggested_units
-from elmgrove.detector import Detector
+from elmgrove.algebra.basis import default_score
+from elmgrove.algebra.layer import HiddenLayer, suggested_units
+from elmgrove.detector.detector import Detector
 from elmgrove.errors import BadInput, require_extra
 
 try:

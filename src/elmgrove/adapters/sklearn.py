@@ -10,16 +10,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import (
-    OSELM,
-    Array,
-    ClassEvidence,
-    HiddenLayer,
-    balance,
-    default_score,
-    suggested_units,
-)
-from elmgrove.detector import Detector, FalseAlarmRate
+from elmgrove.algebra.basis import default_score
+from elmgrove.algebra.classes import ClassEvidence, balance
+from elmgrove.algebra.layer import HiddenLayer, suggested_units
+from elmgrove.algebra.oselm import OSELM
+from elmgrove.algebra.rows import Array
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.errors import require_extra
 
 try:

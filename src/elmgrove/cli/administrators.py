@@ -11,8 +11,8 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.options import notes
 from elmgrove.errors import BadInput
-from elmgrove.exchange import request
-from elmgrove.reading import time_told
+from elmgrove.exchange.http_client import request
+from elmgrove.reading.times import told as time_told
 
 administrator = typer.Typer(
     name="administrator",

@@ -35,7 +35,7 @@ COMMANDS = {
     "reject": "elmgrove.cli.feedback:reject",
     "undo": "elmgrove.cli.feedback:undo",
     "inspect": "elmgrove.cli.inspect:inspect",
-    "demo": "elmgrove.cli.demo:demo",
+    "demo": "elmgrove.cli.demo.command:demo",
     "federate": "elmgrove.cli.federate:federate",
     "predict": "elmgrove.cli.predict:predict",
     "serve": "elmgrove.cli.serve:serve",

@@ -12,9 +12,10 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.options import notes, require_not_given
 from elmgrove.errors import BadInput
-from elmgrove.exchange import plain, request
-from elmgrove.federation import AuditRecord, require_unbroken
-from elmgrove.reading import time_told
+from elmgrove.exchange.http_client import request
+from elmgrove.exchange.responses import plain
+from elmgrove.federation.audit import AuditRecord, require_unbroken
+from elmgrove.reading.times import told as time_told
 
 ROOT = "/v1/audit"
 # Records that are asked for at once, where all are wanted.

@@ -9,23 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from elmgrove.adapters.rivals import HalfSpaceTrees, Mahalanobis, PyOD, Rival
-from elmgrove.algebra import Array, Basis, RowStore, Spectrum
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.rows import Array, RowStore
+from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.cli.options import tracked
-from elmgrove.detector import (
-    Course,
-    Detector,
-    Prepared,
-    Spell,
-    Verdict,
-    choose_window,
-    course_of,
-    rows_to_decide,
-    spells_of,
-    spells_told,
-)
-from elmgrove.device import Settings, first_rows
-from elmgrove.federation import Member
-from elmgrove.reading import Table
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.replay import Course, Prepared, Spell, course_of, spells_of, spells_told
+from elmgrove.detector.verdict import Verdict
+from elmgrove.detector.windows import choose_window, rows_to_decide
+from elmgrove.device.settings import Settings, first_rows
+from elmgrove.federation.member import Member
+from elmgrove.reading.table import Table
 
 
 class Ranking:

@@ -21,21 +21,16 @@ from elmgrove.cli.options import (
     SavedState,
     notes,
 )
-from elmgrove.device import (
-    PREFIX,
-    Agent,
-    NobodyReads,
-    Settings,
-    group_of,
-    help_of,
-    read_settings,
-    type_of,
-)
+from elmgrove.device.agent import Agent
+from elmgrove.device.output import NobodyReads
+from elmgrove.device.settings import PREFIX, Settings, group_of, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Session, Tls, keyfile, open_exchange
-from elmgrove.federation import Member
-from elmgrove.reading import STANDARD_INPUT
-from elmgrove.storage import load, locked, save
+from elmgrove.exchange.base import Tls
+from elmgrove.exchange.connection import keyfile, open_exchange
+from elmgrove.exchange.session import Session
+from elmgrove.federation.member import Member
+from elmgrove.reading.formats import STANDARD_INPUT
+from elmgrove.storage.disk import load, locked, save
 
 log = logging.getLogger("elmgrove.device")
 # Settings that nobody else may know.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import require_extra
 
 PIXELS = 64

@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import Array, Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.rows import Array
 from elmgrove.cli.contest import LEARNING_ON, OWN, RIVALS, STREAM, Contest, Found, Measured, Ranking
 from elmgrove.cli.learn import LearnRun
 from elmgrove.cli.options import (
@@ -27,24 +28,19 @@ from elmgrove.cli.options import (
     read,
     with_layout,
 )
-from elmgrove.detector import (
-    LEARNING,
-    TIME,
-    AlarmRule,
-    Course,
-    Detector,
-    FalseAlarmRate,
-    choose_window,
-    draw_scores,
-    require_window,
-    save_picture,
-    too_few_scores,
-    tune,
-)
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.plot import draw_scores, save_picture
+from elmgrove.detector.rate_test import LEARNING
+from elmgrove.detector.replay import TIME, Course
+from elmgrove.detector.thresholds import FalseAlarmRate
+from elmgrove.detector.tuning import too_few_scores, tune
+from elmgrove.detector.windows import choose_window, require_window
 from elmgrove.errors import BadInput, install_line, require_extra
-from elmgrove.federation import Member
-from elmgrove.reading import LAYOUT, Layout, Table
-from elmgrove.storage import load
+from elmgrove.federation.member import Member
+from elmgrove.reading.layout import LAYOUT, Layout
+from elmgrove.reading.table import Table
+from elmgrove.storage.disk import load
 
 #: The share of a file that is learned where nothing else is.
 FIRST = 0.4

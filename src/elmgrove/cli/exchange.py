@@ -7,13 +7,16 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import OWN
+from elmgrove.algebra.scaling import OWN
 from elmgrove.cli.options import SavedState, note_alike, note_others, notes
-from elmgrove.detector import STATE_FORMAT
+from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.errors import BadInput, Mismatch
-from elmgrove.federation import Comparison, Contribution, Member, compare_each
-from elmgrove.rounds import contribution_from_bytes
-from elmgrove.storage import format_of, load, locked, save
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.similarity import Comparison, compare_each
+from elmgrove.rounds.messages import contribution_from_bytes
+from elmgrove.storage.disk import load, locked, save
+from elmgrove.storage.sealed import format_of
 
 
 def share(

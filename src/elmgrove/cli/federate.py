@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS
 from elmgrove.cli.federate_rows import (
     SHARE,
     FleetFiles,
@@ -26,12 +27,17 @@ from elmgrove.cli.federate_rows import (
     read_test,
 )
 from elmgrove.cli.options import SkipBad, bar, notes, with_layout
-from elmgrove.detector import save_picture
+from elmgrove.detector.plot import save_picture
 from elmgrove.errors import BadInput, require_extra
-from elmgrove.federation import EVIDENCE, Merged
-from elmgrove.reading import Layout
-from elmgrove.rounds import Delivery, Exam, Plan, RoundReport, RuleName, Target, run_plan
-from elmgrove.storage import save
+from elmgrove.federation.groups import EVIDENCE
+from elmgrove.federation.merged import Merged
+from elmgrove.reading.layout import Layout
+from elmgrove.rounds.evaluation import Exam
+from elmgrove.rounds.local import run_plan
+from elmgrove.rounds.plan import Plan, RuleName
+from elmgrove.rounds.predictor import Target
+from elmgrove.rounds.report import Delivery, RoundReport
+from elmgrove.storage.disk import save
 
 RuleOption = Annotated[
     RuleName,

@@ -8,12 +8,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Categories, word_of
+from elmgrove.algebra.basis import Basis, Categories, word_of
+from elmgrove.algebra.rows import Array
 from elmgrove.cli.digits import PIXELS, Digits
 from elmgrove.cli.options import notes, read
 from elmgrove.errors import BadInput
-from elmgrove.reading import ColumnCells, Layout, Table, number, read_column, read_table
-from elmgrove.rounds import Exam, Target
+from elmgrove.reading.cells import number
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.one_column import ColumnCells, read_column
+from elmgrove.reading.table import Table, read_table
+from elmgrove.rounds.evaluation import Exam
+from elmgrove.rounds.predictor import Target
 
 CLIENTS = 100
 #: Shards of the sorted digits that a client gets.

@@ -34,11 +34,16 @@ from elmgrove.cli.options import (
     with_layout,
 )
 from elmgrove.cli.pooled import Pool, basis_like
-from elmgrove.detector import Choice
+from elmgrove.detector.windows import Choice
 from elmgrove.errors import BadInput, require_time
-from elmgrove.exchange import BrokerAddress, Fields, FolderExchange, Tls, client, request
-from elmgrove.federation import CONTRIBUTIONS, SUMS, Charter, Terms, address_of
-from elmgrove.reading import Layout
+from elmgrove.exchange.base import Tls
+from elmgrove.exchange.broker_address import BrokerAddress
+from elmgrove.exchange.folder import FolderExchange
+from elmgrove.exchange.http_client import client, request
+from elmgrove.exchange.responses import Fields
+from elmgrove.federation.charter import Charter, address_of
+from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms
+from elmgrove.reading.layout import Layout
 
 Shows = Annotated[
     str,
@@ -415,7 +420,7 @@ def _create_elsewhere(
         FolderExchange.create(folder, charter)
     else:
         # Here, since it needs the extra.
-        from elmgrove.exchange import MqttExchange
+        from elmgrove.exchange.mqtt import MqttExchange
 
         MqttExchange.create(place, charter, password=password, tls=context.obj.tls)
         # Devices have names of their own there.

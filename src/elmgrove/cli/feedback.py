@@ -12,9 +12,11 @@ from rich.table import Table as Grid
 from elmgrove.cli.options import moment, notes, read_for, shown, with_layout
 from elmgrove.cli.running import AgentUrl, ControlToken, Device, DryRun, StateOrAgent
 from elmgrove.errors import BadInput
-from elmgrove.federation import FROM, TO, Member
-from elmgrove.reading import Layout, time_told
-from elmgrove.storage import load
+from elmgrove.federation.commands import FROM, TO
+from elmgrove.federation.member import Member
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.times import told as time_told
+from elmgrove.storage.disk import load
 
 From = Annotated[
     str | None,

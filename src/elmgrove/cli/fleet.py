@@ -11,29 +11,21 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 from elmgrove.cli.federation import counted
 from elmgrove.cli.options import Ca, Certificate, PrivateKey, bar, notes
 from elmgrove.errors import BadInput, require_extra
-from elmgrove.exchange import Exchange, Tls, open_exchange
-from elmgrove.federation import (
-    Borrowing,
-    Contribution,
-    Grouping,
-    Influence,
-    Judgement,
-    Ledger,
-    LocalPattern,
-    Terms,
-    borrowing,
-    group,
-    influence,
-    judge,
-    local_models,
-    profile_of,
-    unlike_all,
-)
-from elmgrove.storage import load
+from elmgrove.exchange.base import Exchange, Tls
+from elmgrove.exchange.connection import open_exchange
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.groups import Grouping, LocalPattern, group, local_models
+from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.member import Borrowing, borrowing
+from elmgrove.federation.selection import Judgement, judge
+from elmgrove.federation.similarity import profile_of, unlike_all
+from elmgrove.federation.sums import Influence, influence
+from elmgrove.federation.terms import Terms
+from elmgrove.storage.disk import load
 
 _AT_ONCE = 20
 Where = Annotated[

@@ -8,20 +8,23 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import Basis, Evidence
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.cli.status import flagged, what_others_are
-from elmgrove.device import status_of
-from elmgrove.federation import EVIDENCE_FORMAT, STATE_FORMAT, Contribution, Member, borrowed_by
-from elmgrove.rounds import (
+from elmgrove.detector.state import STATE_FORMAT
+from elmgrove.device.status import status_of
+from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution
+from elmgrove.federation.member import Member, borrowed_by
+from elmgrove.rounds.compact import (
     CLASSIFIER_FORMAT,
     COMPACT_FORMAT,
     LARGEST,
-    PREDICTOR_FORMAT,
     CompactClassifier,
     CompactModel,
-    Predictor,
 )
-from elmgrove.storage import format_of, load
+from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor
+from elmgrove.storage.disk import load
+from elmgrove.storage.sealed import format_of
 
 #: What a file of Elmgrove's may hold.
 Content = Member | Contribution | CompactModel | CompactClassifier | Predictor

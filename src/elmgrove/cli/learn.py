@@ -10,7 +10,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from elmgrove.algebra import OWN, Array, Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.scaling import OWN
 from elmgrove.cli.options import (
     COLUMN_OPTIONS,
     LAYER_OPTIONS,
@@ -42,26 +44,19 @@ from elmgrove.cli.options import (
     with_layout,
 )
 from elmgrove.cli.pooled import basis_like
-from elmgrove.detector import (
-    CHANGING,
-    WATCHING,
-    Choice,
-    Detector,
-    FalseAlarmRate,
-    FixedThreshold,
-    Flagged,
-    MeanSigma,
-    RateTest,
-    Threshold,
-    errors_in_words,
-    smallest_errors,
-    when_text,
-)
-from elmgrove.device import mark_state
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.events import when_text
+from elmgrove.detector.rate_test import CHANGING, WATCHING, Flagged, RateTest
+from elmgrove.detector.self_test import errors_in_words, smallest_errors
+from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
+from elmgrove.detector.windows import Choice
+from elmgrove.device.status import mark_state
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member
-from elmgrove.reading import Layout, Table, within
-from elmgrove.storage import load, locked, save
+from elmgrove.federation.member import Member
+from elmgrove.reading.labels import within
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import Table
+from elmgrove.storage.disk import load, locked, save
 
 
 @dataclass(frozen=True)

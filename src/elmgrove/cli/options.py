@@ -14,22 +14,22 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from elmgrove.algebra import ACTIVATIONS, DISTRIBUTIONS, SCALINGS, SCORES, Basis, RowStore, Spectrum
-from elmgrove.detector import Choice, choose_window, require_window
+from elmgrove.algebra.basis import SCORES, Basis
+from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS
+from elmgrove.algebra.rows import RowStore
+from elmgrove.algebra.scaling import SCALINGS
+from elmgrove.algebra.spectrum import Spectrum
+from elmgrove.detector.windows import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
-from elmgrove.federation import Comparison, Member, borrowed_by, unlike_used, worth_telling
-from elmgrove.reading import (
-    LAYOUT,
-    STANDARD_INPUT,
-    Clock,
-    Layout,
-    Table,
-    read_folder,
-    read_label_spans,
-    read_table,
-    time_told,
-    within,
-)
+from elmgrove.federation.member import Member, borrowed_by
+from elmgrove.federation.similarity import Comparison, unlike_used, worth_telling
+from elmgrove.reading.formats import STANDARD_INPUT
+from elmgrove.reading.joined import read_folder
+from elmgrove.reading.labels import read_label_spans, within
+from elmgrove.reading.layout import LAYOUT, Layout
+from elmgrove.reading.table import Table, read_table
+from elmgrove.reading.times import Clock
+from elmgrove.reading.times import told as time_told
 
 _AGO = re.compile(r"-(\d+(?:\.\d+)?)([smhd])")
 _OF_DAY = re.compile(r"(\d{1,2})(:\d{2}(?::\d{2})?)")

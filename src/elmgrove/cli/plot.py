@@ -11,27 +11,26 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 from elmgrove.cli.options import SkipBad, file_or_input, notes, read_for, with_layout
-from elmgrove.detector import (
+from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.plot import draw, save_picture, title
+from elmgrove.detector.replay import (
     TIME,
-    AlarmRule,
-    Cause,
     Course,
     Spell,
     ToldSensors,
     course_of,
     course_of_state,
-    draw,
-    save_picture,
     spells_of,
     spells_told,
-    title,
 )
+from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadFile, BadInput, require_extra
-from elmgrove.federation import Member
-from elmgrove.reading import STANDARD_INPUT, Layout
-from elmgrove.storage import load
+from elmgrove.federation.member import Member
+from elmgrove.reading.formats import STANDARD_INPUT
+from elmgrove.reading.layout import Layout
+from elmgrove.storage.disk import load
 
 # What a verdict has at least, by the agent or by score.
 _FIELDS = {"score", "threshold", "anomalous", "causes"}

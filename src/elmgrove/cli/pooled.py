@@ -7,13 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import OWN, Basis, Evidence, Levels, Moments, MomentSums, Scaling
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.levels import Levels
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.scaling import OWN, Scaling
+from elmgrove.algebra.summing import MomentSums
 from elmgrove.cli.options import chosen_spectrum, chosen_window, notes, read
-from elmgrove.detector import Choice
+from elmgrove.detector.windows import Choice
 from elmgrove.errors import BadInput
-from elmgrove.federation import compare, learned_of
-from elmgrove.reading import Layout, Table, blocks_of
-from elmgrove.storage import load
+from elmgrove.federation.charter import learned_of
+from elmgrove.federation.similarity import compare
+from elmgrove.reading.formats import blocks_of
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import Table
+from elmgrove.storage.disk import load
 
 
 def basis_like(paths: Sequence[Path]) -> Basis:

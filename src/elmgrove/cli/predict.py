@@ -15,9 +15,13 @@ import typer
 from elmgrove.cli.federate import Marks
 from elmgrove.cli.options import Data, SkipBad, notes, read, with_layout
 from elmgrove.errors import BadInput
-from elmgrove.reading import STANDARD_INPUT, ColumnCells, Layout, Table, has_column, read_column
-from elmgrove.rounds import Exam, Predictor
-from elmgrove.storage import load
+from elmgrove.reading.formats import STANDARD_INPUT
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.one_column import ColumnCells, has_column, read_column
+from elmgrove.reading.table import Table
+from elmgrove.rounds.evaluation import Exam
+from elmgrove.rounds.predictor import Predictor
+from elmgrove.storage.disk import load
 
 
 class RowFormat(StrEnum):

@@ -11,20 +11,14 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.console import Console
 
-from elmgrove.device import (
-    ACTIONS,
-    CONTROL_ROOT,
-    DRY_RUN,
-    MEANT,
-    PREFIX,
-    hash_of,
-    perform,
-    socket_places,
-)
+from elmgrove.device.actions import ACTIONS, DRY_RUN, perform
+from elmgrove.device.control import CONTROL_ROOT
+from elmgrove.device.control_server import MEANT, hash_of, socket_places
+from elmgrove.device.settings import PREFIX
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Unreachable
-from elmgrove.federation import Member
-from elmgrove.storage import InUse, load, locked, save
+from elmgrove.exchange.base import Unreachable
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import InUse, load, locked, save
 
 #: Seconds for which a command waits while another has the state, or its agent begins or ends.
 PATIENCE = 10.0
@@ -145,14 +139,14 @@ def _somebody_listens(place: Path) -> bool:
 def _asked_elsewhere(
     url: str, token: str | None, action: str, asked: Mapping[str, Any]
 ) -> dict[str, Any]:
-    from elmgrove.exchange import client
+    from elmgrove.exchange.http_client import client
 
     with client(url, token, timeout=_ANSWER, root="") as opened:
         return _answer(opened, action, asked)
 
 
 def _answer(opened: Any, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    from elmgrove.exchange import request
+    from elmgrove.exchange.http_client import request
 
     path = CONTROL_ROOT + action
     if not ACTIONS[action].changes:

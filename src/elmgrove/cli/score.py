@@ -15,13 +15,19 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import Array, Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.rows import Array
 from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read_for, tracked, with_layout
-from elmgrove.detector import Cause, Detector, Drift, drift_in
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift import Drift
+from elmgrove.detector.drift_search import drift_in
+from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member
-from elmgrove.reading import Layout, Table, time_told
-from elmgrove.storage import load
+from elmgrove.federation.member import Member
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import Table
+from elmgrove.reading.times import told as time_told
+from elmgrove.storage.disk import load
 
 ANOMALIES_FOUND = 3
 # Rows that are scored at once.

@@ -13,7 +13,7 @@ import typer
 from elmgrove.cli.logs import JSON, TEXT, LogFormat, require_log_format, write_json_lines
 from elmgrove.cli.options import notes
 from elmgrove.errors import BadInput, require_extra
-from elmgrove.exchange import is_loopback
+from elmgrove.exchange.responses import is_loopback
 
 StoreUrl = Annotated[
     str,
@@ -161,7 +161,7 @@ def serve(
     """
     for needed in ("starlette", "prometheus_client", "jinja2", "argon2"):
         require_extra(needed, "server")
-    server = require_extra("elmgrove.server", "server")
+    server = require_extra("elmgrove.server.app", "server")
     require_log_format(log_format)
     say: Callable[[str], None] = notes.print
     if log_format == JSON:
@@ -177,7 +177,8 @@ def serve(
             "--admin-token-file instead"
         )
     if admin_token is None:
-        admin_token = server.load_admin_token(admin_token_file)
+        secrets = require_extra("elmgrove.server.secrets", "server")
+        admin_token = secrets.load_admin_token(admin_token_file)
         say(f"The administrator's token is in {admin_token_file}.")
     scheme = "http" if certificate is None else "https"
 

@@ -10,8 +10,9 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.options import percent, shown
 from elmgrove.cli.running import AgentUrl, ControlToken, Device, StateOrAgent
-from elmgrove.detector import LEARNING, normal_at
-from elmgrove.federation import Borrowing
+from elmgrove.detector.events import normal_at
+from elmgrove.detector.rate_test import LEARNING
+from elmgrove.federation.member import Borrowing
 
 Fields = Mapping[str, Any]
 # Answers that are shown, the newest.

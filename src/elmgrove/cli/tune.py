@@ -11,17 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra import (
-    ACTIVATIONS,
-    DISTRIBUTIONS,
-    SCALINGS,
-    SCORES,
-    Array,
-    Basis,
-    losses_left_out,
-    suggested_units,
-    surprise_left_out,
-)
+from elmgrove.algebra.basis import SCORES, Basis
+from elmgrove.algebra.cross_validation import losses_left_out, surprise_left_out
+from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS, suggested_units
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.scaling import SCALINGS
 from elmgrove.cli.options import (
     SkipBad,
     chosen_spectrum,
@@ -35,9 +29,10 @@ from elmgrove.cli.options import (
     with_layout,
 )
 from elmgrove.cli.running import AgentUrl, ControlToken, Device, DryRun
-from elmgrove.detector import Detector
+from elmgrove.detector.detector import Detector
 from elmgrove.errors import BadInput
-from elmgrove.reading import Layout, Table
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import Table
 
 AUTO = "auto"
 #: The options that count with ``--units`` alone, and what each is unless told.

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Packed
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.rows import Array
 from elmgrove.detector.history import Bucket
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.errors import BadInput, require_whole
-from elmgrove.reading import time_told
+from elmgrove.reading.times import told as time_told
 
 ACCEPT, REJECT, UNDO = ACTIONS = "accept", "reject", "undo"
 #: Answers that are remembered; only the last one can be undone.

@@ -6,18 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import (
-    OSELM,
-    Array,
-    Basis,
-    Evidence,
-    Fresh,
-    Moments,
-    Packed,
-    one_thread,
-    pack_evidence,
-    unpack_evidence,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.linalg import one_thread
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.oselm import OSELM
+from elmgrove.algebra.packing import Packed, pack_evidence, unpack_evidence
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.model import Answer, Part, left_out
 from elmgrove.detector.verdict import Blame, Reconstruction
 from elmgrove.errors import SingularSystem, require_whole

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.rows import Array
 from elmgrove.detector.rate_test import CHANGING, LEARNING, RateTest
 from elmgrove.detector.recent import Recent, Stamp
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold

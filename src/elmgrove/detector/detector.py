@@ -8,18 +8,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from elmgrove.algebra import (
-    Array,
-    Basis,
-    Bulk,
-    Evidence,
-    HiddenLayer,
-    Moments,
-    Scaling,
-    Spectrum,
-    default_score,
-    one_thread,
-)
+from elmgrove.algebra.basis import Basis, default_score
+from elmgrove.algebra.distance import Bulk
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.layer import HiddenLayer
+from elmgrove.algebra.linalg import one_thread
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.scaling import Scaling
+from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.detector.answers import Answers
 from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.decision import AlarmGate
@@ -39,7 +36,8 @@ from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Cause, Verdict, bulk_of, explained, score_of, view_of
 from elmgrove.detector.windows import Period, choose_window, stacked
 from elmgrove.errors import BadInput, require_whole
-from elmgrove.storage import FilePath, as_path, load, locked, seal, unseal, write
+from elmgrove.storage.disk import FilePath, as_path, load, locked, write
+from elmgrove.storage.sealed import seal, unseal
 
 #: Rows that are prepared at once.
 BLOCK = 4096

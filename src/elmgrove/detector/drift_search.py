@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 from elmgrove.detector.change_test import (
     ALLOWED,
     HEIGHT,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 from elmgrove.detector.answers import ACCEPT, REJECT, UNDO, Answer, Undoable
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import Event, running_from
@@ -24,7 +24,7 @@ from elmgrove.detector.removal import (
 )
 from elmgrove.detector.verdict import Cause, explained, view_of
 from elmgrove.errors import BadInput
-from elmgrove.reading import time_told
+from elmgrove.reading.times import told as time_told
 
 # Errors that must be so many times as large as before to show are worth a word.
 _BLUNT = 2.0

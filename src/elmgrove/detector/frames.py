@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Categories, Rows, columns_of, features_of, word_of
+from elmgrove.algebra.basis import Basis, Categories, columns_of, features_of, word_of
+from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput
-from elmgrove.reading import Clock, boolean, is_index, is_label, is_time
+from elmgrove.reading.cells import boolean
+from elmgrove.reading.columns import is_index, is_label, is_time
+from elmgrove.reading.times import Clock
 
 log = logging.getLogger("elmgrove")
 

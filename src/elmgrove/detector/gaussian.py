@@ -6,21 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import (
-    WAITING,
-    Array,
-    Basis,
-    Distance,
-    Evidence,
-    Moments,
-    MomentSums,
-    Packed,
-    pack_evidence,
-    require_forgetting,
-    require_ridge,
-    typical_loss,
-    unpack_evidence,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.cross_validation import typical_loss
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.linalg import require_ridge
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.oselm import require_forgetting
+from elmgrove.algebra.packing import Packed, pack_evidence, unpack_evidence
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.summing import WAITING, MomentSums
 from elmgrove.detector.autoencoder import Autoencoder
 from elmgrove.detector.model import Answer, Model, Part, left_out
 from elmgrove.detector.new_normal import WIDER, typical_of_each_other

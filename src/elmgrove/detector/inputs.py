@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Frames, Rows
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.rows import Array, Rows
+from elmgrove.algebra.spectrum import Frames
 from elmgrove.detector.frames import row_by_name, rows_by_name, times_of
 from elmgrove.detector.windows import Period, Window
 from elmgrove.errors import BadInput, require_time

@@ -6,7 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Array, Basis, Evidence, Moments, Packed, fit, groups, one_thread
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.linalg import one_thread
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.similarity import fit, groups
 from elmgrove.detector.gaussian import typical_score
 from elmgrove.detector.model import Answer, Part, SingleModel
 from elmgrove.detector.patterns import INSTEAD, RAW, Matching, OwnPatterns, Pattern, PatternRule

@@ -8,7 +8,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Array, Basis, Evidence, Fresh, Moments, Packed
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.unsent import Fresh
 
 #: More parts than this are not taken from any device, so no device has more.
 MOST_PARTS = 16

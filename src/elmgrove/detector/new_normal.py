@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 
 #: The most that a new normal may be wider than a known one: twice the deviations, as logarithm.
 WIDER = math.log(4.0)

@@ -6,21 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import (
-    Array,
-    Basis,
-    Evidence,
-    Fresh,
-    Moments,
-    Packed,
-    cluster,
-    fit,
-    groups,
-    k_means,
-    pack_part,
-    unpack_part,
-    usual_tolerance,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.kmeans import cluster, k_means
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.packing import Packed, pack_part, unpack_part
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.similarity import fit, groups, usual_tolerance
+from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.gaussian import single_model, typical_score
 from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
 from elmgrove.errors import BadInput, require_whole

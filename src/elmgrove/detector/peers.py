@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Evidence
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.rows import Array
 from elmgrove.detector.gaussian import single_model, typical_score
 from elmgrove.detector.model import SingleModel
 from elmgrove.errors import BadInput

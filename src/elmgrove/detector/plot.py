@@ -8,12 +8,12 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 from elmgrove.detector.frames import times_of
 from elmgrove.detector.replay import TIME, Course, Spell, course_of
 from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadInput, require_extra
-from elmgrove.reading import time_told
+from elmgrove.reading.times import told as time_told
 
 if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector

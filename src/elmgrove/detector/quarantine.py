@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Packed
+from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.rows import Array
 from elmgrove.detector.history import Span
 from elmgrove.detector.model import Model
 from elmgrove.detector.windows import Period

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, require_whole
 
 #: Rows to keep at most, for scoring them again when the model changes.

@@ -6,7 +6,7 @@ from functools import reduce
 
 import numpy as np
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.history import Bucket, BucketPart, Span, Times, numbered, parted
 from elmgrove.detector.mixture import Mixture

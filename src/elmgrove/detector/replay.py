@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Distance
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.rows import Array
 from elmgrove.detector.events import Alarm, AlarmRule, Hit, when_text
 from elmgrove.detector.model import Model
 from elmgrove.detector.verdict import Cause, explained

@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import OWN, Array, Levels, Moments
+from elmgrove.algebra.levels import Levels
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.scaling import OWN
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.rate_test import LEARNING
 

@@ -4,16 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from elmgrove.algebra import (
-    Array,
-    Basis,
-    Conversion,
-    Evidence,
-    Fresh,
-    Moments,
-    Packed,
-    pack_evidence,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.conversion import Conversion
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.packing import Packed, pack_evidence
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
@@ -22,7 +19,7 @@ from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
 from elmgrove.errors import BadInput, Mismatch, require_whole
-from elmgrove.storage import require_written_as, unpacking, unseal
+from elmgrove.storage.sealed import require_written_as, unpacking, unseal
 
 #: The format of a device's state.
 STATE_FORMAT = "elmgrove.state"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from elmgrove.algebra import require_forgetting
+from elmgrove.algebra.oselm import require_forgetting
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.mixture import Mixture

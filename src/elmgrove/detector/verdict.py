@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Basis, Bulk, Distance
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.distance import Bulk, Distance
+from elmgrove.algebra.oselm import OSELM
+from elmgrove.algebra.rows import Array
 from elmgrove.detector.model import Model
 from elmgrove.detector.rate_test import Flagged
 

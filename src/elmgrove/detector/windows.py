@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Distance, MomentSums, RowStore, Spectrum
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.rows import Array, RowStore
+from elmgrove.algebra.spectrum import Spectrum
+from elmgrove.algebra.summing import MomentSums
 from elmgrove.errors import BadInput
 
 #: The window that is chosen for time series.

@@ -6,21 +6,15 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-from elmgrove.detector import (
-    TUNABLE,
-    Feedback,
-    Span,
-    accept,
-    json_when,
-    listed,
-    reject,
-    tune,
-    undo,
-)
+from elmgrove.detector.events import json_when
+from elmgrove.detector.feedback import Feedback, accept, listed, reject, undo
+from elmgrove.detector.history import Span
+from elmgrove.detector.tuning import TUNABLE, tune
 from elmgrove.device.status import mark_state, status_of, told
 from elmgrove.errors import BadInput, require_whole
-from elmgrove.federation import COMMANDS, EVENT, FROM, INSTEAD, TO, Member
-from elmgrove.reading import stated_time
+from elmgrove.federation.commands import COMMANDS, EVENT, FROM, INSTEAD, TO
+from elmgrove.federation.member import Member
+from elmgrove.reading.times import stated_time
 
 #: Asks what an action would do: it is done to a copy.
 DRY_RUN = "dry_run"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from threadpoolctl import threadpool_limits
 
-from elmgrove.detector import Detector
+from elmgrove.detector.detector import Detector
 from elmgrove.device.commands import Commands
 from elmgrove.device.control import Control
 from elmgrove.device.drift_response import DriftResponse
@@ -22,16 +22,10 @@ from elmgrove.device.report import AgentReports
 from elmgrove.device.reporter import PeerLog, Reporter
 from elmgrove.device.saving import Saving
 from elmgrove.device.settings import Settings
-from elmgrove.device.sources import (
-    Bad,
-    Bookmark,
-    Item,
-    Reading,
-    Source,
-    Subscription,
-    open_source,
-    subscribed,
-)
+from elmgrove.device.sources import open_source
+from elmgrove.device.sources.base import Bookmark, Item, Reading, Source
+from elmgrove.device.sources.lines import Bad
+from elmgrove.device.sources.mqtt import Subscription, subscribed
 from elmgrove.device.start import (
     Begun,
     LearnedAlready,
@@ -47,8 +41,11 @@ from elmgrove.device.start import (
 from elmgrove.device.status import HEARING, SYNC, mark_state
 from elmgrove.device.sync import BackgroundSync, syncing_of
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Exchange, Tls, is_at_broker, is_loopback, keyfile, open_exchange
-from elmgrove.federation import Member
+from elmgrove.exchange.base import Exchange, Tls
+from elmgrove.exchange.broker_address import is_at_broker
+from elmgrove.exchange.connection import keyfile, open_exchange
+from elmgrove.exchange.responses import is_loopback
+from elmgrove.federation.member import Member
 
 log = logging.getLogger("elmgrove.device")
 

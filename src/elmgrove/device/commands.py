@@ -13,16 +13,12 @@ from elmgrove.device.actions import HalfDone, perform
 from elmgrove.device.settings import BOUNDED, NONE
 from elmgrove.device.topics import UNDO
 from elmgrove.errors import BadInput, ElmgroveError
-from elmgrove.exchange import plain
-from elmgrove.federation import (
-    DAY,
-    MOST_BYTES_RESULTS,
-    MOST_RESULTS,
-    Command,
-    CommandResult,
-    Member,
-    json_size,
-)
+from elmgrove.exchange.responses import plain
+from elmgrove.federation.commands import Command, CommandResult
+from elmgrove.federation.member import Member
+from elmgrove.federation.report import MOST_BYTES_RESULTS, MOST_RESULTS
+from elmgrove.federation.terms import DAY
+from elmgrove.federation.validation import json_size
 
 log = logging.getLogger("elmgrove.device")
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Self
 
-from elmgrove.detector import json_when
+from elmgrove.detector.events import json_when
 from elmgrove.device.actions import (
     ACTIONS,
     COMMAND_LINE,
@@ -23,7 +23,7 @@ from elmgrove.device.actions import (
 from elmgrove.device.control_server import Call, Listener, LocalSocket, Refusal, Said
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 
 log = logging.getLogger("elmgrove.device")
 

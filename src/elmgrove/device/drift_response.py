@@ -2,10 +2,15 @@
 
 import logging
 
-from elmgrove.detector import LEARNING, SPIKE, Drift, DriftDetector, Span, accept, fade
+from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.drift import SPIKE, Drift
+from elmgrove.detector.feedback import accept
+from elmgrove.detector.history import Span
+from elmgrove.detector.rate_test import LEARNING
+from elmgrove.detector.removal import fade
 from elmgrove.device.settings import ADAPT, PATTERN, RELEARN, TELL
 from elmgrove.errors import BadInput
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 
 log = logging.getLogger("elmgrove.device")
 

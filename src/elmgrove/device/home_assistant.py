@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any
 
-from elmgrove.detector import CHANGING, LEARNING, WATCHING
+from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING
 from elmgrove.device.topics import ACCEPT, REJECT, UNDO, WAITING, DeviceTopics
 
 #: What Home Assistant says under its ``status`` when it has begun.

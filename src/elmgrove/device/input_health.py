@@ -5,9 +5,9 @@ import time
 from collections import deque
 from typing import Any
 
-from elmgrove.device.sources import Gap
+from elmgrove.device.sources.base import Gap
 from elmgrove.errors import BadInput
-from elmgrove.reading import STANDARD_INPUT
+from elmgrove.reading.formats import STANDARD_INPUT
 
 log = logging.getLogger("elmgrove.device")
 

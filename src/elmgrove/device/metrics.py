@@ -9,13 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from elmgrove.detector import CHANGING, LEARNING, OPENED, WATCHING, EventUpdate, Verdict
+from elmgrove.detector.events import OPENED, EventUpdate
+from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING
+from elmgrove.detector.verdict import Verdict
 from elmgrove.device.control_server import Call, Refusal, Said, door_at
 from elmgrove.device.input_health import InputHealth
 from elmgrove.device.saving import Saving
 from elmgrove.device.sync import BackgroundSync
 from elmgrove.errors import require_extra
-from elmgrove.federation import Member
+from elmgrove.federation.member import Member
 
 #: What Prometheus and its kin read.
 TEXT = "text/plain; version=0.0.4; charset=utf-8"

@@ -17,7 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from elmgrove import __version__
-from elmgrove.detector import Verdict, json_when
+from elmgrove.detector.events import json_when
+from elmgrove.detector.verdict import Verdict
 from elmgrove.device.control_server import Refusal
 from elmgrove.device.home_assistant import BORN, birth_topic, discovery, discovery_topic
 from elmgrove.device.outage import Outage
@@ -25,11 +26,13 @@ from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
 from elmgrove.device.topics import ACCEPT, OFFLINE, ONLINE, REJECT, UNDO, WAITING, DeviceTopics
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange import BrokerAddress, Message, Tls, Unreachable
-from elmgrove.federation import COMMANDS, Member
+from elmgrove.exchange.base import Tls, Unreachable
+from elmgrove.exchange.broker_address import BrokerAddress, Message
+from elmgrove.federation.commands import COMMANDS
+from elmgrove.federation.member import Member
 
 if TYPE_CHECKING:
-    from elmgrove.exchange import Broker
+    from elmgrove.exchange.broker import Broker
 
 
 #: The bytes of a message, at most: a row, or some in one message.
@@ -63,7 +66,7 @@ class Access:
     ) -> "Broker":
         """Makes a link to the broker at a URL, whose user counts if it names one."""
         # Here, since it needs the extra, which most devices do without.
-        from elmgrove.exchange import Broker
+        from elmgrove.exchange.broker import Broker
 
         address = BrokerAddress.parsed(url)
         return Broker(

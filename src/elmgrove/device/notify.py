@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from elmgrove.detector import CHANGE, ENDED, OPENED, SLOW, WORSENED
+from elmgrove.detector.drift import CHANGE, SLOW
+from elmgrove.detector.events import ENDED, OPENED, WORSENED
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Backoff, Unreachable
+from elmgrove.exchange.backoff import Backoff
+from elmgrove.exchange.base import Unreachable
 
 log = logging.getLogger("elmgrove.device")
 
@@ -189,7 +191,7 @@ class Webhook:
     def _trouble(self, message: Message) -> Unreachable | None:
         """Posts once; says why to try again, or None if trying again would not help."""
         # Here, since loading httpx takes time that most devices need not spend.
-        from elmgrove.exchange import post
+        from elmgrove.exchange.http_client import post
 
         written = post_of(message, self._format)
         try:

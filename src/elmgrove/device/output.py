@@ -12,15 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from elmgrove.detector import SPIKE, Cause, Drift, EventUpdate, Verdict, json_when
+from elmgrove.detector.drift import SPIKE, Drift
+from elmgrove.detector.events import EventUpdate, json_when
+from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.device.mqtt import Sink
 from elmgrove.device.notify import Alarms
 from elmgrove.device.outage import Outage
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError
-from elmgrove.federation import Member
-from elmgrove.reading import Point
-from elmgrove.storage import takes_nothing
+from elmgrove.federation.member import Member
+from elmgrove.reading.line_protocol import Point
+from elmgrove.storage.disk import takes_nothing
 
 log = logging.getLogger("elmgrove.device")
 

@@ -7,19 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Basis, columns_of
-from elmgrove.detector import Cause, Drift, Event, Shift, Waiting
+from elmgrove.algebra.basis import Basis, columns_of
+from elmgrove.detector.drift import Drift, Shift
+from elmgrove.detector.events import Event
+from elmgrove.detector.quarantine import Waiting
+from elmgrove.detector.verdict import Cause
 from elmgrove.device.status import told
-from elmgrove.exchange import plain
-from elmgrove.federation import (
+from elmgrove.exchange.responses import plain
+from elmgrove.federation.report import (
     MOST_BYTES_EVENTS,
     MOST_BYTES_STATUS,
     MOST_BYTES_WAITING,
     MOST_EVENTS,
     MOST_WAITING,
-    json_size,
     seconds_of,
 )
+from elmgrove.federation.validation import json_size
 
 #: Letters of a name, and of a text, that are told.
 NAME, TEXT = 200, 1000

@@ -10,7 +10,8 @@ from random import Random
 from typing import Any
 
 from elmgrove import __version__
-from elmgrove.detector import Event, Verdict, json_when
+from elmgrove.detector.events import Event, json_when
+from elmgrove.detector.verdict import Verdict
 from elmgrove.device.commands import Commands
 from elmgrove.device.redaction import (
     NAME,
@@ -23,18 +24,10 @@ from elmgrove.device.redaction import (
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of, told
 from elmgrove.errors import BadInput
-from elmgrove.exchange import plain
-from elmgrove.federation import (
-    MOST_CONTRIBUTORS,
-    MOST_MINUTES,
-    QUANTILES,
-    Command,
-    Member,
-    Minute,
-    Summary,
-    own_score,
-    share_of_others,
-)
+from elmgrove.exchange.responses import plain
+from elmgrove.federation.commands import Command
+from elmgrove.federation.member import Member, own_score, share_of_others
+from elmgrove.federation.report import MOST_CONTRIBUTORS, MOST_MINUTES, QUANTILES, Minute, Summary
 
 #: Scores that are held of a minute: of so many rows the quantiles are exact, of more they are those
 #: of as many that are drawn by lot. The largest score is always that of all rows.

@@ -4,25 +4,20 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-from elmgrove.detector import (
-    CHANGING,
-    ENDED,
-    LEARNING,
-    SPIKE,
-    WATCHING,
-    Detector,
-    Drift,
-    DriftDetector,
-    EventUpdate,
-    Verdict,
-)
+from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift import SPIKE, Drift
+from elmgrove.detector.events import ENDED, EventUpdate
+from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING
+from elmgrove.detector.verdict import Verdict
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.mqtt import Sink
 from elmgrove.device.output import Output
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import UNLIKE
-from elmgrove.federation import Member, compare_used, unlike_used, worth_telling
-from elmgrove.reading import Point
+from elmgrove.federation.member import Member
+from elmgrove.federation.similarity import compare_used, unlike_used, worth_telling
+from elmgrove.reading.line_protocol import Point
 
 log = logging.getLogger("elmgrove.device")
 

@@ -9,13 +9,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from elmgrove.algebra import SCALINGS, SCORES, Spectrum
-from elmgrove.detector import COMPARISONS, OTHERS, AlarmRule, PatternRule, require_window
+from elmgrove.algebra.basis import SCORES
+from elmgrove.algebra.scaling import SCALINGS
+from elmgrove.algebra.spectrum import Spectrum
+from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.patterns import COMPARISONS, OTHERS, PatternRule
+from elmgrove.detector.windows import require_window
 from elmgrove.device.topics import RowTopics
 from elmgrove.errors import BadInput
-from elmgrove.exchange import BrokerAddress, is_at_broker
-from elmgrove.federation import RULES, Rule, rule_of
-from elmgrove.reading import INFLUX, REFUSE, Layout
+from elmgrove.exchange.broker_address import BrokerAddress, is_at_broker
+from elmgrove.federation.selection import RULES, Rule, rule_of
+from elmgrove.reading.layout import INFLUX, REFUSE, Layout
 
 _NOT_NEGATIVE = (
     *("sync_seconds", "sync_rows", "rotate_key_days"),

@@ -8,26 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import OWN, Array, Basis
-from elmgrove.detector import (
-    TUNABLE,
-    AlarmRule,
-    Detector,
-    FalseAlarmRate,
-    PatternRule,
-    Verdict,
-    choose_window,
-    rows_to_decide,
-    tune,
-    when_text,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.scaling import OWN
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.events import AlarmRule, when_text
+from elmgrove.detector.patterns import PatternRule
+from elmgrove.detector.thresholds import FalseAlarmRate
+from elmgrove.detector.tuning import TUNABLE, tune
+from elmgrove.detector.verdict import Verdict
+from elmgrove.detector.windows import choose_window, rows_to_decide
 from elmgrove.device.settings import Settings
-from elmgrove.device.sources import Reading, Source
+from elmgrove.device.sources.base import Reading, Source
 from elmgrove.errors import BadInput, ElmgroveError, Mismatch
-from elmgrove.exchange import Backoff, Exchange, Unreachable
-from elmgrove.federation import Charter, Member, basis_of, joined
-from elmgrove.reading import LAYOUT, Layout, doubts_about, read_table
-from elmgrove.storage import load
+from elmgrove.exchange.backoff import Backoff
+from elmgrove.exchange.base import Exchange, Unreachable
+from elmgrove.federation.charter import Charter, basis_of, joined
+from elmgrove.federation.member import Member
+from elmgrove.reading.columns import doubts_about
+from elmgrove.reading.layout import LAYOUT, Layout
+from elmgrove.reading.table import read_table
+from elmgrove.storage.disk import load
 
 log = logging.getLogger("elmgrove.device")
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from elmgrove.detector import Answer, Drift, Event, json_when
-from elmgrove.federation import Member, borrowed_by
+from elmgrove.detector.answers import Answer
+from elmgrove.detector.drift import Drift
+from elmgrove.detector.events import Event, json_when
+from elmgrove.federation.member import Member, borrowed_by
 
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how
 #: many rows could be used; what the last sync said; by which sensors it is unlike all others.

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import combinations, zip_longest
 
 from elmgrove.errors import BadInput
-from elmgrove.exchange import BrokerAddress
-from elmgrove.federation import address_of
+from elmgrove.exchange.broker_address import BrokerAddress
+from elmgrove.federation.charter import address_of
 
 #: What can be asked of a device through a broker.
 ACCEPT, REJECT, UNDO = "accept", "reject", "undo"

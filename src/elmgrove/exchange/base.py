@@ -6,26 +6,21 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from elmgrove.algebra import Evidence, fit, groups, zero_evidence
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import zero_evidence
+from elmgrove.algebra.similarity import fit, groups
 from elmgrove.errors import ElmgroveError
-from elmgrove.federation import (
-    Charter,
-    Command,
-    Contribution,
-    Entry,
-    Ledger,
-    LocalPattern,
-    Member,
-    Merged,
-    StandingGroups,
-    StandingOthers,
-    Summary,
-    Version,
-    bounded,
-    entry_from_bytes,
-    group,
-    local_models,
-)
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.commands import Command
+from elmgrove.federation.contribution import Contribution, Entry, entry_from_bytes
+from elmgrove.federation.groups import LocalPattern, group, local_models
+from elmgrove.federation.ledger import Ledger, Version
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.report import Summary
+from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.sums import bounded
 
 #: A line that is slower than so many bytes a second is as good as none.
 SLOWEST = 10_000

@@ -31,7 +31,7 @@ from elmgrove.exchange.broker_address import (
 )
 from elmgrove.exchange.responses import plain
 from elmgrove.exchange.tls import context_of
-from elmgrove.federation import Refused
+from elmgrove.federation.ledger import Refused
 
 # What a broker says to whom it does not know, in answer to anything.
 _NOT_LET = (0x86, 0x87, 0x8A, 0x8C)

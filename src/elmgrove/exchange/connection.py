@@ -8,8 +8,9 @@ from elmgrove.exchange.base import TLS, Exchange, Tls
 from elmgrove.exchange.broker_address import is_at_broker
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.session import Session
-from elmgrove.federation import Member, Rule
-from elmgrove.storage import load, save
+from elmgrove.federation.member import Member
+from elmgrove.federation.selection import Rule
+from elmgrove.storage.disk import load, save
 
 
 def connect(

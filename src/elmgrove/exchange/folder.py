@@ -9,17 +9,12 @@ from pathlib import Path
 
 from elmgrove.errors import BadFile, BadInput, ElmgroveError
 from elmgrove.exchange.base import BareExchange, Listing, Unreachable, listing_of, version_of
-from elmgrove.federation import (
-    Charter,
-    Entry,
-    Refused,
-    Version,
-    address_of,
-    content_limit,
-    entry_from_bytes,
-    follows,
-)
-from elmgrove.storage import head_of, takes_nothing, write
+from elmgrove.federation.charter import Charter, address_of
+from elmgrove.federation.contribution import Entry, entry_from_bytes
+from elmgrove.federation.ledger import Refused, Version, follows
+from elmgrove.federation.others import content_limit
+from elmgrove.storage.disk import takes_nothing, write
+from elmgrove.storage.sealed import head_of
 
 log = logging.getLogger("elmgrove.exchange")
 CHARTER = "federation.json"

@@ -17,26 +17,20 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange.base import TLS, Listing, Tls, Unauthorized, Unreachable
 from elmgrove.exchange.http_client import SECONDS, SHORT, client, is_secret, request
 from elmgrove.exchange.responses import Fields, Response
-from elmgrove.federation import (
-    MOST_BYTES,
-    MOST_RESULTS,
-    Charter,
-    Command,
+from elmgrove.federation.charter import Charter, address_of, require_address
+from elmgrove.federation.commands import Command
+from elmgrove.federation.contribution import (
     Contribution,
     Entry,
-    Merged,
-    Refused,
-    Summary,
-    address_of,
-    content_limit,
     entry_from_bytes,
-    others_limit,
-    require_address,
-    require_makeable,
     require_origin,
     unbundle,
 )
-from elmgrove.storage import write
+from elmgrove.federation.ledger import Refused
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.others import MOST_BYTES, content_limit, others_limit, require_makeable
+from elmgrove.federation.report import MOST_RESULTS, Summary
+from elmgrove.storage.disk import write
 
 # What stands before a key as long as it is not known whether the device has joined by it.
 _JOINING = "joining "

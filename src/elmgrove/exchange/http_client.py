@@ -19,7 +19,7 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange.base import SLOWEST, TLS, Tls, Unreachable
 from elmgrove.exchange.responses import Response, no_response, patience, plain
 from elmgrove.exchange.tls import context_of
-from elmgrove.federation import MOST_BYTES
+from elmgrove.federation.others import MOST_BYTES
 
 #: The extension of a request that says how many bytes may come and go; each gives it more time.
 MOVING = "elmgrove.moving"

@@ -4,13 +4,9 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from elmgrove.exchange.base import BareExchange, Listing, listing_of, version_of
-from elmgrove.federation import (
-    Charter,
-    Entry,
-    Version,
-    entry_from_bytes,
-    follows,
-)
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Entry, entry_from_bytes
+from elmgrove.federation.ledger import Version, follows
 
 
 class _Held(NamedTuple):

@@ -29,24 +29,19 @@ from elmgrove.exchange.base import (
 from elmgrove.exchange.broker import SECONDS, Broker
 from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.responses import plain
-from elmgrove.federation import (
-    Charter,
-    Command,
+from elmgrove.federation.charter import Charter, address_of, require_address
+from elmgrove.federation.commands import Command
+from elmgrove.federation.contribution import (
     Contribution,
     Departure,
     Entry,
-    Refused,
-    Summary,
-    Version,
-    address_of,
-    content_limit,
     entry_from_bytes,
-    follows,
-    require_address,
     require_epoch,
-    require_makeable,
     require_origin,
 )
+from elmgrove.federation.ledger import Refused, Version, follows
+from elmgrove.federation.others import content_limit, require_makeable
+from elmgrove.federation.report import Summary
 
 #: The bytes of an announcement, at most.
 MOST_ANNOUNCED = 2048

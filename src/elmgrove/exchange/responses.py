@@ -14,7 +14,7 @@ from typing import Any
 
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import Unauthorized, Unreachable
-from elmgrove.federation import Outdated, Refused
+from elmgrove.federation.ledger import Outdated, Refused
 
 #: Letters that are told of what somebody else said.
 LONGEST = 300

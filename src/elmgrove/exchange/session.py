@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from elmgrove.detector import Detector
+from elmgrove.detector.detector import Detector
 from elmgrove.errors import ElmgroveError, Mismatch
 from elmgrove.exchange.base import (
     Exchange,
@@ -17,25 +17,15 @@ from elmgrove.exchange.base import (
     grouped_of,
     merged_of,
 )
-from elmgrove.federation import (
-    GROUPS,
-    MOST_BYTES,
-    PARTS,
-    SUM,
-    SUMS,
-    Command,
-    Contribution,
-    Entry,
-    Everyone,
-    Member,
-    Merged,
-    Outdated,
-    Refused,
-    Rule,
-    Summary,
-    Version,
-    shrinks,
-)
+from elmgrove.federation.commands import Command
+from elmgrove.federation.contribution import Contribution, Entry
+from elmgrove.federation.ledger import Outdated, Refused, Version, shrinks
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.others import MOST_BYTES
+from elmgrove.federation.report import Summary
+from elmgrove.federation.selection import GROUPS, PARTS, SUM, Everyone, Rule
+from elmgrove.federation.terms import SUMS
 
 #: So many syncs follow another at once, at most: it was outdated, asks, and has to leave first.
 MOST_AGAIN = 3

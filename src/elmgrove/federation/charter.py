@@ -10,14 +10,19 @@ from urllib.parse import quote
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Evidence, Moments
-from elmgrove.detector import STATE_FORMAT, Detector, PatternRule, converted
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.rows import Array
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.patterns import PatternRule
+from elmgrove.detector.state import STATE_FORMAT, converted
 from elmgrove.errors import BadInput, Mismatch, NotAdmissible
 from elmgrove.federation.contribution import Contribution, Entry
 from elmgrove.federation.ledger import Refused
 from elmgrove.federation.member import Member
 from elmgrove.federation.terms import Terms
-from elmgrove.storage import format_of
+from elmgrove.storage.sealed import format_of
 
 #: Sums over a whole fleet stay finite below this, whatever takes part.
 LARGEST = 1e200

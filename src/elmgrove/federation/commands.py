@@ -15,7 +15,7 @@ from elmgrove.federation.validation import (
     require_moment,
     require_text,
 )
-from elmgrove.reading import stated_time
+from elmgrove.reading.times import stated_time
 
 #: The words that say when, each a time in ISO 8601 or in seconds since 1970: from then on,
 FROM = "from"

@@ -6,22 +6,21 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from elmgrove.algebra import (
-    Array,
-    Basis,
-    Evidence,
-    Moments,
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.covariance import lent, lent_together
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.packing import (
     Packed,
-    lent,
-    lent_together,
     pack_evidence,
     pack_parts,
     unpack_evidence,
     unpack_parts,
 )
-from elmgrove.detector import MOST_PARTS
+from elmgrove.algebra.rows import Array
+from elmgrove.detector.model import MOST_PARTS
 from elmgrove.errors import BadFile, BadInput
-from elmgrove.storage import format_of, require_written_as, seal, unpacking, unseal
+from elmgrove.storage.sealed import format_of, require_written_as, seal, unpacking, unseal
 
 #: The format of a contribution's bytes.
 EVIDENCE_FORMAT = "elmgrove.evidence"

@@ -6,18 +6,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from elmgrove.algebra import (
-    Array,
-    Basis,
-    Evidence,
-    Step,
-    apart,
-    cluster,
-    fit,
-    join,
-    k_means,
-    kind_tolerance,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.kmeans import cluster, k_means
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.similarity import Step, apart, fit, join, kind_tolerance
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.sums import BoundedSum

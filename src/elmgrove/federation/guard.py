@@ -4,16 +4,12 @@ import math
 
 import numpy as np
 
-from elmgrove.algebra import (
-    ROWS_ALIKE,
-    Array,
-    Basis,
-    Evidence,
-    Moments,
-    inputs_withheld,
-    mixing,
-    numbers_in,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments, mixing
+from elmgrove.algebra.packing import numbers_in
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.unsent import ROWS_ALIKE, inputs_withheld
 
 
 def least_new_rows(basis: Basis) -> int:

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from elmgrove.algebra import Evidence, Moments, agreed
+from elmgrove.algebra.covariance import agreed
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation.contribution import Contribution, Departure, Entry
 

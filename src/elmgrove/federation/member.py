@@ -7,33 +7,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from elmgrove.algebra import (
-    ROWS_ALIKE,
-    Array,
-    Basis,
-    Distance,
-    Evidence,
-    Moments,
-    Packed,
-    agreed,
-    pack_part,
-    pack_parts,
-    rows_lent,
-    unpack_part,
-    unpack_parts,
-    weight_of,
-)
-from elmgrove.detector import (
-    STATE_FORMAT,
-    WATCHING,
-    Detector,
-    Other,
-    Part,
-    SingleModel,
-    pack_state,
-    summed,
-    unpack_detector,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.covariance import agreed, rows_lent
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.oselm import weight_of
+from elmgrove.algebra.packing import Packed, pack_part, pack_parts, unpack_part, unpack_parts
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.unsent import ROWS_ALIKE
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.gaussian import summed
+from elmgrove.detector.model import Part, SingleModel
+from elmgrove.detector.peers import Other
+from elmgrove.detector.rate_test import WATCHING
+from elmgrove.detector.state import STATE_FORMAT, pack_state, unpack_detector
 from elmgrove.errors import BadInput, ElmgroveError, SingularSystem
 from elmgrove.federation.contribution import (
     HIGHEST_USABLE_EPOCH,
@@ -55,7 +43,7 @@ from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged, pack_answers, unpack_answers
 from elmgrove.federation.sums import bounded
 from elmgrove.federation.terms import Terms
-from elmgrove.storage import require_written_as, seal, unpacking, unseal
+from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 Fields = Mapping[str, Any]
 Arrays = Mapping[str, Array]

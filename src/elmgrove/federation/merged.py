@@ -5,23 +5,22 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from elmgrove.algebra import (
-    Array,
-    Basis,
-    Evidence,
-    Moments,
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments, zero_evidence
+from elmgrove.algebra.packing import (
     Packed,
     pack_evidence,
     pack_parts,
     unpack_evidence,
     unpack_parts,
-    zero_evidence,
 )
-from elmgrove.detector import Matching
+from elmgrove.algebra.rows import Array
+from elmgrove.detector.patterns import Matching
 from elmgrove.errors import BadInput
 from elmgrove.federation.contribution import require_epoch, require_origin, require_threshold
 from elmgrove.federation.groups import require_distance
-from elmgrove.storage import require_written_as, seal, unpacking, unseal
+from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 MERGED_FORMAT = "elmgrove.merged"
 # A device's name has at most 200 characters, and a pattern's number some more.

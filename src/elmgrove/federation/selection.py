@@ -8,7 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import ONE_KIND, Array, Evidence, all_apart, apart, fit, mean_scores
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.similarity import ONE_KIND, all_apart, apart, fit, mean_scores
 from elmgrove.errors import BadInput
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import EVIDENCE, group, require_distance

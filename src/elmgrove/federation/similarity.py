@@ -11,7 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import OWN, Array, Basis, Distance, Evidence, Moments
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.scaling import OWN
 from elmgrove.federation.member import Member
 
 #: Rows of either that tell a level at least: fewer of one machine may lie as far from its others.

@@ -3,8 +3,12 @@
 from collections import Counter
 from itertools import chain, count
 
-from elmgrove.algebra import Basis, Evidence, kind_tolerance, numbers_in, zero_evidence
-from elmgrove.detector import Matching
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import zero_evidence
+from elmgrove.algebra.packing import numbers_in
+from elmgrove.algebra.similarity import kind_tolerance
+from elmgrove.detector.patterns import Matching
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import (
     Grouping,

@@ -10,22 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import (
-    Array,
-    Basis,
-    Evidence,
-    ExactSum,
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.exact import ExactSum, Parts
+from elmgrove.algebra.linalg import epsilon
+from elmgrove.algebra.moments import (
     Moments,
-    Parts,
     centre_near,
-    epsilon,
     lifted_products,
     lifted_squares,
-    pack_evidence,
     rows_at,
-    unpack_evidence,
     zero_evidence,
 )
+from elmgrove.algebra.packing import pack_evidence, unpack_evidence
+from elmgrove.algebra.rows import Array
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.terms import UNBOUNDED, Terms
 

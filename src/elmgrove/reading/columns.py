@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Categories, columns_of, features_of, word_of
+from elmgrove.algebra.basis import Categories, columns_of, features_of, word_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import (
     LARGEST,

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Categories
+from elmgrove.algebra.basis import Categories
 from elmgrove.errors import BadInput
 from elmgrove.reading.columns import Header, doubts_about, is_label, label_left_out
 from elmgrove.reading.layout import Layout

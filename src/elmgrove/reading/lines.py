@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from elmgrove.algebra import Categories, columns_of
+from elmgrove.algebra.basis import Categories, columns_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import plain_name
 from elmgrove.reading.columns import Columns, Header, Held, Record, some_of

@@ -10,7 +10,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Categories, columns_of, word_of
+from elmgrove.algebra.basis import Categories, columns_of, word_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.arrays import NpyArray, ParquetTable
 from elmgrove.reading.cells import is_missing

@@ -9,21 +9,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from elmgrove.algebra import (
-    Array,
-    Basis,
-    ClassEvidence,
-    Evidence,
-    Packed,
-    pack_part,
-    unpack_part,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.classes import ClassEvidence
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.packing import Packed, pack_part, unpack_part
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
-from elmgrove.federation import Merged, require_addable, require_origin
+from elmgrove.federation.charter import require_addable
+from elmgrove.federation.contribution import require_origin
+from elmgrove.federation.merged import Merged
 from elmgrove.rounds.clients import PairsByRound, SummedClient
 from elmgrove.rounds.messages import Task, require_classes, require_same_classes
 from elmgrove.rounds.rules import RoundRule, require_sender
-from elmgrove.storage import require_written_as, seal, unpacking, unseal
+from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 #: The format of the bytes of evidence by class.
 CLASSES_FORMAT = "elmgrove.classes"

@@ -12,13 +12,22 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Basis, Evidence, RoundModel, RoundUpdate, trained
-from elmgrove.detector import Detector, PatternRule
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, trained
+from elmgrove.algebra.oselm import OSELM
+from elmgrove.algebra.rows import Array
+from elmgrove.detector.detector import Detector
+from elmgrove.detector.patterns import PatternRule
 from elmgrove.errors import BadInput
-from elmgrove.federation import Charter, Contribution, Member, Merged
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
 from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
 from elmgrove.rounds.messages import Reply, Task, model_of
-from elmgrove.storage import format_of, load, locked, save
+from elmgrove.storage.disk import load, locked, save
+from elmgrove.storage.sealed import format_of
 
 #: Gives all rows that a client has by a round (from 1), in the order in which they came.
 RowsByRound = Callable[[int], Array]

@@ -7,9 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra import Array, Basis, Packed, RoundModel, RoundUpdate, Rows
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate
+from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput, SingularSystem
-from elmgrove.storage import require_written_as, seal, unpacking, unseal
+from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 #: The format of a compact model's bytes.
 COMPACT_FORMAT = "elmgrove.compact"

@@ -6,10 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Packed
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
-from elmgrove.federation import Merged
-from elmgrove.storage import require_written_as, seal, unpacking, unseal
+from elmgrove.federation.merged import Merged
+from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 #: The format of an exam's bytes.
 EXAM_FORMAT = "elmgrove.exam"

@@ -6,7 +6,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from elmgrove.federation import Merged
+from elmgrove.federation.merged import Merged
 from elmgrove.rounds.clients import Client, Loss
 from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.loop import Ask, Deadline, Round, reason, run_rounds

@@ -10,21 +10,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from elmgrove.algebra import (
-    OWN,
-    Array,
-    Basis,
-    Evidence,
-    Packed,
-    RoundModel,
-    RoundUpdate,
-    mirrored,
-    require_ridge,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate
+from elmgrove.algebra.linalg import mirrored, require_ridge
+from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.rows import Array
+from elmgrove.algebra.scaling import OWN
 from elmgrove.errors import BadInput, Mismatch
-from elmgrove.federation import Contribution, require_epoch, require_origin
+from elmgrove.federation.contribution import Contribution, require_epoch, require_origin
 from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
-from elmgrove.storage import format_of, require_written_as, seal, unpacking, unseal
+from elmgrove.storage.sealed import format_of, require_written_as, seal, unpacking, unseal
 
 TASK_FORMAT = "elmgrove.task"
 UPDATE_FORMAT = "elmgrove.update"

@@ -9,17 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis
-from elmgrove.detector import PatternRule
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.rows import Array
+from elmgrove.detector.patterns import PatternRule
 from elmgrove.errors import BadInput
-from elmgrove.federation import EVIDENCE, Charter, Member, Merged, require_distance
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.groups import EVIDENCE, require_distance
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
 from elmgrove.rounds.balanced import BalancedSumClient, BalancedSumRule
 from elmgrove.rounds.clients import AverageClient, Client, DeviceClient, SumClient
 from elmgrove.rounds.evaluation import Exam, models_of
 from elmgrove.rounds.messages import PLAIN, require_bits
 from elmgrove.rounds.predictor import Predictor, Target
 from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
-from elmgrove.storage import load, save
+from elmgrove.storage.disk import load, save
 
 #: What the federation of a plan is called, and the member that holds its result.
 NAME = "federation"

@@ -7,11 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from elmgrove.algebra import Array, Basis, Packed, Rows, word_of
+from elmgrove.algebra.basis import Basis, word_of
+from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput
-from elmgrove.reading import ColumnCells, number
+from elmgrove.reading.cells import number
+from elmgrove.reading.one_column import ColumnCells
 from elmgrove.rounds.evaluation import GlobalModel
-from elmgrove.storage import require_written_as, seal, unpacking, unseal
+from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 #: Classes that a model may have.
 MOST_CLASSES = 1000

@@ -7,31 +7,19 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from elmgrove.algebra import (
-    Array,
-    Basis,
-    Evidence,
-    Factor,
-    RoundModel,
-    fedavg,
-    first_model,
-    mirrored,
-)
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.fed_elms import RoundModel, fedavg, first_model
+from elmgrove.algebra.linalg import Factor, mirrored
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
-from elmgrove.federation import (
-    EVIDENCE,
-    Contribution,
-    Entry,
-    Grouping,
-    Ledger,
-    Merged,
-    RunningSum,
-    StandingGroups,
-    group,
-    local_models,
-    require_addable,
-    require_distance,
-)
+from elmgrove.federation.charter import require_addable
+from elmgrove.federation.contribution import Contribution, Entry
+from elmgrove.federation.groups import EVIDENCE, Grouping, group, local_models, require_distance
+from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.sums import RunningSum
 from elmgrove.rounds.compact import CompactModel
 from elmgrove.rounds.evaluation import Evaluation, Exam, GlobalModel, models_of
 from elmgrove.rounds.messages import (

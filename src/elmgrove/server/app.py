@@ -22,16 +22,11 @@ from uvicorn.config import LOGGING_CONFIG
 
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.server.connections import Server
-from elmgrove.server.dashboard import (
-    ActCounts,
-    Comparisons,
-    Doorkeeper,
-    NoVisit,
-    Streams,
-    dashboard_routes,
-    problem_page,
-    to_login,
-)
+from elmgrove.server.dashboard.audit_page import ActCounts
+from elmgrove.server.dashboard.federation_page import Comparisons
+from elmgrove.server.dashboard.live import Streams
+from elmgrove.server.dashboard.pages import dashboard_routes, problem_page, to_login
+from elmgrove.server.dashboard.session import Doorkeeper, NoVisit
 from elmgrove.server.limits import RECENT, Limiter, Limits, Unforwarded, buckets_by_key
 from elmgrove.server.metrics import Metered, ServerMetrics
 from elmgrove.server.problems import Problem
@@ -40,7 +35,7 @@ from elmgrove.server.retention import keep_deleting
 from elmgrove.server.routes import OFFERS, Handler, openapi_document
 from elmgrove.server.secrets import hashed
 from elmgrove.server.service import Service
-from elmgrove.server.store import open_store
+from elmgrove.server.store.store import open_store
 
 #: The largest contribution taken unless said otherwise: 2,000 hidden units at 2,000 inputs.
 MAX_BODY = 64 * 2**20

@@ -5,11 +5,11 @@ import time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.federation import DAY
+from elmgrove.federation.terms import DAY
 from elmgrove.server.auth import require_admin
 from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in
-from elmgrove.server.store import OWN_CHAIN
+from elmgrove.server.store.chain import OWN_CHAIN
 
 #: Records of an answer unless stated, and at most.
 PAGE, LONGEST_PAGE = 100, 1000

@@ -6,23 +6,17 @@ from enum import Enum
 
 from starlette.requests import Request
 
-from elmgrove.federation import SUMS, Charter
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.terms import SUMS
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.secrets import hashed, matches, prefix, secret_of
 from elmgrove.server.service import Service, service_of
-from elmgrove.server.store import (
-    OWN_CHAIN,
-    AdministratorRow,
-    DeviceRow,
-    FederationRow,
-    Operation,
-    Store,
-    administrator_with,
-    by_administrator,
-    by_device,
-    device_with,
-    federation_of,
-)
+from elmgrove.server.store.administrators import AdministratorRow, administrator_with
+from elmgrove.server.store.chain import OWN_CHAIN, by_administrator, by_device
+from elmgrove.server.store.database import Operation
+from elmgrove.server.store.enrolment import device_with, federation_of
+from elmgrove.server.store.records import DeviceRow, FederationRow
+from elmgrove.server.store.store import Store
 
 ADMIN_NEEDED = "this needs an administrator's token"
 KEY_NEEDED = (

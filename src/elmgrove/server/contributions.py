@@ -10,23 +10,18 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from elmgrove.federation import (
-    EVIDENCE,
-    HIGHEST_USABLE_EPOCH,
-    Contribution,
-    Departure,
-    Influence,
-    Merged,
-    Version,
-    content_limit,
-    follows,
-    framed,
-    of_enough,
-)
+from elmgrove.federation.contribution import HIGHEST_USABLE_EPOCH, Contribution, Departure, framed
+from elmgrove.federation.groups import EVIDENCE
+from elmgrove.federation.ledger import Version, follows
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.others import content_limit
+from elmgrove.federation.sums import Influence
+from elmgrove.federation.terms import of_enough
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
 from elmgrove.server.service import body_of
-from elmgrove.server.store import FederationRow, NoSuchFederation, StoredEntry
+from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.records import FederationRow, StoredEntry
 
 BLOB = "application/octet-stream"
 #: Devices that a request for contributions may name.

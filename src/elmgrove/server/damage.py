@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from elmgrove.algebra import Evidence
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.errors import BadFile, ElmgroveError
-from elmgrove.federation import Charter, Contribution, evidence_of
-from elmgrove.server.store import FederationRow
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution, evidence_of
+from elmgrove.server.store.records import FederationRow
 
 log = logging.getLogger("elmgrove.server")
 T = TypeVar("T")

@@ -9,10 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from elmgrove.federation import Charter, Contribution
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution
 from elmgrove.server.damage import CorruptEntries, Reader
 from elmgrove.server.problems import Problem
-from elmgrove.server.store import Change, FederationRow, NoSuchFederation, Store, StoreUnavailable
+from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.database import StoreUnavailable
+from elmgrove.server.store.records import Change, FederationRow
+from elmgrove.server.store.store import Store
 
 log = logging.getLogger("elmgrove.server")
 T = TypeVar("T")

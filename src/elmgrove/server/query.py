@@ -2,7 +2,7 @@
 
 from starlette.requests import Request
 
-from elmgrove.reading import stated_time
+from elmgrove.reading.times import stated_time
 from elmgrove.server.problems import Problem
 
 

@@ -10,12 +10,15 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from elmgrove.federation import DAY, MOST_BYTES_SUMMARY, Command, Summary
+from elmgrove.federation.commands import Command
+from elmgrove.federation.report import MOST_BYTES_SUMMARY, Summary
+from elmgrove.federation.terms import DAY
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in, time_in
 from elmgrove.server.service import LONGEST_JSON, body_of, json_of, object_of
-from elmgrove.server.store import CommandRow, Occurrence, ToldRow, require_known
+from elmgrove.server.store.glance import require_known
+from elmgrove.server.store.records import CommandRow, Occurrence, ToldRow
 
 #: Devices of an answer unless stated, and at most.
 PAGE, LONGEST_PAGE = 100, 1000

@@ -6,9 +6,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from elmgrove.federation import DAY
+from elmgrove.federation.terms import DAY
 from elmgrove.server.limits import Seldom
-from elmgrove.server.store import FORGOTTEN_AT_ONCE, Store, StoreUnavailable
+from elmgrove.server.store.database import StoreUnavailable
+from elmgrove.server.store.store import Store
+from elmgrove.server.store.summaries import FORGOTTEN_AT_ONCE
 
 log = logging.getLogger("elmgrove.server")
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from elmgrove.federation import Charter
+from elmgrove.federation.charter import Charter
 from elmgrove.server.damage import CorruptEntries
 from elmgrove.server.live import LiveFleet
 from elmgrove.server.problems import Problem
 from elmgrove.server.secrets import Passwords
-from elmgrove.server.store import FederationRow, Store
+from elmgrove.server.store.records import FederationRow
+from elmgrove.server.store.store import Store
 from elmgrove.server.sums import LiveGroups, LiveOthers, LiveSums
 
 #: Longest JSON document that is read: names and scaling of some 50,000 features in a charter...

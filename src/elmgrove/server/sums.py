@@ -12,26 +12,21 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from elmgrove.algebra import Evidence
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.errors import BadFile
-from elmgrove.federation import (
-    EVIDENCE,
-    BoundedSum,
-    Charter,
-    Contribution,
-    Grouping,
-    Influence,
-    Merged,
-    StandingGroups,
-    StandingOthers,
-    evidence_of,
-    group,
-)
+from elmgrove.federation.charter import Charter
+from elmgrove.federation.contribution import Contribution, evidence_of
+from elmgrove.federation.groups import EVIDENCE, Grouping, group
+from elmgrove.federation.merged import Merged
+from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.sums import BoundedSum, Influence
 from elmgrove.server.damage import CorruptEntries, Reader
 from elmgrove.server.limits import Buckets
 from elmgrove.server.live import LiveSet, LiveView, take_in
 from elmgrove.server.problems import Problem, too_many
-from elmgrove.server.store import Change, FederationRow, Store, StoredEntry
+from elmgrove.server.store.records import Change, FederationRow, StoredEntry
+from elmgrove.server.store.store import Store
 
 log = logging.getLogger("elmgrove.server")
 

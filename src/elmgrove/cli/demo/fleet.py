@@ -20,11 +20,13 @@ from typing import Any, Self
 
 from elmgrove.cli.app import app
 from elmgrove.cli.demo.pumps import SENSORS, PumpRow
-from elmgrove.device import status_of
+from elmgrove.device.status import status_of
 from elmgrove.errors import ElmgroveError
-from elmgrove.exchange import HttpExchange, MemoryExchange
-from elmgrove.federation import Contribution, Member
-from elmgrove.storage import load
+from elmgrove.exchange.http import HttpExchange
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import load
 
 COMMAND = (sys.executable, "-m", "elmgrove")
 #: Seconds after which something that should have happened is taken to have failed.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import Array
+from elmgrove.algebra.rows import Array
 from elmgrove.cli.demo.pumps import BREAKS, LATE, LEAVES, MOVES, SENSORS, WARMS, PumpRow
 from elmgrove.errors import require_extra
 

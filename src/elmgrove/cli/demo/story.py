@@ -28,9 +28,11 @@ from elmgrove.cli.demo.pumps import (
     Plant,
     PumpRow,
 )
-from elmgrove.detector import WATCHING, Event, normal_at, smallest_errors
-from elmgrove.exchange import MemoryExchange
-from elmgrove.federation import Member
+from elmgrove.detector.events import Event, normal_at
+from elmgrove.detector.rate_test import WATCHING
+from elmgrove.detector.self_test import smallest_errors
+from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.federation.member import Member
 
 Fields = Mapping[str, Any]
 # Sensors whose smallest error is shown, and causes of an event.

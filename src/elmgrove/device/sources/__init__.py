@@ -3,25 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmgrove.algebra import Categories
-from elmgrove.device.sources.base import Bookmark, Gap, Item, Reading, Source, Timing
+from elmgrove.algebra.basis import Categories
+from elmgrove.device.sources.base import Bookmark, Source, Timing
 from elmgrove.device.sources.file import File, FollowedFile, PassOn, StandardInput
 from elmgrove.device.sources.folder import Folder
-from elmgrove.device.sources.lines import Bad, Records
-from elmgrove.device.sources.mqtt import GATHERED, Messages, Subscription, gathering_for, subscribed
-from elmgrove.reading import STANDARD_INPUT, Layout
-
-__all__ = [
-    "Bad",
-    "Bookmark",
-    "Gap",
-    "Item",
-    "Reading",
-    "Source",
-    "Subscription",
-    "open_source",
-    "subscribed",
-]
+from elmgrove.device.sources.lines import Records
+from elmgrove.device.sources.mqtt import GATHERED, Messages, Subscription, gathering_for
+from elmgrove.reading.formats import STANDARD_INPUT
+from elmgrove.reading.layout import Layout
 
 
 def open_source(

@@ -10,9 +10,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmgrove.algebra import Categories
+from elmgrove.algebra.basis import Categories
 from elmgrove.device.sources.lines import Bad, BookmarkedFile, Line, Records, Text, TextFile
-from elmgrove.reading import Gaps, Layout, NpyArray, ParquetTable, Point, opened_table, time_told
+from elmgrove.reading.arrays import NpyArray, ParquetTable, opened_table
+from elmgrove.reading.layout import Layout
+from elmgrove.reading.line_protocol import Point
+from elmgrove.reading.times import Gaps
+from elmgrove.reading.times import told as time_told
 
 # By arrival, a gap is so many times as long as the longest pause of late, and at least so long:
 # rows may wait in buffers, and come in bursts.

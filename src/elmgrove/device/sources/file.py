@@ -12,7 +12,7 @@ from elmgrove.device.outage import Outage
 from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source, Timing, open_file
 from elmgrove.device.sources.lines import Bad, Line, Records, Text, TextFile
 from elmgrove.errors import BadInput
-from elmgrove.reading import Layout
+from elmgrove.reading.layout import Layout
 
 log = logging.getLogger("elmgrove.device")
 

@@ -12,7 +12,7 @@ from elmgrove.device.outage import Outage
 from elmgrove.device.sources.base import Bookmark, Item, Source, Timing, open_file
 from elmgrove.device.sources.lines import Bad, Line, Records, Text
 from elmgrove.errors import BadInput
-from elmgrove.reading import Layout
+from elmgrove.reading.layout import Layout
 
 #: Seconds for which a file must not have changed: its writer is then taken to be done.
 SETTLE = 1.0

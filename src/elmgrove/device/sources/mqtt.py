@@ -10,17 +10,20 @@ from concurrent.futures import Future
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from elmgrove.algebra import Categories, columns_of
+from elmgrove.algebra.basis import Categories, columns_of
 from elmgrove.device.mqtt import Access, Away, client_id
 from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source, Timing
 from elmgrove.device.sources.lines import Bad, Line, Records, Text
 from elmgrove.device.topics import RowTopics
 from elmgrove.errors import BadInput
-from elmgrove.exchange import Message, plain
-from elmgrove.reading import Layout, boolean, is_missing, number, some_of
+from elmgrove.exchange.broker_address import Message
+from elmgrove.exchange.responses import plain
+from elmgrove.reading.cells import boolean, is_missing, number
+from elmgrove.reading.columns import some_of
+from elmgrove.reading.layout import Layout
 
 if TYPE_CHECKING:
-    from elmgrove.exchange import Broker
+    from elmgrove.exchange.broker import Broker
 
 
 #: Names that are told apart, at most: who publishes under ever new ones fills no memory.

@@ -13,7 +13,7 @@ from elmgrove.rounds.clients import Client
 from elmgrove.rounds.flower.apps import Conclusion, client_app, server_app
 from elmgrove.rounds.plan import Plan
 from elmgrove.rounds.report import RoundReport
-from elmgrove.storage import write
+from elmgrove.storage.disk import write
 
 #: Files that the app leaves in the folder.
 REPORTS = "reports.jsonl"

@@ -18,7 +18,7 @@ from typing import Self
 import httpx
 
 from elmgrove.errors import BadInput, ElmgroveError
-from elmgrove.federation import Merged
+from elmgrove.federation.merged import Merged
 from elmgrove.rounds.flower.app import DELIVERY, FAILURE, REPORTS, RESULT
 from elmgrove.rounds.plan import Plan
 from elmgrove.rounds.report import Delivery, RoundReport

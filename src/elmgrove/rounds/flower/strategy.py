@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from elmgrove.errors import BadInput
-from elmgrove.federation import require_origin
+from elmgrove.federation.contribution import require_origin
 from elmgrove.rounds.clients import Loss
 from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.loop import NOTHING_NEW, Round, drawn, reason

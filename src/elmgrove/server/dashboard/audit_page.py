@@ -13,13 +13,13 @@ from weakref import WeakValueDictionary
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elmgrove.federation import AuditRecord
+from elmgrove.federation.audit import AuditRecord
 from elmgrove.server.dashboard.rendering import address, clock, counted, path_of
 from elmgrove.server.dashboard.session import Visitor
 from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.problems import Problem
-from elmgrove.server.store import Store
+from elmgrove.server.store.store import Store
 
 #: What is counted.
 PUBLISHED = "published"

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from elmgrove.detector import normal_at
+from elmgrove.detector.events import normal_at
 from elmgrove.errors import BadInput
-from elmgrove.federation import EVENT, FROM, INSTEAD, TO, seconds_of
-from elmgrove.reading import Clock, stated_time
+from elmgrove.federation.commands import EVENT, FROM, INSTEAD, TO
+from elmgrove.federation.report import seconds_of
+from elmgrove.reading.times import Clock, stated_time
 from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.fleet_page import WORDS
 from elmgrove.server.dashboard.rendering import (
@@ -30,7 +31,8 @@ from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.problems import Problem
 from elmgrove.server.reports import let_wait
-from elmgrove.server.store import CommandRow, FleetRow, Occurrence, ToldRow
+from elmgrove.server.store.glance import FleetRow
+from elmgrove.server.store.records import CommandRow, Occurrence, ToldRow
 
 #: Points of a chart, and lines of the table that says the same, at most.
 MOST_POINTS, MOST_LINES = 1200, 48

@@ -14,14 +14,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elmgrove.errors import SingularSystem
-from elmgrove.federation import Contribution, Judgement, is_admitted, judge
+from elmgrove.federation.charter import is_admitted
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.selection import Judgement, judge
 from elmgrove.server.auth import Caller
 from elmgrove.server.damage import Reader
 from elmgrove.server.dashboard.session import Form, Visitor
 from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.federations import renewed_token
 from elmgrove.server.problems import Problem
-from elmgrove.server.store import FederationRow, NoSuchFederation, StoreUnavailable
+from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.database import StoreUnavailable
+from elmgrove.server.store.records import FederationRow
 
 #: Devices that are compared, those that contributed last; and the bytes of what they contributed.
 MOST_COMPARED, MOST_BYTES_COMPARED = 40, 64 * 2**20

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from elmgrove.errors import BadInput
-from elmgrove.federation import require_name
+from elmgrove.federation.charter import require_name
 from elmgrove.server.auth import (
     ROOT,
     Caller,
@@ -34,14 +34,10 @@ from elmgrove.server.secrets import (
     visit_of,
 )
 from elmgrove.server.service import Service, body_of, service_of
-from elmgrove.server.store import (
-    OWN_CHAIN,
-    AdministratorRow,
-    Operation,
-    VisitRow,
-    administrator_with,
-    by_administrator,
-)
+from elmgrove.server.store.administrators import AdministratorRow, administrator_with
+from elmgrove.server.store.chain import OWN_CHAIN, by_administrator
+from elmgrove.server.store.database import Operation
+from elmgrove.server.store.visits import VisitRow
 
 #: The fields of a form, each with its last value.
 Form = Mapping[str, str]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from elmgrove.reading import time_told
+from elmgrove.reading.times import told as time_told
 from elmgrove.server.store.chain import OWN_CHAIN, SERVER, Chains, reads, record
 from elmgrove.server.store.database import Operation
 

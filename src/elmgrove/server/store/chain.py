@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from elmgrove.errors import ElmgroveError
-from elmgrove.federation import PRUNED, AuditRecord
+from elmgrove.federation.audit import PRUNED, AuditRecord
 from elmgrove.server.store.database import Database, Operation, Statement
 from elmgrove.server.store.records import FederationRow
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from elmgrove.federation import Command, CommandResult
+from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.server.store.chain import by_device, reads, record, writes
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.enrolment import DEVICE, changed, require_federation

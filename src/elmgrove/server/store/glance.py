@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from elmgrove.detector import CHANGING, LEARNING, WATCHING
+from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING
 from elmgrove.errors import BadInput
 from elmgrove.server.store.chain import reads
 from elmgrove.server.store.database import Operation, Statement

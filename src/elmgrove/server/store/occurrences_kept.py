@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from elmgrove.federation import Summary, seconds_of
+from elmgrove.federation.report import Summary, seconds_of
 from elmgrove.server.store.chain import reads
 from elmgrove.server.store.commands import CommandsKept
 from elmgrove.server.store.database import Operation, places, upsert

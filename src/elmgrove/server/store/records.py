@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from elmgrove.federation import Command
-from elmgrove.reading import time_told
+from elmgrove.federation.commands import Command
+from elmgrove.reading.times import told as time_told
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from elmgrove.federation import MOST_RESULTS, Command, Minute, Summary
+from elmgrove.federation.commands import Command
+from elmgrove.federation.report import MOST_RESULTS, Minute, Summary
 from elmgrove.server.store.chain import OWN_CHAIN, reads, writes
 from elmgrove.server.store.commands import end_command, open_commands
 from elmgrove.server.store.database import Operation, places, upsert
