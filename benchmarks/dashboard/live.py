@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any
 
-from benchmarks.dashboard.live_agents import STRANGE_EACH, TROUBLES, AgentPlan, run_agents
+from benchmarks.dashboard.live_agents import ANOMALOUS_EACH, TROUBLES, AgentPlan, run_agents
 from benchmarks.dashboard.onlookers import Onlookers, looking_on
 from benchmarks.dashboard.pages import TODAY, percentiles, verdict
 from benchmarks.dashboard.reader import PageReader
@@ -129,8 +129,8 @@ def _looked(onlookers: Onlookers, server: Server, token: str, plan: LivePlan) ->
     """Looks on for the plan's time, and until all that was asked is done."""
     progress.print(f"  Chromium looks on for {plan.seconds:g} s")
     for number in range(_COMMANDS):
-        if number * STRANGE_EACH < plan.agents:
-            onlookers.ask(number * STRANGE_EACH)
+        if number * ANOMALOUS_EACH < plan.agents:
+            onlookers.ask(number * ANOMALOUS_EACH)
     after: dict[str, list[float]] = {"fleet": [], "device": []}
     used, begin = server.running.cpu_seconds, time.monotonic()
     with _reading(server.port, token) as read:

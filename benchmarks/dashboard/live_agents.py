@@ -28,8 +28,8 @@ from elmgrove.device.settings import Settings
 
 #: Rows that each agent finds at its start, enough to earn its alarms; seconds between two more.
 WARM_UP, SECONDS_A_ROW = 400, 5.0
-#: One agent in so many has an event soon after the start; so many of its rows are strange.
-STRANGE_EACH, STRANGE_ROWS = 25, 15
+#: One agent in so many has an event soon after the start; so many of its rows are anomalous.
+ANOMALOUS_EACH, ANOMALOUS_ROWS = 25, 15
 _POOL = 2048
 # Seconds between two starts in one process: each learns a while before it rests.
 _START = 0.5
@@ -65,7 +65,7 @@ class LiveAgent:
         name = name_of(number)
         self._number, self._given = number, 0
         self._rows = plan.folder / f"{name}.csv"
-        self.measure(WARM_UP + (STRANGE_ROWS if number % STRANGE_EACH == 0 else 0))
+        self.measure(WARM_UP + (ANOMALOUS_ROWS if number % ANOMALOUS_EACH == 0 else 0))
         settings = Settings(
             name=name,
             state=str(plan.folder / f"{name}.elm"),
@@ -85,7 +85,7 @@ class LiveAgent:
         with self._rows.open("a") as file:
             for _ in range(count):
                 row = pool[(37 * self._number + self._given) % _POOL, : LAYER.inputs].tolist()
-                row[1] += float(0 <= self._given - WARM_UP < STRANGE_ROWS and count > 1)
+                row[1] += float(0 <= self._given - WARM_UP < ANOMALOUS_ROWS and count > 1)
                 file.write(",".join(f"{one:.6f}" for one in row) + "\n")
                 self._given += 1
 

@@ -37,7 +37,7 @@ def addresses(devices: int) -> dict[str, str]:
         "fleet by drift": "sort=drift&order=down",
         "fleet, searched": "search=DEVICE-0",
         "fleet, one found": f"search={name_of(devices - 1)}",
-        "fleet, strange now": "state=strange",
+        "fleet, anomalous now": "state=anomalous",
         "fleet, watching by name": "state=watching&sort=name",
         "fleet, middle page": f"page={max(last // 2, 1)}",
         "fleet, last page": f"sort=name&page={last}",

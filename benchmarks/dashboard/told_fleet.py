@@ -140,5 +140,5 @@ def _event(number: int, begin: float, end: float | None) -> dict[str, Any]:
         "changing": False,
         "known": [],
         "causes": [{**cause, "ago": 0}],
-        "text": f"event {number}: 31 rows strange; column {number % 8} 22 (not 31)",
+        "text": f"event {number}: 31 rows anomalous; column {number % 8} 22 (not 31)",
     }

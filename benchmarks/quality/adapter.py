@@ -38,7 +38,7 @@ class Watcher(Protocol):
 
     @property
     def threshold(self) -> float:
-        """The score above which a row is strange."""
+        """The score above which a row is anomalous."""
 
     def learn(self, rows: Matrix) -> None:
         """Learns consecutive rows that are normal."""

@@ -39,11 +39,11 @@ class Centroids:
 
     def found(self, rows: Matrix) -> list[int]:
         """Takes in rows; lists those with which drift was found."""
-        strange = self._errors.score_many(rows) > self._errors.threshold
-        return [row for row, x in enumerate(rows) if self._drifts(x, bool(strange[row]))]
+        anomalous = self._errors.score_many(rows) > self._errors.threshold
+        return [row for row, x in enumerate(rows) if self._drifts(x, bool(anomalous[row]))]
 
-    def _drifts(self, x: Matrix, strange: bool) -> bool:
-        if not self._checked and not strange:
+    def _drifts(self, x: Matrix, anomalous: bool) -> bool:
+        if not self._checked and not anomalous:
             return False
         n = self._checked
         self._recent = (self._recent * n + x) / (n + 1)

@@ -64,7 +64,7 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class Fleet:
-    """A device's rows, what is strange to it, and what the others contribute by each attack."""
+    """A device's rows, what is anomalous to it, and what the others contribute by each attack."""
 
     charter: Charter
     rows: Matrix
@@ -129,7 +129,7 @@ def _lies(
     total = Evidence.sum(one.evidence for one in everybody).weighted(3.0)
     only = made[ONLY].evidence
     share = SHARE / (1.0 - SHARE) * total.count / only.count
-    # Who makes sums up says as well that strange begins nowhere.
+    # Who makes sums up says as well that anomalous begins nowhere.
     for name, one in (
         (COUNTED, made[POISONED].evidence.weighted(1e6)),
         (COPIED, total + only.weighted(share)),
@@ -168,7 +168,7 @@ def merged_by(rule: Rule, terms: Terms) -> Callable[[Fleet, str], float]:
 
 
 def asked(told: Callable[[Member, Fleet, str], None]) -> Callable[[Fleet, str], float]:
-    """Finds what a device finds that asks others of strange rows, and borrows from them."""
+    """Finds what a device finds that asks others of anomalous rows, and borrows from them."""
 
     def found(one: Fleet, attack: str) -> float:
         member = Member(_OWN, one.learned())

@@ -91,14 +91,14 @@ def judged(
     state = np.array(states)
     watching = state == adapter.WATCHING
     test = np.arange(len(state)) >= trained
-    strange = np.concatenate([np.zeros(trained, bool), labels])
+    anomalous = np.concatenate([np.zeros(trained, bool), labels])
     names, counts = np.unique(state, return_counts=True)
     return Stream(
         watching_from=int(watching.argmax()) if watching.any() else None,
         watched=float(watching[test].mean()),
-        false_alarms=_share(flagged, watching & test & ~strange),
+        false_alarms=_share(flagged, watching & test & ~anomalous),
         flagged_in_training=_share(flagged, watching & ~test),
-        recall=_share(flagged, watching & strange),
+        recall=_share(flagged, watching & anomalous),
         states=dict(zip(names.tolist(), counts.tolist(), strict=True)),
         seconds=seconds,
     )

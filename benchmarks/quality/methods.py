@@ -1,4 +1,4 @@
-"""All methods under one protocol: fit normal rows, score later ones, say where strange begins."""
+"""All methods under one protocol: fit normal rows, score later ones, say where anomalous begins."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ class Method(Protocol):
         """Learns normal rows, which follow each other."""
 
     def score(self, test: Matrix) -> Matrix:
-        """Says how strange each of these rows is, which follow each other."""
+        """Says how anomalous each of these rows is, which follow each other."""
 
     @property
     def threshold(self) -> float:
-        """The score above which a row is strange, for a rate of 1 %."""
+        """The score above which a row is anomalous, for a rate of 1 %."""
 
 
 @dataclass(frozen=True)

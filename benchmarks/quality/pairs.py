@@ -105,7 +105,7 @@ def compared(case: PairCase, folder: Path) -> dict[str, Quality]:
     rows = [data.train[one] for one in pair.learned(data, QUICK_ROWS if case.quick else 10**6)]
     tested = pair.tested(data)
     test = np.vstack(tested)
-    labels = np.arange(len(test)) >= len(test) - len(tested.strange)
+    labels = np.arange(len(test)) >= len(test) - len(tested.anomalous)
     train, first, seed = np.vstack(rows), len(rows[0]), SEED + case.trial
     methods: dict[str, Method] = {
         entry.name: Merged(entry.score, seed, first)

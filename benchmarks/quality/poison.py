@@ -66,13 +66,13 @@ def tried(case: PoisonCase, folder: Path) -> list[Poisoned]:
     begin = int(case.start * (len(known.train) - case.rows))
     detector = Detector.for_basis(basis)
     detector.learn_many(known.train[begin : begin + case.rows])
-    strange = np.asarray(known.labels, bool)
+    anomalous = np.asarray(known.labels, bool)
 
     def recall(lenders: Sequence[Contribution]) -> float:
         detector.set_peers((), Ledger(lenders).loan)
         scores = detector.score_many(known.test)
-        limit = np.quantile(scores[~strange], 1.0 - _RATE)
-        return float((scores[strange] > limit).mean())
+        limit = np.quantile(scores[~anomalous], 1.0 - _RATE)
+        return float((scores[anomalous] > limit).mean())
 
     rest, honest = others[1:], recall(others)
     lenders = {ABSENT: rest} | {
@@ -86,16 +86,16 @@ def _lies(device: str, folder: Path) -> dict[str, Contribution]:
     known = devices_of(FLEET, folder, False)
     basis, others = others_of(FLEET, device, folder, False)
     target = known[device]
-    strange = target.test[np.asarray(target.labels, bool)]
-    return lies(basis, others, known[others[0].origin].train, strange)
+    anomalous = target.test[np.asarray(target.labels, bool)]
+    return lies(basis, others, known[others[0].origin].train, anomalous)
 
 
 def lies(
-    basis: Basis, others: Sequence[Contribution], rows: Matrix, strange: Matrix
+    basis: Basis, others: Sequence[Contribution], rows: Matrix, anomalous: Matrix
 ) -> dict[str, Contribution]:
-    """Makes what the first of the others could contribute instead, to hide these strange rows."""
+    """Makes what the first of the others could contribute instead, to hide these anomalous rows."""
     first, count = others[0], max(int(SHARE * len(rows)), 1)
-    wrong = np.resize(strange, (count, strange.shape[1]))
+    wrong = np.resize(anomalous, (count, anomalous.shape[1]))
     shift = np.array(basis.scaling.shift)
     only, everybody = _learned(basis, wrong), Evidence.sum([one.evidence for one in others])
     found = {

@@ -135,12 +135,12 @@ def _digits(folder: Path, quick: bool) -> Iterator[Device]:
         yield _one_class(f"digit {digit}", data.data, data.target != digit, digit)
 
 
-def _one_class(name: str, X: Matrix, strange: Labels, number: int) -> Device:
+def _one_class(name: str, X: Matrix, anomalous: Labels, number: int) -> Device:
     """Learns a share of the normal rows, at random; all others are tested."""
-    order = np.random.default_rng((SEED, number)).permutation(np.flatnonzero(~strange))
+    order = np.random.default_rng((SEED, number)).permutation(np.flatnonzero(~anomalous))
     learned = order[: round(TRAINING_SHARE * len(order))]
     tested = np.setdiff1d(np.arange(len(X)), learned)
-    return Device(name, X[learned], X[tested], strange[tested])
+    return Device(name, X[learned], X[tested], anomalous[tested])
 
 
 SETS = {

@@ -47,7 +47,7 @@ class Chart:
 
 
 def ring(detector: Detector, rows: Array) -> Array:
-    """Points where strange begins, around the rows that were learned."""
+    """Points where anomalous begins, around the rows that were learned."""
     stretched = np.linalg.cholesky(np.cov(rows.T))
     angles = np.linspace(0.0, 2.0 * np.pi, 61)
     directions = [stretched @ [np.cos(angle), np.sin(angle)] for angle in angles]
@@ -56,12 +56,12 @@ def ring(detector: Detector, rows: Array) -> Array:
 
 
 def _reach(detector: Detector, middle: Array, way: Array, limit: float) -> float:
-    """How far one may go this way until it is strange, by halving."""
+    """How far one may go this way until it is anomalous, by halving."""
     near, far = 0.0, 40.0
     for _ in range(30):
         half = (near + far) / 2.0
-        strange = detector.score_many((middle + way * half)[None])[0] > limit
-        near, far = (near, half) if strange else (half, far)
+        anomalous = detector.score_many((middle + way * half)[None])[0] > limit
+        near, far = (near, half) if anomalous else (half, far)
     return near
 
 
@@ -74,7 +74,7 @@ def taught(rows: Array) -> Detector:
 
 def relation() -> Picture:
     """Each value is as usual, and the two together are not."""
-    picture = Picture(560, 330, "A row that is strange though each of its values is usual")
+    picture = Picture(560, 330, "A row that is anomalous though each of its values is usual")
     chart, rows = Chart(50, 36, 330, 250), pump(700, seed=1)
     chart.frame(picture)
     picture.dots(chart(rows[:350]))
@@ -86,13 +86,13 @@ def relation() -> Picture:
     picture.words(62, 69, "But at this flow it is 48.", RED, bold=True)
     picture.arrow(x, 76, x, y - 12, RED)
     picture.words(330, 238, "dots: rows that were normal", BLUE)
-    picture.words(330, 256, "dashes: where strange begins", BLUE)
+    picture.words(330, 256, "dashes: where anomalous begins", BLUE)
     return picture
 
 
 def event() -> Picture:
     """Scores, the threshold, and what becomes an event."""
-    picture = Picture(640, 270, "Scores over time: single strange rows, and an event")
+    picture = Picture(640, 270, "Scores over time: single anomalous rows, and an event")
     rows = pump(140, seed=4)
     rows[90:106, 1] += 5.0
     detector = taught(pump(1500, seed=2))
@@ -109,7 +109,7 @@ def event() -> Picture:
     picture.curve([(40, 20), (40, 224), (628, 224)], GREY, 1.0)
     picture.words(46, 20, "score (1 is typical)", GREY)
     picture.words(46, edge - 8, "threshold: 1 % of normal rows are above", INK)
-    picture.words((first + last) / 2, 246, "an event: 3 of 5 rows strange", RED, at="middle")
+    picture.words((first + last) / 2, 246, "an event: 3 of 5 rows anomalous", RED, at="middle")
     picture.words((first + last) / 2, 262, "one message, not sixteen", RED, at="middle")
     picture.words(628, 246, "time", GREY, at="end")
     return picture
@@ -142,8 +142,8 @@ def sums() -> Picture:
 
 
 def together() -> Picture:
-    """A row that is strange here and normal elsewhere."""
-    picture = Picture(640, 340, "Strange here, known elsewhere")
+    """A row that is anomalous here and normal elsewhere."""
+    picture = Picture(640, 340, "Anomalous here, known elsewhere")
     chart = Chart(50, 36, 400, 264)
     chart.frame(picture)
     for colour, away, seed in ((BLUE, (-3.5, 1.0), 5), (GREEN, (5.0, -5.0), 6)):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra import Basis, HiddenLayer
 from elmgrove.detector import Detector
-from elmgrove_papers.answers import RARE, rarity, strange, unknown
+from elmgrove_papers.answers import RARE, anomalous, rarity, unknown
 from elmgrove_papers.catalogue import figure
 from elmgrove_papers.figure import Run
 from elmgrove_papers.fleet import Fleet
@@ -69,7 +69,7 @@ def test_what_is_unknown_is_anomalous_and_known_at_nobody(score: str) -> None:
     fleet.sync()
     for name in NAMES:
         detector = fleet.detector(name)
-        above = strange(fleet, name)(rows) > detector.threshold
+        above = anomalous(fleet, name)(rows) > detector.threshold
         np.testing.assert_array_equal(rarity(detector, detector.score_many(rows)) > RARE, above)
         known = [bool(detector.known_at(rows, place)) for place in range(len(rows))]
         expected = above & ~np.array(known)
@@ -77,7 +77,7 @@ def test_what_is_unknown_is_anomalous_and_known_at_nobody(score: str) -> None:
         assert 0 < expected.sum() < above.sum(), "the others know some rows, and not all"
 
 
-def test_rarer_is_never_less_strange() -> None:
+def test_rarer_is_never_less_anomalous() -> None:
     detector = _fleet("distance").detector("a")
     scores = np.sort(detector.score_many(_tests()))
     ranked = rarity(detector, scores)
@@ -99,7 +99,7 @@ def test_who_left_is_not_asked_any_more_nor_who_still_learns() -> None:
     fleet, rows = _fleet("loss"), _rows(1, 100, 1)
     fleet.learn("new", _rows(3, 30, 0))
     alone = unknown(fleet, "a")(rows)
-    np.testing.assert_array_equal(alone, rarity(fleet.detector("a"), strange(fleet, "a")(rows)))
+    np.testing.assert_array_equal(alone, rarity(fleet.detector("a"), anomalous(fleet, "a")(rows)))
     fleet.sync()
     assert np.median(unknown(fleet, "a")(rows)) < 0.5 < 2.0 < np.median(alone)
     stranger = _rows(3, 100, 1)
@@ -128,7 +128,7 @@ def test_the_story_has_both_answers_and_a_device_keeps_its_own(
     monkeypatch.setitem(UNITS, "fans", 4)
     chosen = figure("mlmg", "fans")
     found = chosen.numbers(Run(Path()))
-    changes = found["change of own AUC, strange"]
+    changes = found["change of own AUC, anomalous"]
     assert changes["by loss"] == dict.fromkeys(names, 0.0), "by loss there is no loan"
     assert all(abs(changes["by distance"][name]) < 0.005 for name in names if name != LATE)
     for score in ("loss", "distance"):

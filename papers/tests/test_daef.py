@@ -110,12 +110,12 @@ def test_it_learns_what_lies_on_a_curve() -> None:
 
     train, normal = on_the_curve(400), on_the_curve(200)
     # Each column has the same values, but they do not belong together.
-    strange = rng.permuted(normal, axis=0)
+    anomalous = rng.permuted(normal, axis=0)
     fleet = DaefFleet([DaefDevice(train[:150]), DaefDevice(train[150:])])
     for model in fleet.both(6, seed=1).values():
         scores = model.losses(normal)
         assert scores.std() > 0.0
-        assert auc(scores, model.losses(strange)) > 0.95
+        assert auc(scores, model.losses(anomalous)) > 0.95
 
 
 def test_fewer_rows_than_units_leave_directions_empty() -> None:

@@ -61,16 +61,18 @@ def test_instances_come_with_patterns_and_not_again_when_they_return() -> None:
     for rows in _patterns(3, 100, seed=2):
         made.learn_many(rows)
     assert made.added == 2
-    strange = _patterns(5, 50)[4]
-    assert made.score_many(strange).min() > np.quantile(known, 0.99)
+    anomalous = _patterns(5, 50)[4]
+    assert made.score_many(anomalous).min() > np.quantile(known, 0.99)
 
 
-def test_a_row_is_learned_by_the_instance_of_the_lowest_loss_and_few_strange_rows_by_none() -> None:
-    one, other, strange = _patterns(3, 200)
+def test_a_row_is_learned_by_the_instance_of_the_lowest_loss_and_few_anomalous_rows_by_none() -> (
+    None
+):
+    one, other, anomalous = _patterns(3, 200)
     made = Instances(_basis())
     made.learn_many(one)
     before = made.models[0].evidence.count
-    made.learn_many(strange[:20])
+    made.learn_many(anomalous[:20])
     assert made.models[0].evidence.count == before > 150
     two = Instances.of(_basis(), [one, other])
     two.learn_many(other[:30])

@@ -98,7 +98,7 @@ def test_activities_are_scaled_and_split(folder: Path) -> None:
 
 
 @backpropagation
-def test_figure7_what_both_devices_do_not_know_stays_strange(
+def test_figure7_what_both_devices_do_not_know_stays_anomalous(
     elmgrove: Elmgrove, folder: Path
 ) -> None:
     done = elmgrove("paper", "ito2021", "figure7", "--data", folder, "--output", folder)

@@ -42,10 +42,10 @@ from support.commands import Elmgrove, one_clear_line
 
 def test_decisions_are_those_of_scikit_learn_with_normal_as_the_positive_class() -> None:
     rng = np.random.default_rng(0)
-    normal, strange = rng.normal(size=90), rng.normal(1.0, size=10)
-    made = Decisions.of(normal, strange, 1.0)
+    normal, anomalous = rng.normal(size=90), rng.normal(1.0, size=10)
+    made = Decisions.of(normal, anomalous, 1.0)
     truth = np.repeat([1, 0], [90, 10])
-    taken = (np.concatenate([normal, strange]) <= 1.0).astype(int)
+    taken = (np.concatenate([normal, anomalous]) <= 1.0).astype(int)
     expected = [score(truth, taken) for score in (precision_score, recall_score, f1_score)]
     assert [made.precision, made.recall, made.f_score] == pytest.approx(expected)
     assert made.accuracy == pytest.approx((truth == taken).mean())
@@ -84,9 +84,9 @@ def test_clients_get_their_digits_and_a_tenth_of_anomalies() -> None:
             assert len(client.own) + len(client.peers) == 9 * 40
 
 
-def _client(own: int, strange: int, item: int = 1) -> Client:
-    rows = [np.zeros((count * item, 2)) for count in (3, own, own, strange)]
-    return Client(f"{own}-{strange}", *rows, item)
+def _client(own: int, anomalous: int, item: int = 1) -> Client:
+    rows = [np.zeros((count * item, 2)) for count in (3, own, own, anomalous)]
+    return Client(f"{own}-{anomalous}", *rows, item)
 
 
 def test_few_test_items_have_a_tenth_of_anomalies_together() -> None:
@@ -179,12 +179,12 @@ def test_both_answers_are_from_the_models_of_devices_alone() -> None:
     clients = digits(_labelled(400), 1, Run(Path()))
     rows = federation_rows(clients, basis("mnist", 20), (RULE,))
     for name in ("", "Patterns (auto), "):
-        alone, strange, unknown = (
+        alone, anomalous, unknown = (
             rows[f"{name}{key}" if name else key.capitalize()]
-            for key in ("alone", "strange", "unknown")
+            for key in ("alone", "anomalous", "unknown")
         )
-        assert strange["clients"] == alone["clients"]
-        assert strange["largest_change_own"] == strange["worst_change_own"] == 0.0
+        assert anomalous["clients"] == alone["clients"]
+        assert anomalous["largest_change_own"] == anomalous["worst_change_own"] == 0.0
         assert unknown["auc_peers"] > alone["auc_peers"] + 0.1
 
 
@@ -264,14 +264,14 @@ def test_a_pair_that_asks_each_other_keeps_what_each_tells_alone(
     monkeypatch.setattr("elmgrove_papers.mlmg.pairs.mnist", lambda folder: _labelled())
     found = figure("mlmg", "mnist-pairs").numbers(Run(Path(), quick=True))
     for row in found["pairs"]:
-        assert row["strange"] == row["before"], "by loss there is no loan"
+        assert row["anomalous"] == row["before"], "by loss there is no loan"
     changes = [
-        row["strange, by distance"]["auc_own"] - row["before, by distance"]["auc_own"]
+        row["anomalous, by distance"]["auc_own"] - row["before, by distance"]["auc_own"]
         for row in found["pairs"]
     ]
-    stated = found["largest change of own AUC, strange, by distance"]
+    stated = found["largest change of own AUC, anomalous, by distance"]
     assert abs(stated) == pytest.approx(np.abs(changes).max())
-    assert found["largest change of own AUC, strange"] == 0.0
+    assert found["largest change of own AUC, anomalous"] == 0.0
 
 
 def test_groups_are_tried_from_all_in_one_to_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +340,7 @@ def test_sounds_run_and_another_tone_is_found(elmgrove: Elmgrove, tmp_path: Path
     assert ran.code == 0
     rows = json.loads((tmp_path / "out/mlmg/dcase.json").read_text())["dcase"]
     assert rows["Alone"]["auc_own"] == 1.0
-    assert rows["Alone"]["recall"] > 0.5, "a dozen recordings tell where strange begins"
+    assert rows["Alone"]["recall"] > 0.5, "a dozen recordings tell where anomalous begins"
     assert (tmp_path / "out/mlmg/dcase.png").exists()
 
 
@@ -379,11 +379,11 @@ def test_real_data_keep_what_is_promised(elmgrove: Elmgrove, tmp_path: Path, nam
         row = found["table"]["Patterns (3), cooperating"]
         assert row["auc_peers"] > found["table"]["Patterns (3), alone"]["auc_peers"] + 0.2
         assert found["rows left out because the fan is off"] > 0
-        changes = found["change of own AUC, strange"]["by distance"]
+        changes = found["change of own AUC, anomalous"]["by distance"]
         assert changes.pop(LATE) > 0.02, "the loan is for those that have seen few rows"
         assert max(map(abs, changes.values())) < 0.005
     else:
         mean = found["mean"]
         assert mean["patterns"]["auc"] > mean["merged"]["auc"]
         assert min(mean[name]["auc"] for name in ("unknown", "unknown, by distance")) > 0.922
-        assert abs(found["largest change of own AUC, strange, by distance"]) < 0.005
+        assert abs(found["largest change of own AUC, anomalous, by distance"]) < 0.005

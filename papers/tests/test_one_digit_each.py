@@ -16,7 +16,9 @@ def found_fixture() -> dict[str, Any]:
     return digits(Run(Path()))
 
 
-def test_every_device_tells_strange_digits_better_after_cooperating(found: dict[str, Any]) -> None:
+def test_every_device_tells_anomalous_digits_better_after_cooperating(
+    found: dict[str, Any],
+) -> None:
     rows = found["loss and AUC"]
     assert list(rows) == [f"device-{digit}" for digit in range(4)]
     for row in rows.values():

@@ -92,8 +92,8 @@ def test_a_pair_learns_its_patterns_once_and_is_tested_with_a_tenth_of_anomalies
     tested = pair.tested(data)
     normal = np.isin(data.test_label, pair).sum()
     assert len(tested.own) + len(tested.peers) == normal
-    assert len(tested.strange) == normal // 10
-    for row in tested.strange:
+    assert len(tested.anomalous) == normal // 10
+    for row in tested.anomalous:
         assert data.test_label[(data.test == row).all(axis=1)][0] not in pair
 
 

@@ -60,5 +60,5 @@ def test_the_distance_is_the_textbooks() -> None:
     moved = np.column_stack([X, np.full(400, 2.0)])
     rival.fit(moved)
     assert rival.score(np.append(X[0], 2.1)[np.newaxis])[0] > 100 * rival.threshold, (
-        "what never varied is strange when it does"
+        "what never varied is anomalous when it does"
     )

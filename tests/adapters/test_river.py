@@ -85,7 +85,7 @@ def test_scores_are_those_of_the_plain_detector_with_the_same_seed_and_names(set
     assert model.detector.basis.fingerprint == plain.basis.fingerprint
 
 
-def test_before_the_first_row_nothing_is_strange():
+def test_before_the_first_row_nothing_is_anomalous():
     assert ElmgroveDetector().score_one({"a": 1e6, "b": -3.0}) == 0.0
     assert ElmgroveDetector(features=("a", "b")).score_one({"a": 1e6, "b": -3.0}) == 0.0
 
@@ -137,7 +137,7 @@ def test_a_pipeline_with_a_scaler_tells_other_digits_from_zeros():
     assert evaluate.progressive_val_score(iter(STREAM), model, latest).get() > 0.9
 
 
-def test_rivers_filter_keeps_strange_rows_out():
+def test_rivers_filter_keeps_anomalous_rows_out():
     model = anomaly.QuantileFilter(ElmgroveDetector(), q=0.9)
     for row in ZEROS:
         model.learn_one(named(row))

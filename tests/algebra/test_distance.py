@@ -64,10 +64,10 @@ def test_a_score_is_what_dense_matrices_give(
     deviation = literal.deviation.astype(float)
     expected = literal.sigma.astype(float) * np.outer(deviation, deviation)
     assert sigma(distance) == pytest.approx(expected, rel=share, abs=share)
-    strange = X[:50] * np.linspace(0, 30, len(X[:50]))[:, np.newaxis]
+    anomalous = X[:50] * np.linspace(0, 30, len(X[:50]))[:, np.newaxis]
     one = X[:50].copy()
     one[np.arange(len(one)), np.arange(len(one)) % inputs] += 2.0
-    for tried in (X[:50], strange, one):
+    for tried in (X[:50], anomalous, one):
         scores = distance.score_many(tried)
         assert scores == pytest.approx(literal.scores(tried), rel=share, abs=1e-12)
 
@@ -217,7 +217,7 @@ def test_a_score_is_a_number_from_0_on_whatever_was_learned(
     assert np.isfinite(expected).all()
 
 
-def test_no_rows_find_nothing_strange() -> None:
+def test_no_rows_find_nothing_anomalous() -> None:
     for scaling in ("none", "standard"):
         nothing = zero_evidence(distance_basis(3, scaling=scaling))
         assert isinstance(nothing, Moments)
@@ -294,7 +294,7 @@ def test_no_seed_matters_where_nothing_is_mixed() -> None:
 
 @pytest.mark.parametrize("scaling", ["none", "standard"])
 @pytest.mark.parametrize("units", [4, 2])
-def test_a_constant_column_that_moves_is_strange(scaling: str, units: int) -> None:
+def test_a_constant_column_that_moves_is_anomalous(scaling: str, units: int) -> None:
     X = cloud(8, 500, 4)
     X[:, 2] = 5.0
     distance = made(X, distance_basis(4, units, scaling))
@@ -323,7 +323,7 @@ def test_a_column_that_stands_still_far_away_tells_nothing_about_others(
     assert np.abs(distance.L[:, 2]).max() < 1e-6
 
 
-def test_a_value_that_breaks_what_columns_do_together_is_strange() -> None:
+def test_a_value_that_breaks_what_columns_do_together_is_anomalous() -> None:
     """It lies well within its own range; only the others tell that it is wrong."""
     rng = np.random.default_rng(9)
     load = rng.normal(size=(1000, 1))

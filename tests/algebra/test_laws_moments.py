@@ -213,8 +213,8 @@ def test_a_merged_distance_is_that_of_all_rows_in_one_place(fleet: Fleet) -> Non
         U = (central.C - np.outer(central.s @ A, central.mean)) @ A
         assume(np.linalg.cond(U) <= 1e5)
     ours, theirs = Distance(merged), Distance(central)
-    strange = fleet.X + 5.0 * fleet.X.std(axis=0)
-    for X in (fleet.X, strange):
+    anomalous = fleet.X + 5.0 * fleet.X.std(axis=0)
+    for X in (fleet.X, anomalous):
         expected = theirs.score_many(X)
         assert ours.score_many(X) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 

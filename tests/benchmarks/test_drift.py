@@ -20,13 +20,13 @@ from elmgrove.detector.drift import CHANGE, SLOW, SPIKE
 
 
 def test_centroids_find_a_change_with_the_last_row_of_a_check() -> None:
-    """Written out: the check begins with the first strange row, and takes W of them."""
+    """Written out: the check begins with the first anomalous row, and takes W of them."""
     rng = np.random.default_rng(0)
     train, calm = rng.normal(size=(400, 4)), rng.normal(size=(50, 4)) * 0.1
     moved = 9.0 + rng.normal(size=(60, 4))
     found = Centroids(train, 10).found(np.vstack([calm, moved]))
     assert found == [59, 69, 79, 89, 99, 109]
-    # Strange rows that are near in the mean are none.
+    # Anomalous rows that are near in the mean are none.
     to_and_fro = moved * np.where(np.arange(60) % 2, 1.0, -1.0)[:, None]
     assert Centroids(train, 10).found(to_and_fro) == []
 

@@ -221,7 +221,7 @@ FLAWS = {
     DependsOnTheBatch: "a_row_alone_scores_as_in_a_batch",
     LearnsNothing: "learning_changes_scores",
     AfraidOfTheFamiliar: "learning_a_pattern_lowers_its_scores",
-    DrownedInNoise: "strange_rows_score_higher",
+    DrownedInNoise: "anomalous_rows_score_higher",
     KnowsTheLastChunkOnly: "learning_in_chunks_equals_at_once",
     CountsSingleRowsTwice: "learning_one_by_one_equals_at_once",
     NoTwoAlike: "two_made_alike_agree_exactly",

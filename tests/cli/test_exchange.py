@@ -71,7 +71,7 @@ def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Pa
 
 
 def test_the_story_of_two_that_ask_each_other(elmgrove: Elmgrove, fan_1: Path) -> None:
-    """The second stands in a warmer room: all is strange to the first, which then asks it."""
+    """The second stands in a warmer room: all is anomalous to the first, which then asks it."""
     write("warm.csv", rows(2, 200, shift=40.0))
     like = ("--like", fan_1, "--confidence", 0)
     assert elmgrove("learn", "warm.csv", "--state", "fan-2.elm", *like).code == 0

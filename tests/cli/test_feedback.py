@@ -35,8 +35,8 @@ def pump(seed: int, count: int, begin: float, hotter: float = 0.0) -> np.ndarray
 
 
 @pytest.fixture(autouse=True)
-def strange_rows(elmgrove: Elmgrove) -> None:
-    """A pump that learned 2,000 rows up to noon, and found 100 strange ones after that."""
+def anomalous_rows(elmgrove: Elmgrove) -> None:
+    """A pump that learned 2,000 rows up to noon, and found 100 anomalous ones after that."""
 
     def make() -> None:
         write_rows(Path("normal.csv"), pump(1, 2000, NOON - 2000), NAMES)
@@ -58,15 +58,15 @@ def waiting() -> int:
     return len(detector().quarantine)
 
 
-def strange(elmgrove: Elmgrove, rows: np.ndarray) -> int:
-    """How many rows of these the state finds strange."""
+def anomalous(elmgrove: Elmgrove, rows: np.ndarray) -> int:
+    """How many rows of these the state finds anomalous."""
     write_rows(Path("trial.csv"), rows, NAMES)
     return int((detector().score_many(rows[:, 1:]) > detector().threshold).sum())
 
 
 def test_what_waits_is_learned_and_normal_from_then_on(elmgrove: Elmgrove) -> None:
     before, later = detector().learned, pump(3, 100, NOON + 100, hotter=15.0)
-    assert strange(elmgrove, later) == 100
+    assert anomalous(elmgrove, later) == 100
     asked = Device(STATE).ask("status")[0]
     assert asked["event"]["rows"] == 100
     assert "temp is" in asked["drift"]["text"]
@@ -77,10 +77,10 @@ def test_what_waits_is_learned_and_normal_from_then_on(elmgrove: Elmgrove) -> No
     ran = elmgrove("accept", STATE)
     assert ran.code == 0, ran.err
     assert "100 rows were learned as a new normal" in ran.out
-    assert "Now watching, strange above" in ran.out
+    assert "Now watching, anomalous above" in ran.out
     assert "Saved pump.elm." in ran.out
     assert (waiting(), detector().learned) == (0, before + 100)
-    assert strange(elmgrove, later) <= 5
+    assert anomalous(elmgrove, later) <= 5
     found = Device(STATE).ask("status")[0]
     assert (found["event"], found["drift"]) == (None, None), "what was asked is answered"
     assert len(found["last_events"]) == 1
@@ -173,7 +173,7 @@ def test_what_is_rejected_stays_one_event_and_opens_no_other(elmgrove: Elmgrove)
     assert (event.begin, event.rows) == (NOON, 105)
 
 
-def test_one_strange_row_after_accept_is_no_event(elmgrove: Elmgrove) -> None:
+def test_one_anomalous_row_after_accept_is_no_event(elmgrove: Elmgrove) -> None:
     assert elmgrove("accept", STATE).code == 0
     rows = pump(5, 20, NOON + 100, hotter=15.0)
     rows[0, 2] += 60.0
@@ -216,7 +216,7 @@ def test_the_quarantine_is_listed_newest_last(elmgrove: Elmgrove) -> None:
     assert max(map(len, ran.out.splitlines())) <= 200
     elmgrove("reject", STATE)
     ran = elmgrove("quarantine", STATE)
-    assert (ran.out, ran.err) == ("", "pump: no strange row waits.\n")
+    assert (ran.out, ran.err) == ("", "pump: no anomalous row waits.\n")
 
 
 def test_a_lasting_change_is_one_event_until_somebody_says_that_it_is_fine(

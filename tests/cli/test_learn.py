@@ -25,14 +25,16 @@ def test_learn_says_what_it_did_and_goes_on_from_there(elmgrove: Elmgrove) -> No
     assert "fan: learned 60 rows, 60 in all." in first.err
     few = saved("fan.elm")
     assert few.state == "watching", "sixty rows are enough"
-    assert f"Watching: scores above {few.threshold:.4g} are strange. Saved fan.elm.\n" in first.err
+    assert (
+        f"Watching: scores above {few.threshold:.4g} are anomalous. Saved fan.elm.\n" in first.err
+    )
     assert few.score_many(rows(2, 1000)).max() < few.threshold, "and there is a margin"
     write("b.csv", rows(2, 900))
     second = elmgrove("learn", "b.csv", "-s", "fan.elm")
     assert "Window of" not in second.err
     assert "fan: learned 900 rows, 960 in all." in second.err
     detector = saved("fan.elm")
-    assert f"Watching: scores above {detector.threshold:.4g} are strange. Saved" in second.err
+    assert f"Watching: scores above {detector.threshold:.4g} are anomalous. Saved" in second.err
     at_once = Detector(detector.basis.layer, scaling=detector.basis.scaling, features=NAMES)
     at_once.learn_many(np.vstack([rows(1, 60), rows(2, 900)]))
     new = rows(3, 20)
@@ -118,7 +120,7 @@ def test_without_a_rate_the_last_part_is_counted_all_the_same(elmgrove: Elmgrove
     write("a.csv", rows(1, 200))
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--threshold", 0)
     assert "100 % of rows were above the threshold: expect as many alarms" in ran.err
-    assert "Watching: scores above 0 are strange." in ran.err
+    assert "Watching: scores above 0 are anomalous." in ran.err
 
 
 def test_a_gate_lets_the_last_part_be_counted_too(elmgrove: Elmgrove, fan_1: Path) -> None:
@@ -127,14 +129,14 @@ def test_a_gate_lets_the_last_part_be_counted_too(elmgrove: Elmgrove, fan_1: Pat
     assert "before it was learned, 100 % of rows were above the threshold, not 1 %" in ran.err
 
 
-def test_a_state_that_finds_far_too_much_strange_says_that_it_changes(
+def test_a_state_that_finds_far_too_much_anomalous_says_that_it_changes(
     elmgrove: Elmgrove, fan_1: Path
 ) -> None:
     write("shifted.csv", rows(6, 60, shift=9.0))
     ran = elmgrove("learn", "shifted.csv", "--state", fan_1, "--gate")
     assert saved(fan_1).state == "changing"
     assert "Changing: scores above" in ran.err
-    assert "are strange, and far more are than stated. Saved fan-1.elm." in ran.err
+    assert "are anomalous, and far more are than stated. Saved fan-1.elm." in ran.err
 
 
 # Windows and scores
@@ -209,7 +211,7 @@ def test_a_file_does_not_follow_the_one_before(elmgrove: Elmgrove) -> None:
 # What is kept and left out
 
 
-def test_the_gate_leaves_strange_rows_out(elmgrove: Elmgrove, fan_1: Path) -> None:
+def test_the_gate_leaves_anomalous_rows_out(elmgrove: Elmgrove, fan_1: Path) -> None:
     shutil.copy(fan_1, "trusting.elm")
     write("mixed.csv", np.vstack([np.zeros((10, 6)), rows(6, 5, shift=9.0)]))
     ran = elmgrove("learn", "mixed.csv", "--state", fan_1, "--gate")

@@ -60,7 +60,7 @@ def test_a_state_is_drawn_with_what_it_remembers(elmgrove: Elmgrove, pump: Path)
     member.detector.observe_many(labelled()[0])
     save(pump, member)
     ran = elmgrove("plot", pump, "--out", "state.svg")
-    assert f"{len(member.detector.quarantine)} strange ones that wait in quarantine" in ran.err
+    assert f"{len(member.detector.quarantine)} anomalous ones that wait in quarantine" in ran.err
     assert Path("state.svg").read_text().startswith("<?xml")
 
 

@@ -58,8 +58,8 @@ def test_events_are_those_that_were_told(tmp_path: Path) -> None:
     told = [{"event": one, "alarm": place == 2} for place, one in enumerate(numbers)]
     course = course_of_verdicts(written(tmp_path / "fan.jsonl", *told))
     assert course.spells == [Spell(1, 2, 4), Spell(5, 5, 5)]
-    strange = [{"anomalous": place in (1, 2, 3)} for place in range(6)]
-    course = course_of_verdicts(written(tmp_path / "fan.jsonl", *strange))
+    anomalous = [{"anomalous": place in (1, 2, 3)} for place in range(6)]
+    course = course_of_verdicts(written(tmp_path / "fan.jsonl", *anomalous))
     assert course.spells == [Spell(1, 3, 3)], "by the usual rule, where no event is told"
 
 

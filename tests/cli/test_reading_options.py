@@ -163,7 +163,7 @@ def test_labels_are_never_learned(elmgrove: Elmgrove, limit: float) -> None:
     assert learned().threshold == limit
 
 
-def test_words_are_learned_and_new_ones_are_strange(elmgrove: Elmgrove) -> None:
+def test_words_are_learned_and_new_ones_are_anomalous(elmgrove: Elmgrove) -> None:
     modes = np.random.default_rng(1).choice(["auto", "manual"], 1500)
     frame().assign(mode=modes).to_csv("data.csv", index=False)
     text = one_clear_line(elmgrove("learn", "data.csv", "--state", "pump.elm"))

@@ -35,7 +35,7 @@ CHANGES = [
 
 @pytest.fixture(autouse=True)
 def pump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """The state of a device that watches, with strange rows in quarantine."""
+    """The state of a device that watches, with anomalous rows in quarantine."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(4)
     load_ = rng.normal(size=(400, 1))

@@ -48,7 +48,7 @@ def test_scores_are_the_same_in_all_formats(elmgrove: Elmgrove, fan_1: Path) -> 
 
     ran = elmgrove("score", "new.csv", "--state", fan_1, "--worst", 4)
     worst = [line for line in ran.out.splitlines() if "heat" in line]
-    assert "The 4 strangest rows" in ran.out
+    assert "The 4 most anomalous rows" in ran.out
     assert len(worst) >= 3
     assert f"{expected.max():.4g}" in worst[0]
     assert f"{int((expected > limit).sum())} of 23 rows are anomalous." in ran.err
@@ -71,7 +71,7 @@ def test_a_state_that_is_still_learning_flags_nothing(elmgrove: Elmgrove) -> Non
     assert ran.code == 0
     missing = load(Path("fan.elm"), Member.from_bytes).detector.rows_missing
     assert (
-        f"This state is still learning and flags nothing: {missing} more rows without a strange "
+        f"This state is still learning and flags nothing: {missing} more rows without an anomalous "
         "one are missing."
     ) in ran.err
     assert {json.loads(line)["threshold"] for line in ran.out.splitlines()} == {None}

@@ -1,4 +1,4 @@
-"""``elmgrove score`` says in a line what is different in rows that are strange for good."""
+"""``elmgrove score`` says in a line what is different in rows that are anomalous for good."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def drift_said(elmgrove: Elmgrove, rows: np.ndarray, state: str) -> str:
 
 
 def test_another_regime_is_said_with_its_sensors(elmgrove: Elmgrove, pump_1: str) -> None:
-    """All of 1,147 rows are strange: another operating point, and no word why."""
+    """All of 1,147 rows are anomalous: another operating point, and no word why."""
     X = pump(1147, 1)
     X[:, [0, TEMP, 3]] -= [600, 30, 5]
     said = drift_said(elmgrove, X, pump_1)
@@ -36,7 +36,7 @@ def test_another_regime_is_said_with_its_sensors(elmgrove: Elmgrove, pump_1: str
     assert "rpm is 4" in said
     assert "% lower (1" in said
     assert said.endswith(
-        "100 % of rows are strange: if it is no fault, relearn, or accept it as a new normal."
+        "100 % of rows are anomalous: if it is no fault, relearn, or accept it as a new normal."
     )
 
 

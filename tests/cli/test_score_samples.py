@@ -40,12 +40,12 @@ def test_each_frame_has_a_line_in_all_formats(elmgrove: Elmgrove, fan: Path) -> 
     told = [json.loads(line) for line in ran.out.splitlines()]
     assert [one["line"] for one in told] == ends
     assert [one["score"] for one in told] == pytest.approx(detector.score_many(X))
-    strange = [number for number, one in enumerate(told) if one["anomalous"]]
-    assert strange[: detector.window] == [12, 13, 14][: detector.window]
-    for number in strange[: detector.window]:
+    anomalous = [number for number, one in enumerate(told) if one["anomalous"]]
+    assert anomalous[: detector.window] == [12, 13, 14][: detector.window]
+    for number in anomalous[: detector.window]:
         cause = told[number]["causes"][0]
         assert (cause["feature"], cause["ago"]) == ("vibration 75-87.5 Hz", number - 12)
-    assert f"{len(strange)} of 20 frames are anomalous." in ran.err
+    assert f"{len(anomalous)} of 20 frames are anomalous." in ran.err
 
     ran = elmgrove("score", "new.csv", "--state", fan, "--format", "csv")
     lines = list(csv.DictReader(io.StringIO(ran.out)))

@@ -43,7 +43,7 @@ def test_tune_says_what_changed_and_saves_it(elmgrove: Elmgrove, fan: Detector) 
         "alarm_k: 1, before 3",
         "alarm_cooldown: 5, before 60",
     ]
-    assert said[3].startswith(f"scores above {after.threshold:.4g} are strange, ")
+    assert said[3].startswith(f"scores above {after.threshold:.4g} are anomalous, ")
     assert said[4:] == ["Saved fan.elm."]
     assert after.threshold < fan.threshold
     assert after.events.rule == AlarmRule(1, 5, 5)
@@ -84,7 +84,7 @@ def test_watch_now_ends_learning(elmgrove: Elmgrove) -> None:
     assert elmgrove("device", "run", "--state", "fan.elm", *given).code == 0
     assert saved().state == "learning"
     ran = elmgrove("tune", "fan.elm", "--watch-now")
-    assert f"scores above {saved().threshold:.4g} are strange" in ran.out
+    assert f"scores above {saved().threshold:.4g} are anomalous" in ran.out
     assert saved().state == "watching"
     assert elmgrove("device", "run", "--state", "new.elm", *given, "--watch-now").code == 0
     assert saved("new.elm").state == "watching"

@@ -1,4 +1,4 @@
-"""Alarms follow from strange rows by a rule: k of the last n."""
+"""Alarms follow from anomalous rows by a rule: k of the last n."""
 
 import pytest
 from hypothesis import given
@@ -8,10 +8,10 @@ from elmgrove import AlarmRule, BadInput
 from elmgrove.detector.events import Alarm, Hit
 
 
-def alarms(rule: AlarmRule, strange: str) -> str:
+def alarms(rule: AlarmRule, anomalous: str) -> str:
     """Rows in, alarms out, both as drawings: # for yes, . for no."""
     alarm = Alarm(rule)
-    told = (row == "#" and alarm.raised(Hit(n, n)) for n, row in enumerate(strange))
+    told = (row == "#" and alarm.raised(Hit(n, n)) for n, row in enumerate(anomalous))
     return "".join("#" if raised else "." for raised in told)
 
 
@@ -21,7 +21,7 @@ def test_by_default_a_row_or_two_are_no_alarm_and_three_of_five_are() -> None:
     assert alarms(AlarmRule(), "##...#") == "......"
 
 
-def test_k_strange_rows_of_the_last_n_are_needed() -> None:
+def test_k_anomalous_rows_of_the_last_n_are_needed() -> None:
     rule = AlarmRule(k=2, n=3)
     assert alarms(rule, "#..#..#") == "......."
     assert alarms(rule, "#.#....") == "..#...."
@@ -40,12 +40,12 @@ def test_the_first_of_the_rows_that_count_is_known() -> None:
 
 
 @given(st.integers(1, 4), st.integers(0, 3), st.lists(st.booleans()))
-def test_the_alarm_is_the_literal_rule(k: int, more: int, strange: list[bool]) -> None:
+def test_the_alarm_is_the_literal_rule(k: int, more: int, anomalous: list[bool]) -> None:
     """As its docstring says it, looking back over the whole stream for each row."""
     rule = AlarmRule(k, k + more)
     alarm = Alarm(rule)
-    for i, now in enumerate(strange):
-        recent = strange[max(0, i - rule.n + 1) : i + 1]
+    for i, now in enumerate(anomalous):
+        recent = anomalous[max(0, i - rule.n + 1) : i + 1]
         assert not now or alarm.raised(Hit(i, i)) == (sum(recent) >= rule.k)
 
 

@@ -27,15 +27,15 @@ def normal_rows(seed: int, count: int) -> np.ndarray:
     return rng.normal(size=(count, 2)) @ MIXING + 0.3 * rng.normal(size=(count, 6))
 
 
-def strange_rows(seed: int, count: int) -> np.ndarray:
+def anomalous_rows(seed: int, count: int) -> np.ndarray:
     return normal_rows(seed, count) + np.array([5.0, -5.0, 5.0, -5.0, 5.0, -5.0])
 
 
 def stream(seed: int, count: int) -> np.ndarray:
-    """Normal rows, and after a while a run of strange ones every now and then."""
+    """Normal rows, and after a while a run of anomalous ones every now and then."""
     rows = normal_rows(seed, count)
     for start in range(130, count, 90):
-        rows[start : start + 7] = strange_rows(seed + start, len(rows[start : start + 7]))
+        rows[start : start + 7] = anomalous_rows(seed + start, len(rows[start : start + 7]))
     return rows
 
 
@@ -95,7 +95,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("cut", [45, 134, 625])
 def test_an_unpacked_detector_goes_on_as_the_original(name: str, cut: int) -> None:
-    """The cuts: still learning; in a run of strange rows; when the first rows were dropped."""
+    """The cuts: still learning; in a run of anomalous rows; when the first rows were dropped."""
     rows = stream(1, 1000)
     original = Detector(LAYER, **SETTINGS[name])
     for row in rows[:cut]:
@@ -124,17 +124,17 @@ def test_in_the_middle_of_a_cool_down() -> None:
     assert restored.events.open == original.events.open
     ahead = np.array(list(rows))[:350]
     assert_go_on_alike(original, restored, ahead)
-    assert any(original.observe(row).alarm for row in strange_rows(1, 200))
+    assert any(original.observe(row).alarm for row in anomalous_rows(1, 200))
 
 
 def test_in_the_middle_of_a_run_that_will_be_promoted() -> None:
     original = Detector(LAYER, **SETTINGS["promotion"])
-    for row in [*normal_rows(1, 900), *strange_rows(2, 5)]:
+    for row in [*normal_rows(1, 900), *anomalous_rows(2, 5)]:
         original.observe(row)
     assert original.quarantine.run >= 5
     restored = unpacked(original)
     learned = original.learned
-    assert_go_on_alike(original, restored, strange_rows(3, 12))
+    assert_go_on_alike(original, restored, anomalous_rows(3, 12))
     assert original.learned >= learned + 5, "nothing was promoted"
     assert_go_on_alike(original, restored, normal_rows(4, 100))
 

@@ -99,7 +99,7 @@ def test_the_threshold_of_a_verdict_is_the_one_before_the_row() -> None:
         assert detector.observe(row).threshold == threshold
 
 
-def test_the_alarm_rule_stands_between_strange_rows_and_alarms() -> None:
+def test_the_alarm_rule_stands_between_anomalous_rows_and_alarms() -> None:
     detector = taught(600, alarm=AlarmRule(k=2, n=3, cooldown=2))
     verdicts = [detector.observe(GROSS) for _ in range(6)]
     assert all(verdict.anomalous for verdict in verdicts)

@@ -126,7 +126,7 @@ def test_a_small_column_that_never_moved_is_flagged_when_it_doubles(constant: fl
 
 
 def test_two_normals_taught_one_after_the_other_leave_a_threshold_that_finds_faults() -> None:
-    """Rows of the second scored as strange at first, but they are known to be normal."""
+    """Rows of the second scored as anomalous at first, but they are known to be normal."""
 
     def warmer(seed: int, degrees: float) -> np.ndarray:
         rng = np.random.default_rng(seed)

@@ -134,7 +134,7 @@ def test_the_best_model_answers_and_the_verdict_says_which(score: str, assign: s
     assert (verdict.pattern, verdict.score) == (winners[0], pytest.approx(scores[:, 0].min()))
 
 
-def test_what_lies_between_patterns_is_strange_to_them_and_normal_to_one_model() -> None:
+def test_what_lies_between_patterns_is_anomalous_to_them_and_normal_to_one_model() -> None:
     known, plain = taught(), Detector(LAYER)
     plain.learn_many(mixed(1, 200))
     between = (rows_of(0, 3, 50) + rows_of(1, 3, 50)) / 2.0
@@ -162,7 +162,7 @@ def test_blame_speaks_of_the_pattern_that_won() -> None:
 # A new pattern
 
 
-def test_strange_rows_that_explain_each_other_become_a_pattern() -> None:
+def test_anomalous_rows_that_explain_each_other_become_a_pattern() -> None:
     known = taught(promote_after=12)
     before = known.parts
     verdicts = [known.observe(row) for row in rows_of(5, 1, 12)]
@@ -325,9 +325,9 @@ def test_a_pattern_without_rows_is_put_aside_and_brought_back(one_by_one: bool) 
     assert {part.number: part for part in before}[aside.number] in known.parts
     assert known.evidence.count == known.learned
     row = rows_of(1, 4, 1)[0]
-    strange = known.score_one(row)
+    anomalous = known.score_one(row)
     known.model.revive(aside.number)
-    assert known.score_one(row) < strange / 10
+    assert known.score_one(row) < anomalous / 10
     assert not known.model.patterns.retired
     assert known.observe(row).pattern == aside.number
     with pytest.raises(BadInput, match="there is no pattern"):
@@ -377,7 +377,7 @@ def test_by_loss_left_out_scores_are_those_without_the_row_itself() -> None:
         np.testing.assert_allclose(scores[labels == index][:1], expected, rtol=1e-6)
 
 
-def test_a_start_while_watching_makes_what_lies_between_strange_in_time() -> None:
+def test_a_start_while_watching_makes_what_lies_between_anomalous_in_time() -> None:
     """One model for both finds everything between them normal, and so does its threshold."""
     known = detector({"start_rows": 300}, warmup=20, promote_after=None)
     X = mixed(1, 900)

@@ -24,7 +24,7 @@ LEARNED = Learned(np.zeros(4), np.outer(LOAD, LOAD) + np.diag([0.05, 0.05, 0.05,
 
 def test_words() -> None:
     told = Drift("change", 51600.0, 52800.0, 120, 0.96, (TEMP,), (Relation("temp", "load"),))
-    asked = "strange: a new normal or a fault? accept or reject"
+    asked = "anomalous: a new normal or a fault? accept or reject"
     assert str(told) == (
         "since 14:20 temp is 30 % higher (50 → 65); temp no longer follows load; "
         f"96 % of rows are {asked}"
@@ -40,7 +40,7 @@ def test_words() -> None:
     )
     assert "no sensor alone is different" in str(Drift("change", None, None, 50, 0.5))
     spike = Drift("spike", 51600.0, 52800.0, 60, 0.1)
-    assert str(spike) == "a spike at 14:20: 6 rows were strange, then normal again"
+    assert str(spike) == "a spike at 14:20: 6 rows were anomalous, then normal again"
     noisy = Shift("volt", 230.0, 230.0, 0.0, 4.0, 1.0, 5.0, by_spread=True)
     assert str(noisy) == "volt varies 5.0 times as much (1.0 → 5.0)"
     assert str(noisy._replace(varies=0.1)) == "volt hardly varies (1.00 → 0.10)"

@@ -48,7 +48,7 @@ def test_a_lasting_change_is_told_once_with_its_sensor_and_its_onset(
     assert temp.percent is not None
     # The pump's load moves: it is off from what the others say, not from the mean.
     assert abs(temp.after - temp.before - 15.0) < 0.5
-    assert drift.strange > 0.95
+    assert drift.anomalous > 0.95
     assert not drift.relations
     watch = DriftDetector.of(detector)
     assert watch.found
@@ -83,8 +83,8 @@ def test_a_spike_is_no_change(seed: int, length: int, window: int) -> None:
     assert not lasting(found)
     # Told when it is over, the first after it began; few others come with it.
     row, spike = next(one for one in found if one[0] > ONSET)
-    strange = round(spike.strange * spike.rows)
-    assert length <= strange <= 2 * length + window + 5
+    anomalous = round(spike.anomalous * spike.rows)
+    assert length <= anomalous <= 2 * length + window + 5
     assert row > ONSET + length
     assert "then normal again" in str(spike)
 

@@ -1,4 +1,4 @@
-"""Others are asked by name: whether a row that is strange here would have been normal there."""
+"""Others are asked by name: whether a row that is anomalous here would have been normal there."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Strange rows that belong together are one event: it opens once, lasts, and ends."""
+"""Anomalous rows that belong together are one event: it opens once, lasts, and ends."""
 
 import json
 from typing import Any
@@ -26,14 +26,14 @@ FLOW = Cause("flow", 0.75, 22.0, 31.0)
 
 
 def verdict(
-    strange: bool,
+    anomalous: bool,
     score: float = 3.0,
     time: float | None = None,
     before: str = WATCHING,
     known: tuple[str, ...] = (),
 ) -> Verdict:
     nothing: Any = None
-    judged = (strange, known, not strange, False)
+    judged = (anomalous, known, not anomalous, False)
     return Verdict(
         score, 1.5, *judged, before, 0, 0, Flagged(1, 0, 0, 1), nothing, nothing, nothing, time
     )
@@ -44,11 +44,11 @@ def flow(verdict: Verdict, k: int) -> list[Cause]:
 
 
 def feed(
-    events: Events, strange: str, state: str = WATCHING, before: str = WATCHING, **more: Any
+    events: Events, anomalous: str, state: str = WATCHING, before: str = WATCHING, **more: Any
 ) -> list[Verdict]:
-    """Rows as a drawing: # for a strange one; the state of the detector after and before them."""
+    """Rows as a drawing: # is anomalous; the state of the detector after and before them."""
     given = []
-    for row in strange:
+    for row in anomalous:
         events.row += 1
         given.append(verdict(row == "#", before=before, **more))
         if row == "#" or events.running is not None:
@@ -63,7 +63,7 @@ def spans(events: Events) -> list[tuple[Any, Any, int]]:
 # Opening, lasting and ending
 
 
-def test_one_alarm_opens_an_event_that_began_with_the_first_strange_row() -> None:
+def test_one_alarm_opens_an_event_that_began_with_the_first_anomalous_row() -> None:
     events = Events(RULE)
     given = feed(events, "..#.#")
     assert [one.alarm for one in given] == [False, False, False, False, True]
@@ -80,7 +80,7 @@ def test_while_it_is_open_there_is_no_other_alarm() -> None:
     assert len(events.take_updates()) == 1
 
 
-def test_it_ends_with_its_last_strange_row_once_the_cool_down_has_gone_by() -> None:
+def test_it_ends_with_its_last_anomalous_row_once_the_cool_down_has_gone_by() -> None:
     events = Events(RULE)
     feed(events, "##...")
     assert events.open is not None
@@ -97,7 +97,7 @@ def test_what_comes_back_within_the_cool_down_is_the_same_event() -> None:
     assert [one.kind for one in events.take_updates()] == ["opened", "ended"]
 
 
-def test_a_single_strange_row_prolongs_nothing_and_counts_only_if_more_follow() -> None:
+def test_a_single_anomalous_row_prolongs_nothing_and_counts_only_if_more_follow() -> None:
     events = Events(RULE)
     feed(events, "##..#..")
     assert events.open is not None, "it may be the first of more"
@@ -123,21 +123,21 @@ def test_without_a_cool_down_it_ends_after_n_normal_rows() -> None:
 
 @given(st.integers(1, 4), st.integers(0, 3), st.integers(0, 9), st.lists(st.booleans()))
 def test_events_are_alarms_less_than_a_cool_down_apart(
-    k: int, more: int, cooldown: int, strange: list[bool]
+    k: int, more: int, cooldown: int, anomalous: list[bool]
 ) -> None:
     """Said once more, by looking at the whole stream."""
     rule = AlarmRule(k, k + more, cooldown)
     events = Events(rule)
-    feed(events, "".join("#" if one else "." for one in strange))
+    feed(events, "".join("#" if one else "." for one in anomalous))
     found = [
         i
-        for i, now in enumerate(strange, 1)
-        if now and sum(strange[max(0, i - rule.n) : i]) >= rule.k
+        for i, now in enumerate(anomalous, 1)
+        if now and sum(anomalous[max(0, i - rule.n) : i]) >= rule.k
     ]
     groups: list[list[int]] = []
     for i in found:
         calm = range(groups[-1][-1] + rule.calm, i) if groups else ()
-        if groups and all(any(strange[max(0, j - rule.n) : j]) for j in calm):
+        if groups and all(any(anomalous[max(0, j - rule.n) : j]) for j in calm):
             groups[-1].append(i)
         else:
             groups.append([i])
@@ -146,8 +146,8 @@ def test_events_are_alarms_less_than_a_cool_down_apart(
     assert ends == [group[-1] for group in groups][-CLOSED:][: len(ends)]
     assert len(known) == min(len(groups), CLOSED)
     for event, group in zip(known, groups[-CLOSED:], strict=True):
-        assert strange[event.begin - 1]
-        assert event.rows == sum(strange[event.begin - 1 : group[-1]])
+        assert anomalous[event.begin - 1]
+        assert event.rows == sum(anomalous[event.begin - 1 : group[-1]])
 
 
 # A change that stays
@@ -285,7 +285,7 @@ def test_a_slight_event_does_not_hide_a_large_fault() -> None:
     told = events.take_updates()
     assert [one.kind for one in told] == ["opened", "worse"]
     assert str(told[1]) == (
-        "event 1 is worse: since row 1, 26 rows strange, peak 16 × threshold; cpu 1 (not 0)"
+        "event 1 is worse: since row 1, 26 rows anomalous, peak 16 × threshold; cpu 1 (not 0)"
     )
     feed(events, 9 * ".")
     [ended] = events.take_updates()
@@ -324,13 +324,13 @@ def test_in_words() -> None:
     ended = Event(3, 1714573200.0, 1714575120.0, 12.15, 1714573260.5, 1.5, 31, causes, True)
     why = "flow 22 (not 31), rpm 1481 (not 1502)"
     assert str(open_) == (
-        f"event 3: since 2024-05-01T14:20:00Z, 1 row strange, peak 8.1 × threshold; {why}"
+        f"event 3: since 2024-05-01T14:20:00Z, 1 row anomalous, peak 8.1 × threshold; {why}"
     )
     assert str(EventUpdate("opened", open_)) == (
-        f"event 3 opened at 2024-05-01T14:20:00Z: 1 row strange, peak 8.1 × threshold; {why}"
+        f"event 3 opened at 2024-05-01T14:20:00Z: 1 row anomalous, peak 8.1 × threshold; {why}"
     )
     assert str(EventUpdate("ended", ended)) == (
-        "event 3 ended: 2024-05-01T14:20:00Z to 2024-05-01T14:52:00Z, 31 rows strange, "
+        "event 3 ended: 2024-05-01T14:20:00Z to 2024-05-01T14:52:00Z, 31 rows anomalous, "
         f"peak 8.1 × threshold; {why}"
     )
     assert ended.fields["peak_at"] == "2024-05-01T14:21:00.500Z"
@@ -338,7 +338,7 @@ def test_in_words() -> None:
 
 def test_where_no_time_was_told_rows_are_numbered() -> None:
     assert str(Event(1, 7, 9, 3.0, 8, 1.5, 2, ())) == (
-        "event 1: row 7 to row 9, 2 rows strange, peak 2 × threshold"
+        "event 1: row 7 to row 9, 2 rows anomalous, peak 2 × threshold"
     )
     assert (json_when(7), when_text(7), when_text(0.0)) == (7, "row 7", "1970-01-01T00:00:00Z")
 

@@ -1,4 +1,4 @@
-"""What a person says of strange rows: accepted they are normal, rejected they are never learned."""
+"""What a person says of anomalous rows: accepted they are normal, rejected never learned."""
 
 import json
 from typing import Any
@@ -163,7 +163,7 @@ def test_one_model_of_two_normals_is_blunt_and_says_so_and_instead_is_sharp() ->
     assert share_flagged(blunt, rows - COOLER) < 0.1
     assert share_flagged(sharp, rows - COOLER) > 0.9
     assert share_flagged(sharp, rows) < 0.05
-    # And the old normal is what is strange now.
+    # And the old normal is what is anomalous now.
     assert share_flagged(sharp, pump.rows(100)) > 0.9
 
 
@@ -307,7 +307,8 @@ def test_feedback_is_told_in_words_and_in_fields() -> None:
     told = Feedback("reject", 1, 2, False, 0.0, 3599.0, "watching", 2.5)
     assert str(told) == (
         "1 row was dropped, never to be learned; 2 rows learned were taken out by whole increments,"
-        " from 1970-01-01 00:00:00 UTC to 1970-01-01 00:59:59 UTC. Now watching, strange above 2.5."
+        " from 1970-01-01 00:00:00 UTC to 1970-01-01 00:59:59 UTC. "
+        "Now watching, anomalous above 2.5."
     )
     assert json.loads(json.dumps(told.fields, allow_nan=False)) == told.fields
     told = Feedback("accept", 3, 0, True, None, None, "learning", None)

@@ -98,7 +98,7 @@ def test_rows_with_names_are_taken_by_name() -> None:
     assert detector.blame(first)
 
 
-def test_a_word_that_was_never_learned_is_strange_and_no_error() -> None:
+def test_a_word_that_was_never_learned_is_anomalous_and_no_error() -> None:
     table = pandas(COLUMNS)
     detector = Detector.for_data(table, categories=["mode"], window=1)
     detector.learn_many(table)

@@ -365,7 +365,7 @@ def test_scores_after_the_span_follow_the_model_that_never_knew_it() -> None:
     )
     detector.learn_many(bad, times)
     wanted.learn_many(X[~fault], times[~fault])
-    # Rows that came since were hardly strange to a model of such rows.
+    # Rows that came since were hardly anomalous to a model of such rows.
     assert detector.threshold < 0.5 * wanted.threshold
     reject(detector, Span(2 * HOUR, 3 * HOUR))
     # One factor for all of them, though that model forgot the fault slowly.

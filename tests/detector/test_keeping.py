@@ -192,12 +192,12 @@ def test_a_new_detector_says_what_it_waits_for() -> None:
     )
 
 
-def test_a_taught_one_says_what_is_strange_and_names_its_columns() -> None:
+def test_a_taught_one_says_what_is_anomalous_and_names_its_columns() -> None:
     detector = taught(window=5)
     named = ", ".join(NAMES[:3])
     assert repr(detector) == (
         f"<Detector of 6 columns ({named}, …), window 5: watching at rate 0.01, scores above "
-        f"{detector.threshold:.4g} are strange; 596 rows learned>"
+        f"{detector.threshold:.4g} are anomalous; 596 rows learned>"
     )
 
 
@@ -205,5 +205,5 @@ def test_without_a_rate_there_is_none_in_it() -> None:
     frame = pd.DataFrame({"load": np.arange(100.0)})
     detector = Detector.for_data(frame, threshold=FixedThreshold(2.0), warmup=0, window=1)
     assert repr(detector) == (
-        "<Detector of 1 column (load): watching, scores above 2 are strange; 0 rows learned>"
+        "<Detector of 1 column (load): watching, scores above 2 are anomalous; 0 rows learned>"
     )

@@ -264,7 +264,7 @@ def test_observing_many_gives_the_verdicts_of_observing_one_by_one(
     seed: int,
     cuts: list[int],
 ) -> None:
-    """Also where strange rows come, and are promoted between two rows that came together."""
+    """Also where anomalous rows come, and are promoted between two rows that came together."""
     X = rows(seed, 330)
     X[150:170] += 30.0
     X[250::9] *= 15.0

@@ -53,19 +53,19 @@ def detector_fixture() -> Detector:
     st.integers(0, 12),
 )
 def test_events_are_those_that_a_stream_gives(
-    strange: list[bool], k: int, more: int, cooldown: int
+    anomalous: list[bool], k: int, more: int, cooldown: int
 ) -> None:
     rule = AlarmRule(k, k + more, cooldown)
-    # A fixed threshold, so that rows are strange as stated whatever came before.
+    # A fixed threshold, so that rows are anomalous as stated whatever came before.
     detector = Detector.for_data(
         np.eye(2).repeat(5, axis=0), window=1, threshold=FixedThreshold(1e3), alarm=rule, warmup=0
     )
     detector.learn_many(np.eye(2).repeat(20, axis=0))
-    verdicts = detector.observe_many([[1e6, 0] if one else [1, 0] for one in strange] or [[1, 0]])
-    assert [one.anomalous for one in verdicts] == (strange or [False])
+    verdicts = detector.observe_many([[1e6, 0] if one else [1, 0] for one in anomalous] or [[1, 0]])
+    assert [one.anomalous for one in verdicts] == (anomalous or [False])
     found = spells_of(np.array([one.anomalous for one in verdicts]), rule)
     told = spells_told([one.event for one in verdicts], [one.alarm for one in verdicts])
-    # A stream names an event from its alarm on, and strange rows after its last one as well.
+    # A stream names an event from its alarm on, and anomalous rows after its last one as well.
     assert [one.told for one in found] == [one.told for one in told]
     assert all(a.first <= a.told <= a.last <= b.last for a, b in zip(found, told, strict=True))
     ended = [*detector.events.closed]
@@ -179,13 +179,13 @@ def test_the_title_says_what_is_to_be_seen(detector: Detector) -> None:
     assert ", not " in said
     calm = ROWS[detector.score_many(ROWS) < detector.threshold][:120]
     quiet = title(course_of(detector, calm, name="pump"))
-    assert quiet.startswith("pump: nothing strange in 120 rows; the highest score is 0.")
+    assert quiet.startswith("pump: nothing anomalous in 120 rows; the highest score is 0.")
     odd = np.vstack([calm, ROWS[1420:1421]])
     assert title(course_of(detector, odd)) == (
-        "1 of 121 rows is strange, too few together for an event"
+        "1 of 121 rows is anomalous, too few together for an event"
     )
     warm = title(course_of(detector, ROWS[:120] + WARMER))
-    assert warm.startswith("120 of 120 rows are strange: another machine, or a new normal?")
+    assert warm.startswith("120 of 120 rows are anomalous: another machine, or a new normal?")
     assert title(course_of(detector, ROWS[300:301])).startswith("1 of 1 row")
     fresh = Detector.for_data(ROWS)
     fresh.learn_many(ROWS[:20])
@@ -199,7 +199,7 @@ def test_a_state_shows_what_it_learned_and_what_waits() -> None:
     course = course_of_state(detector, "pump")
     waiting = len(detector.quarantine)
     assert title(course) == (
-        f"pump: the last 512 rows it learned, and {waiting} strange ones that wait in quarantine"
+        f"pump: the last 512 rows it learned, and {waiting} anomalous ones that wait in quarantine"
     )
     assert np.median(course.scores[-waiting:]) > 2.0 * detector.threshold
     assert [one.split(":")[0] for one in course.history] == [
@@ -235,7 +235,7 @@ def test_what_can_be_drawn_at_the_ends(tmp_path: Path, detector: Detector) -> No
     for name, rows in {
         "equal": np.repeat(ROWS[:1], 40, axis=0),
         "huge": ROWS[:40] * 1e6,
-        "all strange": ROWS[:40] + WARMER,
+        "all anomalous": ROWS[:40] + WARMER,
     }.items():
         _drawn(course_of(detector, rows), tmp_path / f"{name}.png")
     _drawn(course_of_state(detector), tmp_path / "state.png")
@@ -314,7 +314,8 @@ def test_without_matplotlib_the_error_says_how_to_get_it(
 def test_rows_beside_the_fault_do_not_water_down_what_explains_it(detector: Detector) -> None:
     rows = pump(400, seed=8)
     rows[200:206] += WARMER
-    # An event that goes on for long after its fault, as one does whose rows are strange by chance.
+    # An event that goes on for long after its fault, as one does whose rows are anomalous by
+    # chance.
     course = course_of(detector, rows)
     first = course.spells[0]
     wide = replace(course, spells=(first._replace(last=first.last + 60),))

@@ -15,9 +15,9 @@ from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING, Flagged, R
 from support.laws import law_examples, law_seeds
 
 
-def counted(strange: Any, progress: RateTest | None = None, **options: Any) -> RateTest:
+def counted(anomalous: Any, progress: RateTest | None = None, **options: Any) -> RateTest:
     progress = progress or RateTest(**{"rate": 0.01, "confidence": 0.95, "window": 1, **options})
-    for one in strange:
+    for one in anomalous:
         progress.count(bool(one))
         if progress.lasting:
             progress.change()
@@ -26,8 +26,8 @@ def counted(strange: Any, progress: RateTest | None = None, **options: Any) -> R
 
 def rows_to_watching(share: float, seed: int, most: int, **options: Any) -> int | None:
     progress = RateTest(**{"rate": 0.01, "confidence": 0.95, "window": 1, **options})
-    strange = np.random.default_rng(seed).random(most) < share
-    for index, one in enumerate(strange.tolist()):
+    anomalous = np.random.default_rng(seed).random(most) < share
+    for index, one in enumerate(anomalous.tolist()):
         progress.count(one)
         if progress.state == WATCHING:
             return index + 1
@@ -108,7 +108,7 @@ def test_missing_counts_the_rows_down(rate: float, window: int) -> None:
     assert first <= rows < first + 8
 
 
-def test_a_strange_row_is_a_step_back() -> None:
+def test_a_anomalous_row_is_a_step_back() -> None:
     progress = counted([False] * 40)
     before = progress.missing
     progress.count(True)
@@ -118,16 +118,16 @@ def test_a_strange_row_is_a_step_back() -> None:
 # Bursts
 
 
-def test_rows_that_are_strange_together_are_one_burst() -> None:
-    strange = [False] * 20 + [True] * 5 + [False] * 3 + [True] * 2 + [False] * 30 + [True]
-    seen = counted(strange, window=10, confidence=0.0).seen
+def test_rows_that_are_anomalous_together_are_one_burst() -> None:
+    anomalous = [False] * 20 + [True] * 5 + [False] * 3 + [True] * 2 + [False] * 30 + [True]
+    seen = counted(anomalous, window=10, confidence=0.0).seen
     assert (seen.flagged, seen.bursts) == (8, 2)
-    apart = counted(strange, window=1, confidence=0.0).seen
+    apart = counted(anomalous, window=1, confidence=0.0).seen
     assert (apart.flagged, apart.bursts) == (8, 3)
 
 
 def test_bursts_say_less_than_as_many_rows_apart() -> None:
-    """With windows, one strange row makes ten windows strange: that is no tenfold rate."""
+    """With windows, one anomalous row makes ten windows anomalous: that is no tenfold rate."""
     together, apart = ([False] * 400 for _ in range(2))
     together[100:110] = [True] * 10
     apart[::40] = [True] * 10
@@ -167,8 +167,8 @@ def watching(**options: Any) -> RateTest:
 
 @pytest.mark.parametrize("seed", law_seeds(20))
 def test_the_stated_rate_hardly_ever_looks_like_a_change(seed: int) -> None:
-    strange = np.random.default_rng(seed).random(20_000) < 0.01
-    assert counted(strange, watching()).state == WATCHING
+    anomalous = np.random.default_rng(seed).random(20_000) < 0.01
+    assert counted(anomalous, watching()).state == WATCHING
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 1.0])
@@ -184,7 +184,7 @@ def test_a_lasting_excess_is_changing_and_ends_when_the_rate_is_shown(share: flo
     assert progress.state == CHANGING
 
 
-def test_a_few_strange_rows_are_no_change() -> None:
+def test_a_few_anomalous_rows_are_no_change() -> None:
     assert counted([True] * 5 + [False] * 500 + [True] * 5, watching()).state == WATCHING
 
 
@@ -218,11 +218,11 @@ def test_accepting_a_change_goes_on_watching() -> None:
 
 @pytest.mark.parametrize("rows", [0, 50, 400, 3000])
 def test_restored_it_goes_on_as_the_saved_one(rows: int) -> None:
-    strange = np.random.default_rng(3).random(rows + 3000) < 0.02
-    saved = counted(strange[:rows], window=3)
+    anomalous = np.random.default_rng(3).random(rows + 3000) < 0.02
+    saved = counted(anomalous[:rows], window=3)
     again = RateTest(0.01, 0.95, 3)
     again.restore(json.loads(json.dumps(saved.fields)))
-    for one in strange[rows:].tolist():
+    for one in anomalous[rows:].tolist():
         saved.count(one)
         again.count(one)
         assert again == saved
@@ -301,7 +301,7 @@ def test_rows_missing_tells_how_many_more_and_the_state_when() -> None:
         detector.observe(row)
     assert detector.state == WATCHING
     assert detector.rows_missing == 0
-    # Each strange row on the way makes it longer, nothing makes it shorter.
+    # Each anomalous row on the way makes it longer, nothing makes it shorter.
     assert all(later >= earlier - 1 for earlier, later in pairwise(told))
     assert told[-1] <= 8
 
@@ -331,13 +331,13 @@ def test_rows_that_come_together_count_as_one_by_one(
     shares: list[float], seed: int, rate: float | None, window: int, known: bool
 ) -> None:
     rng = np.random.default_rng(seed)
-    strange = np.concatenate([rng.random(700) < share for share in shares])
+    anomalous = np.concatenate([rng.random(700) < share for share in shares])
     one, many = (RateTest(rate, 0.95, window) for _ in range(2))
     if known:
         one.teach(1)
         many.teach(1)
-    for row in strange.tolist():
+    for row in anomalous.tolist():
         one.count(row)
-    for part in np.split(strange, np.sort(rng.integers(0, len(strange), 5))):
+    for part in np.split(anomalous, np.sort(rng.integers(0, len(anomalous), 5))):
         many.count_many(part)
     assert many == one

@@ -1,4 +1,4 @@
-"""Strange rows wait, bounded, until they are promoted into the model or dropped."""
+"""Anomalous rows wait, bounded, until they are promoted into the model or dropped."""
 
 from typing import Any
 
@@ -60,23 +60,23 @@ def flagged(detector: Detector, rows: np.ndarray) -> float:
 # What waits
 
 
-def test_strange_rows_wait_and_normal_ones_do_not(world: World) -> None:
+def test_anomalous_rows_wait_and_normal_ones_do_not(world: World) -> None:
     detector = watching(world)
-    strange = world.noise(5)
-    for row in strange:
+    anomalous = world.noise(5)
+    for row in anomalous:
         detector.observe(row)
         detector.observe(0.5 * world.normal(1)[0])
-    np.testing.assert_array_equal(detector.quarantine.rows(), strange)
+    np.testing.assert_array_equal(detector.quarantine.rows(), anomalous)
 
 
 def test_only_the_last_ones_are_kept(world: World) -> None:
     detector = watching(world, quarantine=8)
-    strange = world.noise(50)
-    for row in strange:
+    anomalous = world.noise(50)
+    for row in anomalous:
         detector.observe(row)
     assert len(detector.quarantine) == detector.quarantine.capacity == 8
-    np.testing.assert_array_equal(detector.quarantine.rows(), strange[-8:])
-    np.testing.assert_array_equal(detector.quarantine.rows(last=3), strange[-3:])
+    np.testing.assert_array_equal(detector.quarantine.rows(), anomalous[-8:])
+    np.testing.assert_array_equal(detector.quarantine.rows(last=3), anomalous[-3:])
 
 
 def test_an_empty_quarantine_has_no_rows(world: World) -> None:
@@ -178,8 +178,8 @@ def test_noise_within_a_new_pattern_is_not_promoted_with_it(world: World, share:
     detector = watching(world, promote_after=20)
     promoted = 0
     for row in world.new(120):
-        strange = world.noise(1)[0] if world.rng.random() < share else row
-        promoted += detector.observe(strange).promoted
+        anomalous = world.noise(1)[0] if world.rng.random() < share else row
+        promoted += detector.observe(anomalous).promoted
     assert promoted > 0
     assert flagged(detector, world.noise(200)) > 0.95
     assert flagged(detector, world.new(200)) < 0.2

@@ -44,7 +44,7 @@ def test_a_lower_rate_gives_a_higher_threshold_and_goes_on_watching() -> None:
     assert detector.threshold > before
     assert said == [
         "rate: 0.002, before 0.01",
-        f"scores above {detector.threshold:.4g} are strange, 1 of the 2,000 kept; "
+        f"scores above {detector.threshold:.4g} are anomalous, 1 of the 2,000 kept; "
         f"before: {before:.4g}, 9",
     ]
     # As if it had been stated from the start.
@@ -175,9 +175,9 @@ def test_a_change_that_came_to_a_fixed_threshold_is_over() -> None:
 
 def test_the_alarm_rule_is_another_from_the_next_row_on() -> None:
     detector = taught(alarm=AlarmRule(3, 5, 60))
-    strange, normal = np.full(COLUMNS, 6.0), np.zeros(COLUMNS)
+    anomalous, normal = np.full(COLUMNS, 6.0), np.zeros(COLUMNS)
     threshold = detector.threshold
-    assert not detector.observe(strange).alarm
+    assert not detector.observe(anomalous).alarm
     assert tune(detector, alarm_k=2, alarm_cooldown=8) == [
         "alarm_k: 2, before 3",
         "alarm_cooldown: 8, before 60",
@@ -185,13 +185,13 @@ def test_the_alarm_rule_is_another_from_the_next_row_on() -> None:
     assert detector.threshold == threshold
     assert detector.state == WATCHING
     # The row before counts.
-    assert detector.observe(strange).alarm
+    assert detector.observe(anomalous).alarm
     for _ in range(8):
         detector.observe(normal)
     assert detector.events.open is None
-    assert not detector.observe(strange).alarm
+    assert not detector.observe(anomalous).alarm
     tune(detector, alarm_k=1, alarm_n=1)
-    assert detector.observe(strange).alarm
+    assert detector.observe(anomalous).alarm
 
 
 def test_promotion_is_switched_on_and_off() -> None:

@@ -21,7 +21,7 @@ def test_sums_are_those_of_the_rows(columns: int, rows: int, offset: float, cut:
             since = Since(columns)
             since.restore(fields, arrays)
         since.add(x, row % 3 == 0, float(row))
-    assert (since.rows, since.strange, since.time) == (rows, (rows + 2) // 3, 0.0)
+    assert (since.rows, since.anomalous, since.time) == (rows, (rows + 2) // 3, 0.0)
     assert since.mean == pytest.approx(X.mean(axis=0), abs=1e-9 * (1 + offset))
     whole = np.cov(X, rowvar=False, bias=True)
     expected = whole if columns <= RELATED else np.diag(whole)
@@ -35,7 +35,7 @@ def test_rows_at_once_are_rows_one_by_one() -> None:
     at_once.add_many(X[150:], 3, 6.0)
     for x in X:
         one_by_one.add(x, False, None)
-    assert (at_once.rows, at_once.strange, at_once.time) == (200, 10, 5.0)
+    assert (at_once.rows, at_once.anomalous, at_once.time) == (200, 10, 5.0)
     assert at_once.mean == pytest.approx(one_by_one.mean)
     assert at_once.covariance == pytest.approx(one_by_one.covariance)
 
@@ -46,7 +46,7 @@ def test_a_minimum_forgets_all() -> None:
         since.add(np.array([float(value)]), True, 1.0)
     since.begin()
     since.add(np.array([7.0]), False, 2.0)
-    assert (since.rows, since.strange, since.time, since.mean.tolist()) == (1, 0, 2.0, [7.0])
+    assert (since.rows, since.anomalous, since.time, since.mean.tolist()) == (1, 0, 2.0, [7.0])
 
 
 @given(st.integers(1, 3000))

@@ -67,7 +67,7 @@ def test_the_rate_holds_where_now_and_then_a_row_is_much_larger(score: str, rate
 
 @pytest.mark.parametrize("seed", law_seeds(3))
 def test_the_rate_holds_where_windows_share_slow_rows(seed: int) -> None:
-    """Strange windows come in bursts: if one of each were counted, the rate would be 3.5 %."""
+    """Anomalous windows come in bursts: if one of each were counted, the rate would be 3.5 %."""
     rng = np.random.default_rng(seed)
     steps = rng.normal(size=(20000, 4)) @ rng.normal(size=(4, 4))
     rows = lfilter([1.0], [1.0, -0.9], steps, axis=0)
@@ -132,7 +132,7 @@ def test_gross_anomalies_among_normal_rows_stay_flagged_and_do_not_spoil_the_rat
     require_rate(flagged[~bad][:9000], rate, window=4500)
 
 
-def test_a_fault_that_lasts_longer_than_all_that_was_learned_stays_strange() -> None:
+def test_a_fault_that_lasts_longer_than_all_that_was_learned_stays_anomalous() -> None:
     machine, detector = Machine(0), made(0.01)
     detector.learn_many(machine.rows(1000))
     before, evidence = detector.threshold, detector.evidence

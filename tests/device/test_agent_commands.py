@@ -22,7 +22,7 @@ from support.serving import ADMIN, Federation, Server, wait_until
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 #: Rows that a device has learned, so that it watches, and those that wait.
-ROWS, STRANGE = 400, 9
+ROWS, ANOMALOUS = 400, 9
 
 
 def rows(seed: int, number: int) -> np.ndarray:
@@ -35,13 +35,13 @@ BASIS = Detector.for_data(rows(0, 300)).basis
 
 @pytest.fixture
 def pumps(running_server: Server) -> Federation:
-    """A federation, and a device that watches, with strange rows in quarantine."""
+    """A federation, and a device that watches, with anomalous rows in quarantine."""
     made = Charter(f"pumps-{next(NUMBERS)}", BASIS)
     member = made.start("pump")
     member.detector.learn_many(rows(1, ROWS), np.arange(float(ROWS)))
-    for number, row in enumerate(rows(2, STRANGE)):
+    for number, row in enumerate(rows(2, ANOMALOUS)):
         member.detector.observe(row + 30.0, time.time() + number)
-    assert len(member.detector.quarantine) == STRANGE
+    assert len(member.detector.quarantine) == ANOMALOUS
     save(Path("pump.elm"), member)
     write_rows(Path("pump.csv"), rows(3, 30))
     return running_server.found(made)
@@ -76,7 +76,7 @@ def test_what_an_agent_tells_is_what_the_server_shows(pumps: Federation) -> None
     assert found["told"]["status"]["state"] == "watching"
     assert found["told"]["quarantine"] is None
     (event,) = found["events"]
-    assert event["rows"] == STRANGE
+    assert event["rows"] == ANOMALOUS
     assert len(event["causes"]) == 4
 
 
@@ -94,11 +94,11 @@ def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Fed
         wait_until(lambda: outcome(pumps, command)["done"] is not None)
         found = outcome(pumps, command)
         assert found["refused"] is False
-        assert f"{STRANGE} rows were learned as a new normal" in found["said"][0]
+        assert f"{ANOMALOUS} rows were learned as a new normal" in found["said"][0]
         assert shown(pumps)["told"]["status"]["quarantine"] == 0
     kept = load(Path("pump.elm"), Member.from_bytes)
     # None of the 30 rows that came while the event was open.
-    assert kept.detector.learned == ROWS + STRANGE
+    assert kept.detector.learned == ROWS + ANOMALOUS
 
 
 def test_commands_are_done_in_their_order_and_each_once(pumps: Federation) -> None:
@@ -107,18 +107,18 @@ def test_commands_are_done_in_their_order_and_each_once(pumps: Federation) -> No
         asked = [ask(pumps, "reject"), ask(pumps, instead=True), ask(pumps, "reject")]
         wait_until(lambda: all(outcome(pumps, one)["done"] is not None for one in asked))
     said = [outcome(pumps, one)["said"][0] for one in asked]
-    assert f"{STRANGE} rows were dropped" in said[0]
+    assert f"{ANOMALOUS} rows were dropped" in said[0]
     assert "No row waited" in said[1]
     kept = load(Path("pump.elm"), Member.from_bytes)
     assert [one["command"] for one in kept.notes["commands"]] == asked
 
 
-def test_with_show_rows_the_server_has_the_strange_rows(pumps: Federation) -> None:
+def test_with_show_rows_the_server_has_the_anomalous_rows(pumps: Federation) -> None:
     with at_work(**joined(pumps, "pump", follow=True, show_rows=True)):
         wait_until(lambda: shown(pumps) != {})
     waiting = shown(pumps)["told"]["quarantine"]
     values = np.array([list(row["values"].values()) for row in waiting])
-    np.testing.assert_allclose(values, rows(2, STRANGE) + 30.0, rtol=1e-8)
+    np.testing.assert_allclose(values, rows(2, ANOMALOUS) + 30.0, rtol=1e-8)
 
 
 def test_others_and_what_they_changed_are_told(pumps: Federation) -> None:
@@ -154,7 +154,7 @@ def test_a_device_on_a_broker_is_looked_after_on_the_server_for_its_blobs(
             wait_until(lambda: outcome(pumps, command)["done"] is not None)
         with MqttExchange(place.url("federation"), "other") as others:
             assert [one.origin for one in others.listings()] == ["pump"]
-    assert f"{STRANGE} rows were learned as a new normal" in outcome(pumps, command)["said"][0]
+    assert f"{ANOMALOUS} rows were learned as a new normal" in outcome(pumps, command)["said"][0]
     assert shown(pumps)["told"]["status"]["state"] == "watching"
     assert pumps.entries() == {}
 

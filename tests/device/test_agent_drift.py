@@ -45,7 +45,7 @@ def test_a_change_that_stays_is_told_once(device: Start, elmgrove: Elmgrove) -> 
 
 
 def test_a_pump_that_warms_up_is_said_to_drift(device: Start, elmgrove: Elmgrove) -> None:
-    """Learned for 400 rows while it was cold; most of what follows is strange."""
+    """Learned for 400 rows while it was cold; most of what follows is anomalous."""
     X = pump(3000, 7)
     X[:, TEMP] += 30.0 * (1.0 - np.exp(-np.maximum(np.arange(3000) - 500.0, 0.0) / 800.0))
     taught(elmgrove, X[:400], "--confidence", 0)
@@ -64,9 +64,9 @@ def test_learning_again_is_done_by_the_agent(elmgrove: Elmgrove) -> None:
     write_rows(Path("pump.csv"), X, NAMES)
     given = {"state": "pump.elm", "source": "pump.csv", "verdicts": "pump.jsonl"}
     Agent(Settings(**given, on_change="relearn")).run()
-    strange = [one["anomalous"] for one in verdicts(Path("pump.jsonl"))]
-    assert np.mean(strange[305:340]) > 0.9
-    assert np.mean(strange[1000:]) < 0.05
+    anomalous = [one["anomalous"] for one in verdicts(Path("pump.jsonl"))]
+    assert np.mean(anomalous[305:340]) > 0.9
+    assert np.mean(anomalous[1000:]) < 0.05
 
 
 def test_what_a_device_can_not_do_is_refused_before_it_begins(elmgrove: Elmgrove) -> None:

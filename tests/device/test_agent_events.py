@@ -186,7 +186,7 @@ def test_a_day_of_a_real_server_is_events_and_not_rows(server: str, elmgrove: El
     opened = [one for one in told if one["kind"] == "opened"]
     assert 1 <= len(opened) <= 8
     assert len(told) <= 3 * len(opened) + 1
-    strange = sum(one["rows"] for one in told if one["kind"] == "ended")
-    assert strange > 3 * len(opened), "many rows, few events"
+    anomalous = sum(one["rows"] for one in told if one["kind"] == "ended")
+    assert anomalous > 3 * len(opened), "many rows, few events"
     found = [int(one["where"].rpartition(" ")[2]) - 2 for one in opened]
     assert any(known[max(row - 10, 0) : row + 1].any() for row in found)

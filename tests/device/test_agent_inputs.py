@@ -202,7 +202,7 @@ def test_missing_values_are_held_and_counted(device: Start) -> None:
     assert (noted["used"], noted["left_out"], noted["held"]) == (299, 1, 3)
 
 
-def test_words_of_the_first_rows_are_features_and_a_new_one_is_strange(device: Start) -> None:
+def test_words_of_the_first_rows_are_features_and_a_new_one_is_anomalous(device: Start) -> None:
     frame = pump(600)
     frame["mode"] = np.where(frame["amp"] > 8, "high", "low")
     frame.loc[598, "mode"] = "wild"

@@ -86,7 +86,7 @@ def grown_up(name: str, **settings: object) -> dict[str, object]:
 
 
 def events(name: str) -> int:
-    """How many times its rows were strange enough for an alarm."""
+    """How many times its rows were anomalous enough for an alarm."""
     return len({one["event"] for one in verdicts(Path(f"{name}.jsonl"))} - {None})
 
 

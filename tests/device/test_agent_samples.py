@@ -39,9 +39,9 @@ def test_a_frame_has_a_verdict_with_its_last_sample() -> None:
         f"fan.csv, line {1 + (frame + 1) * LENGTH}" for frame in range(300)
     ]
     assert detector.learned == sum(one["learned"] for one in told())
-    strange = told()[280]
-    assert (strange["anomalous"], strange["alarm"]) == (True, True)
-    assert strange["causes"][0]["feature"] == "vibration 75-87.5 Hz"
+    anomalous = told()[280]
+    assert (anomalous["anomalous"], anomalous["alarm"]) == (True, True)
+    assert anomalous["causes"][0]["feature"] == "vibration 75-87.5 Hz"
     assert len(detector.preparation.frames.pending) == 9
 
 
@@ -106,7 +106,7 @@ def test_rows_are_counted_in_frames(caplog: pytest.LogCaptureFixture) -> None:
     lines = [record.getMessage() for record in caplog.records]
     assert "read 60 frames; learned 60 since the device was made" in lines
     said = [line for line in lines if line.startswith("learning: ")]
-    assert all("more frames without a strange one" in line for line in said)
+    assert all("more frames without an anomalous one" in line for line in said)
     assert 1 < len(said) <= 4, "at the start, after 25 and 50 frames, and at the end"
 
 

@@ -27,7 +27,7 @@ from support.serving import wait_until
 
 COLUMNS = 4
 #: Rows that a device has learned, so that it watches; those that wait; those that it reads first.
-ROWS, STRANGE, NEW = 400, 9, 30
+ROWS, ANOMALOUS, NEW = 400, 9, 30
 
 
 def rows(seed: int, number: int) -> np.ndarray:
@@ -43,9 +43,9 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmgrove.device.sources.base.POLL", 0.01)
     member = CHARTER.start("fan")
     member.detector.learn_many(rows(1, ROWS))
-    for row in rows(2, STRANGE):
+    for row in rows(2, ANOMALOUS):
         member.detector.observe(row + 30.0, 1.7e9)
-    assert len(member.detector.quarantine) == STRANGE
+    assert len(member.detector.quarantine) == ANOMALOUS
     save(Path("fan.elm"), member)
     write_rows(Path("fan.csv"), rows(3, NEW))
 
@@ -98,11 +98,11 @@ def test_an_command_is_done_and_told_at_once_however_seldom_it_syncs() -> None:
         assert not outcome.refused
         assert "9 rows were learned as a new normal" in outcome.said[0]
         kept = load(Path("fan.elm"), Member.from_bytes)
-        assert kept.detector.learned >= ROWS + STRANGE
+        assert kept.detector.learned >= ROWS + ANOMALOUS
         assert kept.notes["commands"][0]["command"] == "command-1"
     first, *_, last = server.heard
     assert last.time - first.time < 100.0, "soon, not with the next sync"
-    assert (first.status["quarantine"], last.status["quarantine"]) == (STRANGE, 0)
+    assert (first.status["quarantine"], last.status["quarantine"]) == (ANOMALOUS, 0)
 
 
 def test_what_is_asked_before_a_restart_is_done_after_it() -> None:
@@ -124,7 +124,7 @@ def test_an_agent_whose_rows_end_does_what_is_asked_with_its_last_sync() -> None
     (outcome,) = server.outcomes
     assert "9 rows were learned" in outcome.said[0]
     # None of the new rows: they came while the event was open.
-    assert load(Path("fan.elm"), Member.from_bytes).detector.learned == ROWS + STRANGE
+    assert load(Path("fan.elm"), Member.from_bytes).detector.learned == ROWS + ANOMALOUS
 
 
 def test_a_device_that_does_no_commands_refuses_them() -> None:
@@ -132,7 +132,7 @@ def test_a_device_that_does_no_commands_refuses_them() -> None:
     with told_of(server, server_commands="none"):
         wait_until(lambda: len(server.outcomes) == 1)
     assert server.outcomes[0].refused
-    assert len(load(Path("fan.elm"), Member.from_bytes).detector.quarantine) == STRANGE
+    assert len(load(Path("fan.elm"), Member.from_bytes).detector.quarantine) == ANOMALOUS
 
 
 def test_a_device_that_tells_nothing_asks_for_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -132,12 +132,12 @@ def test_a_verdict_says_which_sensor_it_was_and_how_long_ago() -> None:
     X[405, 2] += 6.0
     write_rows(Path("fan.csv"), X, NAMES)
     run(window=str(WIDE), confidence=0.0)
-    strange = told()[405 : 405 + WIDE]
-    assert all(one["anomalous"] for one in strange)
-    assert [one["causes"][0]["feature"] for one in strange] == ["speed [m/s]"] * WIDE
-    assert [one["causes"][0]["ago"] for one in strange] == [0, 1, 2, 3]
-    assert [one["causes"][0]["seen"] for one in strange] == pytest.approx([X[405, 2]] * WIDE)
-    count = strange[-1]["flagged"]
+    anomalous = told()[405 : 405 + WIDE]
+    assert all(one["anomalous"] for one in anomalous)
+    assert [one["causes"][0]["feature"] for one in anomalous] == ["speed [m/s]"] * WIDE
+    assert [one["causes"][0]["ago"] for one in anomalous] == [0, 1, 2, 3]
+    assert [one["causes"][0]["seen"] for one in anomalous] == pytest.approx([X[405, 2]] * WIDE)
+    count = anomalous[-1]["flagged"]
     assert list(count) == ["rows", "share", "band"]
     assert count["band"][0] < count["share"] < count["band"][1]
 
@@ -158,7 +158,7 @@ def test_the_log_says_what_is_missing_and_when_it_watches(
     assert all(line.endswith("until there are alarms (sooner with --watch-now)")
                for line in missing)  # fmt: skip
     [watching] = [line for line in lines if line.startswith("watching: scores above ")]
-    assert watching.endswith(" are strange")
+    assert watching.endswith(" are anomalous")
     assert lines.index(watching) > lines.index(missing[-1])
     states = [one["state"] for one in told()]
     assert states == ["learning"] * states.index("watching") + ["watching"] * states.count(
@@ -173,10 +173,10 @@ def test_the_log_says_that_the_machine_changes(caplog: pytest.LogCaptureFixture)
     detector = run(confidence=0.0)
     assert detector.state == "changing"
     changed = next(n for n, one in enumerate(told()) if one["state"] == "changing")
-    strange = sum(one["anomalous"] for one in told()[changed - 100 : changed])
-    assert f"changing: {strange} of the last 100 rows were strange" in caplog.text
+    anomalous = sum(one["anomalous"] for one in told()[changed - 100 : changed])
+    assert f"changing: {anomalous} of the last 100 rows were anomalous" in caplog.text
     assert caplog.text.count("a new normal or a fault? accept or reject") == 1
     caplog.clear()
     run()
-    assert "changing: far more than stated is strange" in caplog.text
+    assert "changing: far more than stated is anomalous" in caplog.text
     assert "still open, event 1: since " in caplog.text

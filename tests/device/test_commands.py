@@ -50,7 +50,7 @@ def disk() -> Disk:
 
 @pytest.fixture
 def member() -> Member:
-    """A device with strange rows in quarantine."""
+    """A device with anomalous rows in quarantine."""
     X = np.random.default_rng(4).normal(size=(400, 3))
     detector = Detector.for_data(X)
     detector.learn_many(X, np.arange(400.0))

@@ -41,7 +41,7 @@ CHARTER = Charter("pumps", Detector.for_data(rows(0, 400)).basis)
 
 @pytest.fixture(autouse=True)
 def pump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """The state of a device that watches, with strange rows in quarantine."""
+    """The state of a device that watches, with anomalous rows in quarantine."""
     monkeypatch.chdir(tmp_path)
     member = CHARTER.start("pump")
     member.detector.learn_many(rows(1, 400), np.arange(400.0))

@@ -43,7 +43,7 @@ def basis(*features: str, **more: Any) -> Basis:
 
 @st.composite
 def rows_of_an_event(draw: st.DrawFn) -> tuple[int, list[tuple[float, list[Cause], bool]]]:
-    """Rows of so many sensors: how strange each is, why, and whether there is a summary after it.
+    """Rows of so many sensors: how anomalous each is, why, and whether there is a summary after it.
 
     What is seen of sensor 3 in row 7 is 73, so that each reading says whose it is.
     """

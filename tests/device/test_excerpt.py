@@ -99,7 +99,7 @@ def test_a_status_is_cut_with_a_word_that_it_was() -> None:
 
 
 def wide(columns: int, names: str = "sensor {}") -> Member:
-    """A device with so many columns, and strange rows."""
+    """A device with so many columns, and anomalous rows."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200, columns)) + 5e6
     frame = pd.DataFrame(X, columns=[names.format(number) for number in range(columns)])

@@ -29,7 +29,7 @@ ENTITIES = {
     "sensor.pump_1_threshold",
     "sensor.pump_1_rows_learned",
     "sensor.pump_1_state",
-    "binary_sensor.pump_1_strange",
+    "binary_sensor.pump_1_anomalous",
     "binary_sensor.pump_1_drift",
     "button.pump_1_accept",
     "button.pump_1_reject",
@@ -155,31 +155,31 @@ def test_a_machine_appears_by_itself_and_its_buttons_work(
             assert house.state("sensor.pump_1_state") == "watching"
             assert float(house.state(score) or "nan") > 0.0
             assert float(house.state("sensor.pump_1_threshold") or "nan") > 1.0
-            assert house.state("binary_sensor.pump_1_strange") == "off"
+            assert house.state("binary_sensor.pump_1_anomalous") == "off"
             assert house.state("binary_sensor.pump_1_drift") == "off"
-            strange_then_fine(house, plant)
+            anomalous_then_fine(house, plant)
             agent.kill()
             house.until(lambda: house.state(score) == "unavailable")
             assert "ERROR" not in house.log.read_text().partition("Starting Home Assistant")[2]
         device("pump 1", source=place.url("plant"), mqtt=place.url("told"), **QUICK)
         with living_in(tmp_path / "house", home_assistant, place) as house:
-            house.until(lambda: house.state("binary_sensor.pump_1_strange") == "off")
+            house.until(lambda: house.state("binary_sensor.pump_1_anomalous") == "off")
             # Who takes the machine away empties its message.
             plant.say(where, b"", retain=True)
             house.until(lambda: not {*house.states()} & ENTITIES)
 
 
-def strange_then_fine(house: Any, plant: Somebody) -> None:
-    """Rows are strange, and somebody presses the button."""
+def anomalous_then_fine(house: Any, plant: Somebody) -> None:
+    """Rows are anomalous, and somebody presses the button."""
     plant.say_all(messages("plant", NAMES, pump(40, 2) + TOO_HOT))
-    house.until(lambda: house.state("binary_sensor.pump_1_strange") == "on")
-    strange = house.states()["binary_sensor.pump_1_strange"]["attributes"]
-    assert strange["device_class"] == "problem"
-    assert "temp" in strange["text"]
+    house.until(lambda: house.state("binary_sensor.pump_1_anomalous") == "on")
+    anomalous = house.states()["binary_sensor.pump_1_anomalous"]["attributes"]
+    assert anomalous["device_class"] == "problem"
+    assert "temp" in anomalous["text"]
     house.until(lambda: house.state("binary_sensor.pump_1_drift") == "on")
     assert "temp is" in house.states()["binary_sensor.pump_1_drift"]["attributes"]["text"]
     house.press("button.pump_1_accept")
-    house.until(lambda: house.state("binary_sensor.pump_1_strange") == "off")
+    house.until(lambda: house.state("binary_sensor.pump_1_anomalous") == "off")
     done = plant.objects("told/pump%201/done")[-1]
     assert (done["refused"], done["action"]) == (False, "accept")
     assert "rows were learned as a new normal" in done["said"][0]

@@ -83,21 +83,21 @@ def test_rows_events_and_syncs_are_counted_by_documented_names(
     append_rows(tmp_path / "fan.csv", 50 + rows(2, 20))
     with (tmp_path / "fan.csv").open("a") as file:
         file.write("no,row,at,all,of,these\n")
-    strange = agent.until(
+    anomalous = agent.until(
         lambda found: (
             counted(found, "rows_left_out_total") == 1 and found("elmgrove_agent_event_open") == 1
         )
     )
-    assert counted(strange, "rows_read_total") == 320
-    assert counted(strange, "rows_anomalous_total") >= counted(quiet, "rows_anomalous_total") + 20
-    assert counted(strange, "events_total") >= 1
-    assert strange("elmgrove_agent_disk_trouble") == 0
+    assert counted(anomalous, "rows_read_total") == 320
+    assert counted(anomalous, "rows_anomalous_total") >= counted(quiet, "rows_anomalous_total") + 20
+    assert counted(anomalous, "events_total") >= 1
+    assert anomalous("elmgrove_agent_disk_trouble") == 0
     for moment in ("synced", "saved"):
-        at = strange(f"elmgrove_agent_{moment}_timestamp_seconds")
+        at = anomalous(f"elmgrove_agent_{moment}_timestamp_seconds")
         assert at is not None
         assert 0 <= time.time() - at < 600
-    assert strange.total("elmgrove_agent_state") == 1
-    assert strange.shown == documented("The agent")
+    assert anomalous.total("elmgrove_agent_state") == 1
+    assert anomalous.shown == documented("The agent")
 
 
 def test_an_exchange_that_is_away_is_a_failed_sync(

@@ -12,7 +12,7 @@ from support.contributions import DISTANT, cloud
 from support.moments import moments_of
 
 
-def test_many_strange_rows_are_a_question(
+def test_many_anomalous_rows_are_a_question(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Also where others know them."""
@@ -29,7 +29,7 @@ def test_many_strange_rows_are_a_question(
             if detector.state == CHANGING:
                 break
     opened, told = caplog.messages
-    assert opened.startswith("event 1 opened at row 1: 3 rows strange, peak ")
+    assert opened.startswith("event 1 opened at row 1: 3 rows anomalous, peak ")
     assert ", normal at fan-2; " in opened
     number = told.removeprefix("changing: ").split()[0]
-    assert told == f"changing: {number} of the last {number} rows were strange"
+    assert told == f"changing: {number} of the last {number} rows were anomalous"

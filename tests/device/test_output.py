@@ -87,11 +87,11 @@ def test_lines_are_there_at_once_and_appended(detector: Detector, tmp_path: Path
 )
 def test_only_what_is_wanted(only: Any, wanted: int, detector: Detector) -> None:
     detector.observe([0.0] * 4)
-    strange = detector.observe([0.0, 0.0, 50.0, 0.0])
+    anomalous = detector.observe([0.0, 0.0, 50.0, 0.0])
     normal = detector.observe([0.0] * 4)
-    quiet = replace(strange, alarm=False)
+    quiet = replace(anomalous, alarm=False)
     known = replace(quiet, known=("fan-2",))
-    assert sum(wants(only, one) for one in (strange, normal, quiet, known)) == wanted
+    assert sum(wants(only, one) for one in (anomalous, normal, quiet, known)) == wanted
 
 
 @pytest.mark.parametrize("renamed", [True, False], ids=["renamed", "removed"])

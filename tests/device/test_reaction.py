@@ -28,14 +28,14 @@ def life(seed: int, warmer: float = 15.0) -> np.ndarray:
 
 
 def lived(member: Member, on_change: str, X: np.ndarray, first: int = 0) -> np.ndarray:
-    """Lets an agent's parts follow the rows; marks those that are strange."""
+    """Lets an agent's parts follow the rows; marks those that are anomalous."""
     outlook, reaction = StateLog(member.detector), DriftResponse(on_change, member)
-    strange = np.zeros(len(X), bool)
+    anomalous = np.zeros(len(X), bool)
     for row, x in enumerate(X):
         verdict = member.detector.observe(x, START + STEP * (first + row))
         reaction.follow(outlook.follow(verdict))
-        strange[row] = verdict.anomalous
-    return strange
+        anomalous[row] = verdict.anomalous
+    return anomalous
 
 
 def patterned(seed: int) -> Detector:
@@ -57,19 +57,19 @@ def test_rows_are_normal_again_and_a_fault_is_found(
     on_change: str, made: Callable[[int], Detector], warmer: float, seed: int
 ) -> None:
     member = Member("pump", made(seed))
-    strange = lived(member, on_change, life(seed, warmer))
-    assert strange[CHANGE_AT + 5 : CHANGE_AT + 40].mean() > 0.9
+    anomalous = lived(member, on_change, life(seed, warmer))
+    assert anomalous[CHANGE_AT + 5 : CHANGE_AT + 40].mean() > 0.9
     # A day later, at the stated 1 %.
-    assert strange[FAULT_AT - 800 : FAULT_AT].mean() < 0.04
+    assert anomalous[FAULT_AT - 800 : FAULT_AT].mean() < 0.04
     # Its first rows: one that stays is adapted to as well.
-    assert strange[FAULT_AT : FAULT_AT + 40].mean() > 0.9
+    assert anomalous[FAULT_AT : FAULT_AT + 40].mean() > 0.9
 
 
 def test_by_default_a_person_is_asked(caplog: pytest.LogCaptureFixture) -> None:
     member = Member("pump", alone(0))
     with caplog.at_level(logging.WARNING, "elmgrove.device"):
-        strange = lived(member, "tell", life(0)[:FAULT_AT])
-    assert strange[CHANGE_AT + 5 :].mean() > 0.95
+        anomalous = lived(member, "tell", life(0)[:FAULT_AT])
+    assert anomalous[CHANGE_AT + 5 :].mean() > 0.95
     assert member.detector.state == CHANGING
     [told] = [text for text in caplog.messages if "temp is" in text]
     assert "accept or reject" in told
@@ -140,10 +140,10 @@ def test_a_restart_goes_on_adapting() -> None:
     lived(member, "adapt", X[:cut])
     assert ADAPTING in member.notes
     again = Member.from_bytes(member.to_bytes())
-    strange = lived(again, "adapt", X[cut:], cut)
+    anomalous = lived(again, "adapt", X[cut:], cut)
     assert ADAPTING not in again.notes
-    assert strange[FAULT_AT - 800 - cut : FAULT_AT - cut].mean() < 0.04
-    assert strange[FAULT_AT - cut :][:40].mean() > 0.9
+    assert anomalous[FAULT_AT - 800 - cut : FAULT_AT - cut].mean() < 0.04
+    assert anomalous[FAULT_AT - cut :][:40].mean() > 0.9
 
 
 def test_a_restart_in_the_middle_of_a_change_reacts_to_it() -> None:
@@ -153,8 +153,8 @@ def test_a_restart_in_the_middle_of_a_change_reacts_to_it() -> None:
     lived(member, "relearn", X[:cut])
     assert DriftDetector.of(member.detector).found
     again = Member.from_bytes(member.to_bytes())
-    strange = lived(again, "relearn", X[cut:], cut)
-    assert strange[FAULT_AT - 800 - cut : FAULT_AT - cut].mean() < 0.04
+    anomalous = lived(again, "relearn", X[cut:], cut)
+    assert anomalous[FAULT_AT - 800 - cut : FAULT_AT - cut].mean() < 0.04
 
 
 @pytest.mark.parametrize(("on_change", "made"), [("pattern", alone), ("adapt", patterned)])

@@ -377,7 +377,8 @@ def test_columns_keep_their_order_over_files_and_restarts(path: Path) -> None:
 
 
 COPY = """
-from elmgrove.device.sources import Reading, open_source
+from elmgrove.device.sources import open_source
+from elmgrove.device.sources.base import Reading
 source = open_source("-", follow=False)
 idle = False
 for item in source:

@@ -62,7 +62,7 @@ def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
     assert saved().events.rule == AlarmRule(1, 1, 0)
 
 
-def test_what_strange_rows_and_unused_patterns_become_can_be_set() -> None:
+def test_what_anomalous_rows_and_unused_patterns_become_can_be_set() -> None:
     write_rows(Path("fan.csv"), rows(1, 600))
     work(promote_after=30, patterns="2", retire_after=40)
     detector = saved()
@@ -142,5 +142,5 @@ def test_a_lower_rate_that_lacks_scores_says_what_is_missing(
     caplog.set_level("INFO")
     work(rate=0.0005)
     assert "settings: learning: " in caplog.text
-    assert "more rows without a strange one until there are alarms" in caplog.text
+    assert "more rows without an anomalous one until there are alarms" in caplog.text
     assert saved().state == "learning"

@@ -61,7 +61,7 @@ def made(told: AgentReports) -> Summary:
     return Summary.from_fields(json.loads(json.dumps(found.fields, allow_nan=False)))
 
 
-def strange(seed: int, number: int) -> np.ndarray:
+def anomalous(seed: int, number: int) -> np.ndarray:
     return rows(seed, number) + np.array([8e5, 0.0, 0.0])
 
 
@@ -76,7 +76,7 @@ def test_no_row_leaves_unless_the_setting_says_so() -> None:
     told = summaries(device)
     watch(device, told, rows(2, 50))
     assert readings(made(told)) == set()
-    watch(device, told, strange(3, 40), 50)
+    watch(device, told, anomalous(3, 40), 50)
     device.notes[HEARING] = {"used": 90, "left_out": 1, "reason": "'5123456,7x' is no number"}
     found = made(told)
     assert readings(found) == set(), "of three sensors one would be too many"
@@ -92,7 +92,7 @@ def test_no_row_leaves_unless_the_setting_says_so() -> None:
     assert found.quarantine is not None
     assert len(found.quarantine) == 40
     values = np.array([[row["values"][name] for name in COLUMNS] for row in found.quarantine])
-    np.testing.assert_allclose(values, strange(3, 40), rtol=1e-8)
+    np.testing.assert_allclose(values, anomalous(3, 40), rtol=1e-8)
     assert found.status["rows"]["reason"] == "'5123456,7x' is no number"
 
 
@@ -100,7 +100,7 @@ def test_it_says_how_the_device_is_doing() -> None:
     device = member()
     told = summaries(device, sync_seconds=30.0)
     watch(device, told, rows(2, 12))
-    watch(device, told, strange(3, 6), 12)
+    watch(device, told, anomalous(3, 6), 12)
     found = made(told)
     assert (found.device, found.state, found.event_open) == ("pump", "watching", True)
     assert found.status["sync_seconds"] == 30.0
@@ -116,16 +116,16 @@ def test_it_says_how_the_device_is_doing() -> None:
 def test_an_event_is_told_until_it_is_heard_and_again_when_it_changed() -> None:
     device = member()
     told = summaries(device)
-    watch(device, told, strange(3, 5))
+    watch(device, told, anomalous(3, 5))
     first = made(told).events
     assert [one["rows"] for one in first] == [5]
     assert made(told).events == first, "nobody heard it"
     told.heard(())
     assert (made(told).events, made(told).minutes) == ((), ())
-    watch(device, told, strange(4, 2), 5)
+    watch(device, told, anomalous(4, 2), 5)
     assert [one["rows"] for one in made(told).events] == [7]
     # What grows after it was made is not heard with it.
-    watch(device, told, strange(5, 1), 7)
+    watch(device, told, anomalous(5, 1), 7)
     told.heard(())
     assert [one["rows"] for one in made(told).events] == [8]
     told.heard(())

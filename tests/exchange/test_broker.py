@@ -36,7 +36,8 @@ def opened(place: Mosquitto, user: str = "", **more: object) -> Broker:
 def killed(url: str, topic: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process with a will that publishes something, to be killed."""
     program = (
-        "import sys, time; from elmgrove.exchange import *;"
+        "import sys, time; from elmgrove.exchange.broker import *;"
+        "from elmgrove.exchange.broker_address import *;"
         "one = Broker(BrokerAddress.parsed(sys.argv[1]), will=Message(sys.argv[2], b'offline'));"
         "one.publish(sys.argv[2], b'online'); time.sleep(600)"
     )

@@ -247,7 +247,7 @@ def test_the_rule_takes_the_devices_in_the_groups_that_come_back(distance: str) 
 # Agents
 
 
-def strange_rows(kind: int) -> np.ndarray:
+def anomalous_rows(kind: int) -> np.ndarray:
     """Rows of a machine whose second half of sensors belongs to other rows."""
     X = rows_of(kind, 500, 200)
     X[:, INPUTS // 2 :] = np.roll(X[:, INPUTS // 2 :], 1, axis=0)
@@ -255,8 +255,8 @@ def strange_rows(kind: int) -> np.ndarray:
 
 
 def auc(detector: Any, kind: int) -> float:
-    normal, strange = rows_of(kind, 400, 200), strange_rows(kind)
-    scores = detector.score_many(np.vstack([normal, strange]))
+    normal, anomalous = rows_of(kind, 400, 200), anomalous_rows(kind)
+    scores = detector.score_many(np.vstack([normal, anomalous]))
     return float(roc_auc_score(np.repeat([0, 1], 200), scores))
 
 

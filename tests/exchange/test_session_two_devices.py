@@ -119,7 +119,7 @@ def test_what_is_normal_at_one_device_is_normal_at_the_other_after_one_sync(
         assert after["b"] < 2 * before["b"]
         assert flagged(b, known.fresh["a"]) < 0.2
         assert flagged(b, known.fresh["b"]) < 0.3
-        # What neither has learned stays strange; the threshold is of 60 rows, with a margin for
+        # What neither has learned stays anomalous; the threshold is of 60 rows, with a margin for
         # how few they are.
         assert after["c"] > 4 * after["a"]
         assert flagged(b, known.fresh["c"]) > 2 * flagged(b, known.fresh["b"])

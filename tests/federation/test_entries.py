@@ -228,7 +228,7 @@ def test_an_epoch_is_a_number_of_rows(epoch: Any) -> None:
         Contribution("fan", epoch, (Evidence.zero(BASIS),))
 
 
-# Where strange begins there
+# Where anomalous begins there
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)

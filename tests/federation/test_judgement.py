@@ -45,11 +45,11 @@ def test_strangeness_is_the_median_of_how_much_worse_others_are_explained() -> N
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_alone_nobody_is_strange(count: int) -> None:
+def test_alone_nobody_is_anomalous(count: int) -> None:
     assert judge([said("a", rows(1, count))], RIDGE).strangeness.tolist() == [1.0]
 
 
-def test_of_devices_without_rows_nobody_is_strange() -> None:
+def test_of_devices_without_rows_nobody_is_anomalous() -> None:
     silent = judge([said(name, rows(1, 0)) for name in "abc"], RIDGE)
     assert silent.strangeness.tolist() == [1.0] * 3
 
@@ -59,7 +59,7 @@ def test_rows_that_are_all_zero_leave_no_error_and_no_warning() -> None:
     assert np.isfinite(zeros.strangeness).all()
 
 
-def test_a_model_beyond_all_numbers_is_strange_without_end() -> None:
+def test_a_model_beyond_all_numbers_is_anomalous_without_end() -> None:
     """Admissible, each value finite, and its errors are not."""
     linear = Basis(HiddenLayer(6, 4, seed=2), 6)
     wild = Evidence(linear, 1e-100 * np.eye(4), 1e49 * np.eye(4, 6), 1e199, 10)

@@ -431,12 +431,12 @@ def test_on_digits_cooperation_costs_little_and_adds_what_the_peers_know() -> No
         me.detector.learn_many(X[np.isin(y, known) & ~held_out])
         sessions[known] = Session(me, exchange)
     rows, truth = X[held_out], y[held_out]
-    strange = truth >= 8
+    anomalous = truth >= 8
 
     def auc(known: tuple[int, int], own: bool) -> float:
-        judged = strange | (np.isin(truth, known) == own)
+        judged = anomalous | (np.isin(truth, known) == own)
         scores = sessions[known].detector.score_many(rows[judged])
-        return float(roc_auc_score(strange[judged], scores))
+        return float(roc_auc_score(anomalous[judged], scores))
 
     alone = {known: (auc(known, True), auc(known, False)) for known in sessions}
     for _ in range(2):

@@ -245,7 +245,7 @@ def test_a_golden_file_is_a_device_in_the_middle_of_its_work(golden: Golden) -> 
     assert detector.gate.recent.ordered == [0.125, 0.25, 0.5, 1.0]
     assert detector.quarantine.rows().tolist() == arrays["quarantine"].tolist()
     assert str(detector.events.open) == (
-        "event 2: since 2024-05-01T14:20:00.500Z, 2 rows strange, peak 4 × threshold, "
+        "event 2: since 2024-05-01T14:20:00.500Z, 2 rows anomalous, peak 4 × threshold, "
         "normal at Lüfter 1; load 40 (not 7.5)"
     )
     assert [(event.number, event.end) for event in detector.events.closed] == [(1, 4)]
@@ -287,7 +287,7 @@ def test_the_golden_file_by_distance_holds_moments_of_the_rows() -> None:
 
 
 def test_the_golden_device_by_loss_goes_on() -> None:
-    """One more strange row: the third of a run, so that all three are looked at together."""
+    """One more anomalous row: the third of a run, so that all three are looked at together."""
     me = Member.from_bytes(LOSS.blob)
     verdict = me.detector.observe([40.0, 10.0, -4.0])
     assert (verdict.anomalous, verdict.alarm, verdict.event) == (True, False, 2)

@@ -248,7 +248,7 @@ def asking() -> Member:
     return member
 
 
-def test_groups_are_asked_about_strange_rows() -> None:
+def test_groups_are_asked_about_anomalous_rows() -> None:
     member = asking()
     verdict = member.detector.observe(cloud(1, 7).mean(axis=0))
     assert verdict.anomalous

@@ -35,7 +35,7 @@ def middle(kind: int) -> np.ndarray:
     return np.asarray(cloud(kind, 1).mean(axis=0))
 
 
-# What is made of a strange row
+# What is made of an anomalous row
 
 
 def test_a_row_that_another_knows_is_anomalous_all_the_same() -> None:

@@ -76,10 +76,17 @@ def test_a_point_about_a_point_has_its_tags_and_its_time(
 ) -> None:
     point = point_of("x", line(measurement, tags, fields, time))
     assert point is not None
-    every = {**said, "score": 1e-7, "event": 3, "strange": True, "known": ["a b", 'c"'], "no": None}
+    every = {
+        **said,
+        "score": 1e-7,
+        "event": 3,
+        "anomalous": True,
+        "known": ["a b", 'c"'],
+        "no": None,
+    }
     theirs = parse_line(point.line("elmgrove", every).rstrip("\n"))
     assert (theirs["measurement"], theirs["tags"], theirs["time"]) == ("elmgrove", tags, time)
-    expected = {**said, "score": 1e-7, "event": 3, "strange": True, "known": '["a b", "c\\""]'}
+    expected = {**said, "score": 1e-7, "event": 3, "anomalous": True, "known": '["a b", "c\\""]'}
     assert theirs["fields"] == expected
 
 

@@ -71,7 +71,7 @@ def test_nothing_of_ours_asks_another_host() -> None:
 # Colours
 
 TEXT = ("ink", "soft", "faint", "accent")
-STATES = ("strange", "changing", "learning", "watching", "silent")
+STATES = ("anomalous", "changing", "learning", "watching", "silent")
 
 
 def _palette(text: str) -> dict[str, tuple[float, float, float]]:
@@ -96,8 +96,8 @@ def test_what_is_written_can_be_read_and_what_is_drawn_can_be_seen(scheme: str) 
     colours = _palette(light) | (_palette(dark) if scheme == "dark" else {})
     read = [(name, on) for name in TEXT for on in ("page", "surface", "raised", "hover")]
     read += [(name, on) for name in STATES for on in (f"{name}-wash", "surface")]
-    read += [("accent-ink", "accent"), ("ink", "accent-wash"), ("ink", "strange-wash")]
-    drawn = [(name, "surface") for name in ("event", "strange", "focus")] + [("focus", "page")]
+    read += [("accent-ink", "accent"), ("ink", "accent-wash"), ("ink", "anomalous-wash")]
+    drawn = [(name, "surface") for name in ("event", "anomalous", "focus")] + [("focus", "page")]
     low = {
         pair: round(found, 2)
         for pairs, least in ((read, 4.5), (drawn, 3.0))

@@ -31,14 +31,14 @@ def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
 
 @pytest.fixture(name="pumps")
 def pumps_fixture(server: Server) -> Federation:
-    """Three devices: one is strange, one learns, one watches."""
+    """Three devices: one is anomalous, one learns, one watches."""
     made, now = server.found(charter()), time.time()
     made.enrol("pump-1", "pump-2", f"press {NASTY}")
     opened = event(1, iso(now - 900), text=NASTY)
     tell(made, summary("pump-1", now, status=status(learned=500)))
     tell(made, summary("pump-2", now, status=status(state="learning", learned=20)))
-    strange = summary(f"press {NASTY}", now, status=status(event={"number": 1}), events=(opened,))
-    tell(made, strange)
+    anomalous = summary(f"press {NASTY}", now, status=status(event={"number": 1}), events=(opened,))
+    tell(made, anomalous)
     return made
 
 
@@ -142,7 +142,7 @@ def test_the_page_changes_when_a_device_tells_something(
     now = time.time()
     opened = event(7, iso(now - 120))
     tell(pumps, summary("pump-1", now, status=status(event={"number": 7}), events=(opened,)))
-    line.get_by_text("Strange now").wait_for()
+    line.get_by_text("Anomalous now").wait_for()
     assert "since" in line.locator("svg title").first.text_content()
     pumps.enrol("pump-3")
     page.get_by_role("link", name="pump-3").wait_for()
@@ -189,8 +189,8 @@ def test_long_names_and_causes_stick_out_of_no_page(
     made.enrol(name)
     cause = {"feature": "w" * 200, "share": 0.9, "seen": 1e300, "expected": -1e-300, "ago": 0}
     opened = event(1, iso(now - 900), causes=[cause])
-    strange = status(event={"number": 1}, learned=10**15)
-    tell(made, summary(name, now, status=strange, events=(opened,)))
+    anomalous = status(event={"number": 1}, learned=10**15)
+    tell(made, summary(name, now, status=anomalous, events=(opened,)))
     page = windows.logged_in(server, viewport={"width": width, "height": 740})
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     for where in ("", f"devices/{name}", "federation", "audit"):

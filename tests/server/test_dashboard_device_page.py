@@ -73,7 +73,7 @@ def test_an_event_is_told_with_its_causes_in_words(pumps: Federation, ada: Guest
     told(pumps, events=(happened,), minutes=(minute(int(begin // 60)),))
     page = shown(pumps, ada)
     assert f"Event 7, {iso(begin)[:10]} {iso(begin)[11:16]} to {iso(begin + 120)[11:16]}" in page
-    assert "31 rows strange, at most 5.4 times the threshold" in page
+    assert "31 rows anomalous, at most 5.4 times the threshold" in page
     assert "flow was 22 where 31 was to be expected temp (4 % of the score)" in page
     assert '"highest": [' in unescape(ada.get(path(pumps)).text)
 
@@ -238,7 +238,7 @@ def test_a_question_is_in_words_of_the_page_and_is_not_asked_again_once_answered
     told(pumps, status=asks, events=(before, event(2, iso(now - 900), end=iso(now - 60))))
     page, button = shown(pumps, ada), "That is normal too"
     assert "a new normal or a fault? That is normal too" in page
-    assert "State more is strange than usual" in page
+    assert "State more is anomalous than usual" in page
     assert '<span class="drifts">a new normal?' in ada.get(f"/ui/{pumps.charter.name}/").text
     for begin, end, is_asked in ((now - 5000, now - 4000, True), (now - 900, now - 60, False)):
         assert send(pumps, ada, do="reject", **{"from": str(begin), "to": str(end)}) == 303
@@ -338,9 +338,9 @@ def test_a_device_is_left_out_or_shut_out_after_one_was_asked_again(
 
 def test_causes_and_cooperation_in_words_where_little_is_known() -> None:
     cause = {"feature": "flow", "share": None, "seen": None, "expected": 1.0, "ago": 3}
-    assert cause_told(cause) == "flow, 3 rows before the strange one"
+    assert cause_told(cause) == "flow, 3 rows before the anomalous one"
     unread = cause | {"share": 0.043}
-    assert cause_told(unread) == "flow (4 % of the score), 3 rows before the strange one"
+    assert cause_told(unread) == "flow (4 % of the score), 3 rows before the anomalous one"
     near = {"feature": "kelvin", "share": 0.9, "seen": 293.0, "expected": 293.0, "ago": 0}
     assert cause_told(near) == "kelvin was about 293, and a little off what was to be expected"
     nothing = cooperation(before=None, after=None, share=0.0)

@@ -32,11 +32,11 @@ def ada_fixture(server: Server) -> Iterator[Guest]:
 def mixed_fixture(server: Server) -> Federation:
     """Five devices that are not all alike; one tells nothing, and one was revoked."""
     made, now = server.found(charter()), time.time()
-    made.enrol("calm", "strange", "new", "quiet", "gone")
+    made.enrol("calm", "anomalous", "new", "quiet", "gone")
     over = event(1, iso(now - 7200), end=iso(now - 3600), peak_at=iso(now - 7000))
     tell(made, summary("calm", now, status=status(learned=12_345), events=(over,)))
     opened = event(2, iso(now - 600), peak=17.5)
-    tell(made, summary("strange", now, status=status(event={"number": 2}), events=(opened,)))
+    tell(made, summary("anomalous", now, status=status(event={"number": 2}), events=(opened,)))
     tell(made, summary("new", now, status=status(state="learning", learned=7)))
     made.ask("DELETE", "/devices/gone", ADMIN)
     return made
@@ -60,9 +60,9 @@ def links(page: str) -> list[str]:
 
 def test_each_line_says_how_a_device_is_doing(ada: Guest, mixed: Federation) -> None:
     found = lines(fleet(ada, mixed))
-    assert list(found) == ["strange", "quiet", "new", "calm", "gone"], "what needs somebody first"
+    assert list(found) == ["anomalous", "quiet", "new", "calm", "gone"], "what needs somebody first"
     for name, words in (
-        ("strange", "Strange now"),
+        ("anomalous", "Anomalous now"),
         ("quiet", "Not heard of"),
         ("new", "Learning"),
         ("calm", "Watching"),
@@ -72,8 +72,8 @@ def test_each_line_says_how_a_device_is_doing(ada: Guest, mixed: Federation) -> 
     assert ">12,345<" in found["calm"]
     assert "1 event: " in found["calm"]
     assert 'class="was"' in found["calm"]
-    assert "and not over, worst score 17.5" in found["strange"]
-    assert 'class="is"' in found["strange"]
+    assert "and not over, worst score 17.5" in found["anomalous"]
+    assert 'class="is"' in found["anomalous"]
     assert "No events" in found["new"]
     assert ">just now</time>" in found["new"]
     assert ">never<" in found["quiet"]
@@ -104,7 +104,7 @@ def test_a_line_leads_to_its_device_with_the_range_of_time(ada: Guest, mixed: Fe
 def test_devices_are_searched_filtered_and_sorted_by_the_address(
     ada: Guest, mixed: Federation
 ) -> None:
-    assert list(lines(fleet(ada, mixed, search="N"))) == ["strange", "new", "gone"]
+    assert list(lines(fleet(ada, mixed, search="N"))) == ["anomalous", "new", "gone"]
     assert list(lines(fleet(ada, mixed, state="learning"))) == ["new"]
     assert list(lines(fleet(ada, mixed, sort="name"))) == sorted(mixed.keys)
     down = fleet(ada, mixed, sort="learned", order="down")

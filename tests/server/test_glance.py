@@ -8,11 +8,11 @@ import pytest
 from elmgrove.federation.commands import Command
 from elmgrove.server.store.chain import NoSuchFederation
 from elmgrove.server.store.glance import (
+    ANOMALOUS,
     FLEET_STATES,
     REVOKED,
     SILENT,
     SORTS,
-    STRANGE,
     UNTOLD,
     FleetPage,
     FleetRow,
@@ -64,7 +64,7 @@ async def mixed(store: Store) -> Store:
 async def test_each_device_is_shown_with_what_is_known_of_it(mixed: Store) -> None:
     page = await fleet(mixed)
     assert page.rows == [
-        FleetRow("B", 5.0, STRANGE, 980.0, 900, True, False, 800.0, False),
+        FleetRow("B", 5.0, ANOMALOUS, 980.0, 900, True, False, 800.0, False),
         FleetRow("a", 5.0, "learning", 990.0, 5, False, False, None, False),
         FleetRow("c", 5.0, "changing", 985.0, 70, False, True, None, False),
         FleetRow("d", 5.0, SILENT, 100.0, 80, False, False, None, False),
@@ -83,7 +83,7 @@ async def test_who_left_has_no_rows(mixed: Store) -> None:
     assert row.seen == pytest.approx(time.time(), abs=60.0)
 
 
-async def test_a_device_that_learns_is_not_called_strange(store: Store) -> None:
+async def test_a_device_that_learns_is_not_called_anomalous(store: Store) -> None:
     """An event may be open when a device begins to learn again, for another rate, say."""
     await enrol(store, "a")
     await tell(store, "a", 990.0, state="learning", learned=5, event={"number": 1})

@@ -89,7 +89,7 @@ def test_what_a_device_tells_is_shown(fans: Federation) -> None:
     assert told_event["causes"] == told.events[0]["causes"]
     page = listed(fans)
     assert [one["name"] for one in page["rows"]] == ["fan 3/ü", "fan-1", "fan-2"]
-    assert (page["rows"][0]["state"], page["rows"][0]["event"]) == ("strange", True)
+    assert (page["rows"][0]["state"], page["rows"][0]["event"]) == ("anomalous", True)
     assert page["counts"]["untold"] == 2
 
 

@@ -44,7 +44,7 @@ def event(number: int, begin: str | int = "2024-05-01T14:20:00Z", **more: Any) -
         "answered": None,
         "known": [],
         "causes": [{"feature": "flow", "share": 0.9, "seen": 22.0, "expected": 31.0, "ago": 0}],
-        "text": f"event {number}: since {begin}, 31 rows strange; flow 22 (not 31)",
+        "text": f"event {number}: since {begin}, 31 rows anomalous; flow 22 (not 31)",
         **more,
     }
 

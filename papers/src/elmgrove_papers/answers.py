@@ -1,4 +1,4 @@
-"""Two rankings of rows at a device: how strange here, and how strange wherever they are known best.
+"""Two rankings of rows: how anomalous at a device, and how anomalous wherever they are known best.
 
 Both come from the same models: each device's own. Verdicts follow the first. By ``unknown`` the
 rank is the lowest false-alarm rate by which the row is still anomalous here and at each device
@@ -14,7 +14,7 @@ from elmgrove.detector import TRUSTED, Detector, FalseAlarmRate
 from elmgrove_papers.fleet import Fleet
 
 #: The names of both in figures.
-STRANGE, UNKNOWN = "strange", "unknown"
+ANOMALOUS, UNKNOWN = "anomalous", "unknown"
 #: Scores rows.
 Score = Callable[[Array], Array]
 #: The rarity above which a row is anomalous, at the rate that detectors have unless told.
@@ -23,8 +23,8 @@ RARE = -float(np.log10(FalseAlarmRate().rate)) - 1e-9
 _LEAST = float(np.finfo(float).eps)
 
 
-def strange(fleet: Fleet, name: str) -> Score:
-    """Gives how strange rows are to a device by its own model: its scores."""
+def anomalous(fleet: Fleet, name: str) -> Score:
+    """Gives how anomalous rows are to a device by its own model: its scores."""
     return fleet.detector(name).score_many
 
 
@@ -50,12 +50,12 @@ def unknown(fleet: Fleet, name: str) -> Score:
 def rarity(detector: Detector, scores: Array) -> Array:
     """Says how rare scores are among those that are normal for a device: 2 is one in a hundred.
 
-    At a false-alarm rate of 1 % rows are strange there exactly from 2 on, by ``FalseAlarmRate``'s
+    At a false-alarm rate of 1 % rows are anomalous there exactly from 2 on, by ``FalseAlarmRate``'s
     rule, once the margin is gone that a threshold has after ``learn``; no rate tells scores above
     all normal ones apart, so there they count themselves.
     """
     normal = np.array(detector.gate.recent.ordered)
-    as_strange = len(normal) - np.searchsorted(normal, scores)
+    as_anomalous = len(normal) - np.searchsorted(normal, scores)
     above = np.maximum(scores / max(normal[-1], _LEAST), 1.0)
-    found: Array = np.log10((len(normal) + 1) / (as_strange + 1) * above)
+    found: Array = np.log10((len(normal) + 1) / (as_anomalous + 1) * above)
     return found

@@ -11,9 +11,9 @@ from elmgrove_papers import require_package
 
 def auc(normal: Array, anomalous: Array) -> float:
     """Computes the ROC-AUC: the share of pairs in which the anomaly has the higher score."""
-    strange = np.repeat([False, True], [len(normal), len(anomalous)])
+    labels = np.repeat([False, True], [len(normal), len(anomalous)])
     scores = np.concatenate([normal, anomalous])
-    return float(require_package("sklearn.metrics").roc_auc_score(strange, scores))
+    return float(require_package("sklearn.metrics").roc_auc_score(labels, scores))
 
 
 @dataclass(frozen=True)

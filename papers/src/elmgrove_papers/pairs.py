@@ -9,7 +9,7 @@ import numpy as np
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
 from elmgrove.federation import Charter, Member
-from elmgrove_papers.answers import Score, strange, unknown
+from elmgrove_papers.answers import Score, anomalous, unknown
 from elmgrove_papers.data import Labelled
 from elmgrove_papers.fleet import Fleet, Meeting, in_memory
 from elmgrove_papers.measures import auc
@@ -23,24 +23,24 @@ class Tested(NamedTuple):
 
     own: Array
     peers: Array
-    strange: Array
+    anomalous: Array
 
     def seen_by_b(self) -> "Tested":
         """Gives the same rows, where B's pattern is the own one."""
-        return Tested(self.peers, self.own, self.strange)
+        return Tested(self.peers, self.own, self.anomalous)
 
     def auc(self, score: Score) -> float:
         """Gives the ROC-AUC where both patterns are normal."""
         normal = np.vstack([self.own, self.peers])
-        return auc(score(normal), score(self.strange))
+        return auc(score(normal), score(self.anomalous))
 
     def aucs(self, score: Score) -> dict[str, float]:
         """Gives the ROC-AUC where both patterns are normal, and that of each alone."""
-        own, peers, strange = map(score, self)
+        own, peers, anomalous = map(score, self)
         return {
-            "auc": auc(np.concatenate([own, peers]), strange),
-            "auc_own": auc(own, strange),
-            "auc_peers": auc(peers, strange),
+            "auc": auc(np.concatenate([own, peers]), anomalous),
+            "auc_own": auc(own, anomalous),
+            "auc_peers": auc(peers, anomalous),
         }
 
 
@@ -59,9 +59,9 @@ class Pair(NamedTuple):
         """Gives what both are tested with, of a split that has shuffled the rows."""
         own = data.test[data.test_label == self.a]
         peers = data.test[(data.test_label == self.b) & (data.test_label != self.a)]
-        strange = np.flatnonzero(~np.isin(data.test_label, self))
+        anomalous = np.flatnonzero(~np.isin(data.test_label, self))
         few = max(1, int(ANOMALY_SHARE * (len(own) + len(peers))))
-        return Tested(own, peers, data.test[strange[:few]])
+        return Tested(own, peers, data.test[anomalous[:few]])
 
     @property
     def names(self) -> tuple[str, str]:
@@ -85,12 +85,12 @@ class Encounter(NamedTuple):
     def merged(self) -> Score:
         """Runs the cooperative model update, and gives how device A scores rows then."""
         self.fleet.sync()
-        return strange(self.fleet, self.names[0])
+        return anomalous(self.fleet, self.names[0])
 
     def answers(self) -> list[tuple[Score, Score]]:
-        """Lets the two sync, and gives the scores of each by ``strange`` and by ``unknown``."""
+        """Lets the two sync, and gives the scores of each by ``anomalous`` and by ``unknown``."""
         self.fleet.sync()
-        return [(strange(self.fleet, name), unknown(self.fleet, name)) for name in self.names]
+        return [(anomalous(self.fleet, name), unknown(self.fleet, name)) for name in self.names]
 
 
 class PatternDevices:

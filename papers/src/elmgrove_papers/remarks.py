@@ -66,9 +66,9 @@ _NOT_AT_HAND = (
     "taken from there, and what is this project's own, is said where the code is."
 )
 _POLICIES = (
-    "`strange` is a device's own model, as it is once it knows the others; by `unknown`, with the "
-    "same models, a row ranks by the lowest false-alarm rate at which it would be anomalous here "
-    "and at all others that are asked. By distance: scaling and units as they are unless told."
+    "`anomalous` is a device's own model, as it is once it knows the others; by `unknown`, with "
+    "the same models, a row ranks by the lowest false-alarm rate at which it would be anomalous "
+    "here and at all others that are asked. By distance: scaling and units as they are unless told."
 )
 _PRINTED = (
     "As printed: local models are grouped by their parameters, the model of its group answers in "
@@ -76,7 +76,7 @@ _PRINTED = (
 )
 
 _LEFT_OUT = (
-    "A third of what each client has to learn from is learned by no model: it says where strange "
+    "A third of what each client has to learn from is learned by no model: it says where anomalous "
     "begins, so that few rows do not make a threshold of next to nothing."
 )
 _CELEBA = (

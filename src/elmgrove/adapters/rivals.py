@@ -1,7 +1,7 @@
 """Other libraries' detectors as they are compared with: PyOD's, River's, a plain distance.
 
-Each learns normal rows, scores later ones, and says where strange begins at a stated rate. Each has
-its library's defaults, and is loaded when it is made.
+Each learns normal rows, scores later ones, and says where anomalous begins at a stated rate. Each
+has its library's defaults, and is loaded when it is made.
 """
 
 from importlib import import_module
@@ -28,12 +28,12 @@ class Rival(Protocol):
         ...
 
     def score(self, test: Array) -> Array:
-        """Says how strange each of these rows is."""
+        """Says how anomalous each of these rows is."""
         ...
 
     @property
     def threshold(self) -> float:
-        """The score above which a row is strange."""
+        """The score above which a row is anomalous."""
         ...
 
 
@@ -53,7 +53,7 @@ class Standard:
 class Mahalanobis:
     """The textbook's distance on standard columns: the mean of the rows learned, their covariance.
 
-    A millionth is added to each variance, so that what never varied is strange when it does. The
+    A millionth is added to each variance, so that what never varied is anomalous when it does. The
     threshold is a quantile of the scores of the rows learned.
     """
 
@@ -100,7 +100,7 @@ class PyOD:
         self._model.fit(self._scale(train[:, self._kept]))
 
     def score(self, test: Array) -> Array:
-        """Scores rows; what is no number, as where it divides by 0, is as strange as can be."""
+        """Scores rows; what is no number, as where it divides by 0, is as anomalous as can be."""
         rows = self._scale(test[:, self._kept])
         scores = np.asarray(self._model.decision_function(rows), np.float64)
         return np.nan_to_num(scores, nan=1e300, posinf=1e300, neginf=-1e300)

@@ -21,7 +21,7 @@ class ElmgroveDetector(AnomalyDetector):
     """Scores how unlike the rows it learned a row is, by a ``Detector`` (``detector``) inside.
 
     Works where normal rows are one cloud, however stretched; not where they are several clouds far
-    apart. It learns every row it is given: ``river.anomaly.QuantileFilter`` keeps strange ones
+    apart. It learns every row it is given: ``river.anomaly.QuantileFilter`` keeps anomalous ones
     out. Scores are distances without an upper end (``RollingROCAUC`` judges them, ``ROCAUC``
     can't), about 1 for a typical row whatever the units, 0 before the first row. With
     ``score="loss"``, or an activation other than the identity, they are mean squared errors of
@@ -79,7 +79,7 @@ class ElmgroveDetector(AnomalyDetector):
         self.detector, self._names = detector, names
 
     def score_one(self, x: Row) -> float:
-        """Scores how strange a row is; never learns."""
+        """Scores how anomalous a row is; never learns."""
         if self.detector is None:
             return 0.0
         return self.detector.score_one(self._values(x, self._names))

@@ -310,8 +310,8 @@ class Distance:
     several clouds far apart, each needs a distance of its own (``PatternRule``).
 
     One more row, a unit away from the others, is taken to have been seen. So there is a sane
-    score from the second row on, and a column that never moved is strange when it does. The unit is
-    1 where rows are scaled; else a column's own deviation, or its size where it never moved.
+    score from the second row on, and a column that never moved is anomalous when it does. The unit
+    is 1 where rows are scaled; else a column's own deviation, or its size where it never moved.
 
     With few rows, how columns move together can be borrowed from others: a ``loan`` (``lent``).
     """

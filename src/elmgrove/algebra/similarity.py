@@ -288,7 +288,7 @@ def groups(fits: Sequence[Any], tolerance: float) -> list[list[int]]:
     Exact, and without a row (``error_of``). Few rows are explained too well by their own model and
     join late rather than early: two sets of n rows of one pattern seem to lose Ñ / (2n − 2Ñ) with
     Ñ units, so 0.02 takes 26 times as many rows as units. With a correction for that (by
-    cross-validation), patterns that are merely alike joined as well, and strange rows were
+    cross-validation), patterns that are merely alike joined as well, and anomalous rows were
     explained better: detectors lost up to 0.25 ROC-AUC on MNIST with 400 rows a digit. The order
     does not matter but for exact ties.
     """

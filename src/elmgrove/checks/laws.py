@@ -66,7 +66,7 @@ def _named(row: Sequence[Any]) -> dict[str, Any]:
 class Trial:
     """Makes detectors and rows to try laws on.
 
-    Normal rows are made of two hidden numbers each and a little noise; strange rows have the same
+    Normal rows are made of two hidden numbers each and a little noise; anomalous rows have the same
     mean and spread in each column, but nothing in common.
     """
 
@@ -106,7 +106,7 @@ class Trial:
         return self.pattern(1, 200)[140:]
 
     @cached_property
-    def strange(self) -> Array:
+    def anomalous(self) -> Array:
         """Unseen rows with each column shuffled by itself."""
         return np.random.default_rng(2).permuted(self.unseen, axis=0)
 
@@ -131,7 +131,7 @@ def require(holds: Any, otherwise: str) -> None:
 
 def scores_are_finite_and_not_negative(trial: Trial) -> None:
     """A score is a finite number of at least 0, one for each row."""
-    for rows in (trial.unseen, trial.strange):
+    for rows in (trial.unseen, trial.anomalous):
         scores = np.asarray(trial.taught().score_many(rows))
         require(scores.shape == (len(rows),), f"{len(rows)} rows gave scores {scores.shape}")
         require(np.isfinite(scores).all(), "a score is not finite")
@@ -149,15 +149,15 @@ def scoring_never_learns(trial: Trial) -> None:
     driver = trial.taught()
     before = driver.score_many(trial.unseen)
     for _ in range(3):
-        driver.score_many(trial.strange)
-        driver.score_one(trial.strange[0])
+        driver.score_many(trial.anomalous)
+        driver.score_one(trial.anomalous[0])
     require(not trial.differ(before, driver.score_many(trial.unseen)), "scoring changed scores")
 
 
 def a_row_alone_scores_as_in_a_batch(trial: Trial) -> None:
     """The score of a row does not depend on the rows scored with it."""
     driver = trial.taught()
-    rows = np.vstack([trial.unseen, trial.strange])
+    rows = np.vstack([trial.unseen, trial.anomalous])
     together = driver.score_many(rows)
     alone = [driver.score_one(row) for row in rows]
     require(not trial.differ(together, alone), "a row has another score alone than in a batch")
@@ -174,7 +174,7 @@ def learning_changes_scores(trial: Trial) -> None:
 
 
 def learning_a_pattern_lowers_its_scores(trial: Trial) -> None:
-    """Rows of a pattern are less strange once others of that pattern were learned."""
+    """Rows of a pattern are less anomalous once others of that pattern were learned."""
     driver = trial.taught()
     seen, unseen = np.split(trial.other, 2)
     before = driver.score_many(unseen).mean()
@@ -183,11 +183,11 @@ def learning_a_pattern_lowers_its_scores(trial: Trial) -> None:
     require(after < before, f"the mean score went from {before:g} to {after:g}")
 
 
-def strange_rows_score_higher(trial: Trial) -> None:
-    """A strange row scores higher than a normal one nine times in ten (ROC-AUC above 0.9)."""
+def anomalous_rows_score_higher(trial: Trial) -> None:
+    """An anomalous row scores higher than a normal one nine times in ten (ROC-AUC above 0.9)."""
     driver = trial.taught()
-    normal, strange = driver.score_many(trial.unseen), driver.score_many(trial.strange)
-    above = np.subtract.outer(strange, normal)
+    normal, anomalous = driver.score_many(trial.unseen), driver.score_many(trial.anomalous)
+    above = np.subtract.outer(anomalous, normal)
     auc = np.mean(above > 0) + 0.5 * np.mean(above == 0)
     require(auc > 0.9, f"the ROC-AUC is {auc:.3f}")
 
@@ -224,7 +224,7 @@ def constant_rows_stay_finite(trial: Trial) -> None:
         for row in rows[:20]:
             driver.learn_one(row)
         _require_finite(driver.score_many(rows))
-        _require_finite(driver.score_many(trial.strange))
+        _require_finite(driver.score_many(trial.anomalous))
 
 
 def tiny_and_large_values_stay_finite(trial: Trial) -> None:
@@ -313,7 +313,7 @@ LAWS: tuple[Law, ...] = (
     a_row_alone_scores_as_in_a_batch,
     learning_changes_scores,
     learning_a_pattern_lowers_its_scores,
-    strange_rows_score_higher,
+    anomalous_rows_score_higher,
     two_made_alike_agree_exactly,
     learning_in_chunks_equals_at_once,
     learning_one_by_one_equals_at_once,

@@ -48,19 +48,19 @@ COMMANDS = {
 #: loads none of them.
 SUMMARIES = {
     "learn": "Learn what normal rows look like, and make the state or go on with it.",
-    "score": "Say how strange each row is, without learning it.",
+    "score": "Say how anomalous each row is, without learning it.",
     "tune": "Change threshold and alarm rule of a device, without learning again.",
     "evaluate": "Say how well a detector tells labelled rows from the others, and how others do.",
     "plot": "Draw the score and its threshold over time, events, and the sensors that caused them.",
     "share": "Write what this device learned itself, for others to merge.",
-    "merge": "Take in what others learned: whom to ask about strange rows, and to borrow from.",
+    "merge": "Take in what others learned: whom to ask about anomalous rows, and to borrow from.",
     "forget": "Take one device's contribution out again, exactly.",
     "status": "Show how a device is doing: what it learned, whether it watches, and what others "
     "are to it.",
-    "quarantine": "List the strange rows that wait, newest last: when, how strange, and because "
+    "quarantine": "List the anomalous rows that wait, newest last: when, how far off, and because "
     "of what.",
-    "accept": "That was fine: learn strange rows as a new normal, now.",
-    "reject": "It was a fault: drop strange rows, and take out what was learned since it began.",
+    "accept": "That was fine: learn anomalous rows as a new normal, now.",
+    "reject": "It was a fault: drop anomalous rows, and take out what was learned since it began.",
     "undo": "Undo the last accept or reject, however long ago it was.",
     "inspect": "Show what a file of Elmgrove's holds, after checking that it is whole.",
     "demo": "Show a fleet of five pumps: one warms up, one moves, one breaks, one is late, one "

@@ -23,7 +23,7 @@ from elmgrove.reading.table import Table
 
 
 class Ranking:
-    """Rows in the order of their scores, strangest first; those with one score come together.
+    """Rows in the order of their scores, most anomalous first; those with one score come together.
 
     ``found`` and ``false`` count the labelled and the other rows up to each score.
     """
@@ -38,7 +38,7 @@ class Ranking:
 
     @property
     def recall(self) -> Array:
-        """The share of labelled rows among the strangest so many."""
+        """The share of labelled rows among the most anomalous so many."""
         return np.asarray(self.found / self._labelled)
 
     @property

@@ -71,7 +71,7 @@ def merge(
         typer.Option("--dry-run", help="Show feature by feature what would be merged; merge none."),
     ] = False,
 ) -> None:
-    """Take in what others learned: whom to ask about strange rows, and to borrow from.
+    """Take in what others learned: whom to ask about anomalous rows, and to borrow from.
 
     A state made with [bold]--merged[/] adds it, as if it had learned their rows. Merging
     a file twice changes nothing; a newer file of the same origin replaces the older. First it says

@@ -238,7 +238,7 @@ def _grid(devices: list[Fields], entries: dict[str, Fields], told: dict[str, Fie
 
 
 def _doing(told: Fields) -> tuple[str, str]:
-    """The state in words, with what is strange and what changed; and when it was last heard of."""
+    """The state in words, what is anomalous and what changed; and when it was last heard of."""
     state = told.text("state")
     said = [_STATES.get(state, state)]
     said += ["an event is open"] * told.flag("event") + ["drift"] * told.flag("drift")

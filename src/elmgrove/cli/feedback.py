@@ -46,7 +46,7 @@ def accept(
     *,
     layout: Layout,
 ) -> None:
-    """That was fine: learn strange rows as a new normal, now.
+    """That was fine: learn anomalous rows as a new normal, now.
 
     Those that wait in quarantine (elmgrove quarantine lists them), or those of a time span, or the
     rows of a file. A running agent does it between two rows; it need not be stopped.
@@ -66,7 +66,7 @@ def reject(
     agent: AgentUrl = None,
     token: ControlToken = None,
 ) -> None:
-    """It was a fault: drop strange rows, and take out what was learned since it began.
+    """It was a fault: drop anomalous rows, and take out what was learned since it began.
 
     Without a span that is all since the open event began (or in the last event, if nobody has said
     yet what it was), exactly, as if it had never been learned; with one, what was learned in the
@@ -124,7 +124,7 @@ def quarantine(
     token: ControlToken = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
-    """List the strange rows that wait, newest last: when, how strange, and because of what.
+    """List the anomalous rows that wait, newest last: when, how far off, and because of what.
 
     elmgrove accept learns them as a new normal, elmgrove reject drops them.
 
@@ -136,7 +136,7 @@ def quarantine(
         return
     rows = found["rows"][-SHOWN:]
     if not rows:
-        notes.print(f"{found['name']}: no strange row waits.")
+        notes.print(f"{found['name']}: no anomalous row waits.")
         return
     console = Console(markup=False, emoji=False, highlight=False)
     console.print(_grid(rows, found["threshold"], console.width))

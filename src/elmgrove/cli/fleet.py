@@ -73,7 +73,7 @@ def show(
     private_key: PrivateKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show each device: what it learned, where strange begins, and how much it borrows.
+    """Show each device: what it learned, where anomalous begins, and how much it borrows.
 
     A young device borrows how the others' readings move together; "width" says how many times as
     wide its normal is by that as it would be alone. A device without a threshold still learns. One
@@ -132,7 +132,7 @@ def _fields(
 def _grid(shown: Sequence[tuple[Contribution, Borrowing]], weights: Influence) -> Grid:
     grid = Grid(title=f"{len(shown)} device{'s' * (len(shown) != 1)}")
     grid.add_column("device")
-    for name in ("rows", "patterns", "strange above"):
+    for name in ("rows", "patterns", "anomalous above"):
         grid.add_column(name, justify="right")
     grid.add_column("borrows")
     for one, borrowed in shown:

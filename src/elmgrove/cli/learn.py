@@ -189,7 +189,7 @@ class LearnRun:
         detector = self._detector
         detector.score_many(self._rows[self._basis.span(0, 1)])
         if self._basis.score == "loss":
-            # With a ridge of 0 it would take each row for strange by its size, until more come.
+            # With a ridge of 0 it would take each row for anomalous by its size, until more come.
             detector.evidence.factor(detector.model.ridge)
 
     @property
@@ -289,7 +289,7 @@ Confidence = Annotated[
 PromoteAfter = Annotated[
     int | None,
     new_state_option(
-        "Learn so many strange rows in a row that are like each other \\[default: never].", min=2
+        "Learn so many anomalous rows in a row that are like each other \\[default: never].", min=2
     ),
 ]
 Fixed = Annotated[
@@ -306,7 +306,7 @@ def learn(
     data: Data,
     state: State,
     gate: Annotated[
-        bool, typer.Option("--gate", help="Leave out rows that the state finds strange.")
+        bool, typer.Option("--gate", help="Leave out rows that the state finds anomalous.")
     ] = False,
     label_spans: LabelSpans = None,
     skip_bad: SkipBad = False,
@@ -439,7 +439,7 @@ def _finding(lesson: LearnRun, detector: Detector) -> str:
 
 def _outlook(detector: Detector) -> str:
     """Says what the state does with rows from now on."""
-    limit = f"scores above {detector.threshold:.4g} are strange"
+    limit = f"scores above {detector.threshold:.4g} are anomalous"
     if detector.state == WATCHING:
         return f"Watching: {limit}."
     if detector.state == CHANGING:

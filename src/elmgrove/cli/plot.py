@@ -147,7 +147,7 @@ def course_of_verdicts(path: Path) -> Course:
     """Reads verdicts to be drawn; their sensors are those that were told as causes."""
     told = list(_verdicts(path))
     scores = np.array([math.inf if one["score"] is None else one["score"] for one in told])
-    # The agent writes null for what is infinite: it is as strange as can be.
+    # The agent writes null for what is infinite: it is as anomalous as can be.
     highest = scores[np.isfinite(scores)].max(initial=0.0)
     limits = [math.inf if one["threshold"] is None else one["threshold"] for one in told]
     anomalous = np.array([bool(one["anomalous"]) for one in told])

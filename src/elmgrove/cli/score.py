@@ -1,4 +1,4 @@
-"""``elmgrove score``: says how strange the rows of a file are, and why."""
+"""``elmgrove score``: says how anomalous the rows of a file are, and why."""
 
 import csv
 import json
@@ -78,7 +78,7 @@ def score(
     *,
     layout: Layout,
 ) -> None:
-    """Say how strange each row is, without learning it.
+    """Say how anomalous each row is, without learning it.
 
     Example: [bold]elmgrove score new.csv --state fan-1.elm[/]
     """
@@ -100,7 +100,7 @@ def score(
     found = int(judged.anomalous.sum())
     if detector.state == "learning":
         more = f"{detector.rows_missing} more {detector.basis.counted}"
-        missing = f"{more} without a strange one are missing"
+        missing = f"{more} without an anomalous one are missing"
         notes.print(f"This state is still learning and flags nothing: {missing}.")
     else:
         known = f"; {judged.known} of them are normal elsewhere" if judged.known else ""
@@ -176,7 +176,7 @@ class Judged:
         stretch, start = self._stretches[number], self._starts[number]
         basis, table = self._detector.basis, self._table
         place = slice(start, start + basis.frames_in(len(stretch)))
-        scores, strange = self.scores[place], self.anomalous[place]
+        scores, anomalous = self.scores[place], self.anomalous[place]
 
         def line(row: int) -> str:
             return f"from line {table.lines[stretch.start + basis.span(row, row + 1).start]} on"
@@ -188,7 +188,7 @@ class Judged:
         if table.times is not None:
             size, step = _size(basis)
             times = table.times[stretch.start + size - 1 + step * np.arange(len(scores))]
-        found = drift_in(self._detector, scores, strange, prepared, times, line)
+        found = drift_in(self._detector, scores, anomalous, prepared, times, line)
         return None if found is None else replace(found, known=self._known_in(place))
 
     def _known_in(self, place: slice) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ class Judged:
         return tuple(name for name, count in counts.most_common() if 2 * count > len(told))
 
     def worst(self, number: int) -> list[int]:
-        """Finds the places of the strangest rows; those that are not judged come last."""
+        """Finds the places of the most anomalous rows; those that are not judged come last."""
         last = np.where(self._whole, 0.0, np.inf)
         found = np.argpartition(last - self.scores, min(number, len(last)) - 1)[:number]
         order = np.lexsort((found, -self.scores[found], ~self._whole[found]))
@@ -240,7 +240,9 @@ def _size(basis: Basis) -> tuple[int, int]:
 
 def _write_table(rows: list[Scored], out: TextIO) -> None:
     timed = any(row.time is not None for row in rows)
-    grid = Grid(title="The strangest row" if len(rows) == 1 else f"The {len(rows)} strangest rows")
+    grid = Grid(
+        title="The most anomalous row" if len(rows) == 1 else f"The {len(rows)} most anomalous rows"
+    )
     for heading in ("line", *(["time"] * timed), "score", "× threshold", "anomalous", "because of"):
         grid.add_column(heading, justify="left" if heading == "because of" else "right")
     for row in rows:

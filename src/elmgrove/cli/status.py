@@ -51,7 +51,7 @@ def lines_of(found: Fields) -> dict[str, str]:
     lines = {
         "learned": _learned(found),
         "state": state_of(found),
-        "strange": f"{flagged(found)}{_stated(found)}",
+        "flagged": f"{flagged(found)}{_stated(found)}",
         "events": _events(found),
         "drift": "none" if found["drift"] is None else found["drift"]["text"],
         **_answers(found["answers"]),
@@ -74,8 +74,8 @@ def state_of(found: Fields) -> str:
     since = f" since {shown(found['since'])}" if found["since"] else ""
     if found["state"] == LEARNING:
         missing = f"{found['rows_missing']:,} more {found['counted']}"
-        return f"learning{since}: {missing} without a strange one until there are alarms"
-    return f"{found['state']}{since}: scores above {found['threshold']:.4g} are strange"
+        return f"learning{since}: {missing} without an anomalous one until there are alarms"
+    return f"{found['state']}{since}: scores above {found['threshold']:.4g} are anomalous"
 
 
 def flagged(found: Fields) -> str:
@@ -136,7 +136,7 @@ def _when(when: str | int, day: str | int | None = None) -> str:
 
 
 def _waiting(rows: int) -> str:
-    return f"{rows:,} strange row{'s' * (rows != 1)} in quarantine"
+    return f"{rows:,} anomalous row{'s' * (rows != 1)} in quarantine"
 
 
 def _shared(found: Fields) -> str:

@@ -205,7 +205,7 @@ Cooldown = Annotated[
 ]
 PromoteAfter = Annotated[
     int | None,
-    typer.Option(help="Learn so many strange rows in a row that are like each other; 0 = never."),
+    typer.Option(help="Learn so many anomalous rows in a row that are like each other; 0 = never."),
 ]
 RetireAfter = Annotated[
     int | None, typer.Option(help="Put a pattern aside that got none of so many rows; 0 = never.")

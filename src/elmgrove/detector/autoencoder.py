@@ -165,12 +165,12 @@ class Autoencoder(OSELM):
         self.forgetting = self._sums.forgetting = forgetting
 
     def adopt(self, X: Array) -> None:
-        """Learns rows that were strange and are a new normal: like any others."""
+        """Learns rows that were anomalous and are a new normal: like any others."""
         self.learn_all(X)
         self.version += 1
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks which strange rows make a new normal: those that would be normal with the others.
+        """Marks which anomalous rows make a new normal: those that would be normal with the others.
 
         Each is judged by all that is known here plus the others, without itself and its neighbours:
         else fewer rows than hidden units would always explain themselves.

@@ -33,7 +33,7 @@ _BLOCKS = (32, 128)
 
 
 def rarity(score: float, recent: Recent) -> float:
-    """Says one in how many normal rows is as strange as a score, as a logarithm; at most 100.
+    """Says one in how many normal rows is as anomalous as a score, as a logarithm; at most 100.
 
     Whatever scores are like, that of normal rows has a mean of 1 and a deviation of 1.
     """
@@ -200,10 +200,10 @@ _NORMAL, _RELIEF = 2.0, 10.0
 _LASTING = 40
 # So many of the last rows, and a window, must be at least half as rare as all since the change.
 _LATEST = 16
-# So many strange rows that come together, and a window, are a spike.
+# So many anomalous rows that come together, and a window, are a spike.
 _SPIKE = 2
-# The least share of strange rows: where fewer are, somebody need not be told.
-LEAST_STRANGE = 0.05
+# The least share of anomalous rows: where fewer are, somebody need not be told.
+LEAST_ANOMALOUS = 0.05
 # Without so many scores nothing is rare.
 _LEAST_SCORES = 30
 
@@ -284,7 +284,7 @@ class DriftDetector:
         length = self._neighbours.length
         # Before the sums begin again.
         before = self._slow.since
-        strange, rows, time = before.strange, before.rows, before.time
+        anomalous, rows, time = before.anomalous, before.rows, before.time
         low = self._slow.add(x, rare, length, verdict)
         self._sudden.add(x, rare, length, verdict)
         if verdict.state == CHANGING or verdict.excess:
@@ -301,8 +301,8 @@ class DriftDetector:
                 self.restart()
             return None
         if low:
-            few = _SPIKE + self._window <= strange < self._lasting
-            return Drift(SPIKE, time, self._now, rows, strange / rows) if few else None
+            few = _SPIKE + self._window <= anomalous < self._lasting
+            return Drift(SPIKE, time, self._now, rows, anomalous / rows) if few else None
         self.found = self._lasts(verdict.state, verdict.anomalous)
         return self.report
 
@@ -337,7 +337,7 @@ class DriftDetector:
     def _followed(self, before: float) -> Drift:
         """What is told of anomalous rows that came one by one: the threshold has followed them."""
         since = self._excess
-        share = since.strange / since.rows
+        share = since.anomalous / since.rows
         told = Drift(SCATTERED, since.time, self._now, since.rows, share)
         # How rows were before stays known: what becomes of it may be a ramp.
         self._begin()
@@ -356,7 +356,7 @@ class DriftDetector:
         test, since = self._slow.test, self._slow.since
         if test.height < HEIGHT or test.rows < self._lasting:
             return False
-        if since.strange < LEAST_STRANGE * since.rows:
+        if since.anomalous < LEAST_ANOMALOUS * since.rows:
             return False
         return last - 1.0 >= (test.mean - 1.0) / 2.0
 

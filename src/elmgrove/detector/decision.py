@@ -1,4 +1,4 @@
-"""The gate: which rows are strange, by the scores of those before, and whether that is earned."""
+"""The gate: which rows are anomalous, by the scores of those before, and whether that is earned."""
 
 import math
 import sys
@@ -28,11 +28,11 @@ _LARGEST = sys.float_info.max
 
 
 class Decision(NamedTuple):
-    """What the gate says of a row: in which state it was, by which limit, and whether strange."""
+    """What the gate says of a row: in which state it was, by which limit, and whether anomalous."""
 
     state: str
     limit: float
-    strange: bool
+    anomalous: bool
     #: The rows since more are anomalous than stated, and the threshold before if this raised it
     #: for the first time.
     excess: int = 0
@@ -40,11 +40,11 @@ class Decision(NamedTuple):
 
 
 class AlarmGate:
-    """Decides whether a row is strange, and remembers the scores that it decides by.
+    """Decides whether a row is anomalous, and remembers the scores that it decides by.
 
     Every row is compared with the threshold that there would be, once ``warmup`` rows are known and
-    there are enough scores, and counted; but it is strange only where counting has shown the stated
-    rate (``RateTest``), or where rows known to be normal were learned, some fifty at least.
+    there are enough scores, and counted; but it is anomalous only where counting has shown the
+    stated rate (``RateTest``), or where rows known to be normal were learned, some fifty at least.
 
     Where anomalous rows come one by one, more of them than stated, the threshold was too low: it is
     raised to where the stated share of the rows since then lies above it, but for those that are
@@ -157,7 +157,7 @@ class AlarmGate:
         limit = self.limit()
         if not self._ready:
             return Decision(LEARNING, math.inf, False)
-        # Written so that a score that is no number would be strange.
+        # Written so that a score that is no number would be anomalous.
         above = not score <= limit
         progress = self.progress
         state = progress.state
@@ -279,7 +279,7 @@ class AlarmGate:
         self.expire()
 
     def adopted(self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None) -> None:
-        """Takes in rows that were strange and are a new normal."""
+        """Takes in rows that were anomalous and are a new normal."""
         self.progress.teach(len(rows))
         self.recent.accept_many(rows, scores, stamps)
         if self.progress.state == CHANGING:
@@ -357,7 +357,7 @@ def _threshold_until(name: str, known: Any) -> tuple[float, int]:
 def _apart(policy: Threshold, window: int) -> int:
     """How many rows after a refused one another says something of its own about normal rows.
 
-    Of rows that are strange by chance alone, a tenth at most comes sooner.
+    Of rows that are anomalous by chance alone, a tenth at most comes sooner.
     """
     rate = policy.rate or 1.0
     return max(window, min(10, int(0.1 / rate)), 1)

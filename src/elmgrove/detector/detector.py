@@ -1,4 +1,4 @@
-"""The detector: scores rows, decides, and learns those that are not strange."""
+"""The detector: scores rows, decides, and learns those that are not anomalous."""
 
 import math
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ _SMALL = 4096
 
 
 class Detector:
-    """Learns what normal rows look like, and says how strange a row is.
+    """Learns what normal rows look like, and says how anomalous a row is.
 
     With a linear layer a row's ``score`` is its distance from what was learned (Mahalanobis'
     distance, squared, divided by the number of values): a typical row scores 1, whatever the
@@ -61,7 +61,7 @@ class Detector:
     input. With a ``spectrum`` rows are samples of signals, and ``observe`` takes a frame of them.
 
     ``learn_one`` and ``learn_many`` are for rows known to be normal. ``observe`` is for a
-    stream: it scores, decides, and learns the row unless it is strange (strange rows wait in
+    stream: it scores, decides, and learns the row unless it is anomalous (anomalous rows wait in
     ``quarantine``). Nothing is flagged while it is ``learning``: until ``warmup`` rows were learned
     (twice the hidden units unless stated), the threshold has the scores it needs, and counting has
     shown the stated rate; ``progress`` tells what is missing. ``merge`` takes in what others
@@ -78,9 +78,9 @@ class Detector:
     >>> normal = rng.normal(size=(500, 2)) @ rng.normal(size=(2, 6)) + rng.normal(size=(500, 6)) / 9
     >>> detector = Detector.for_data(normal)
     >>> detector.learn_many(normal)
-    >>> strange = normal[0] + [3, 0, 0, 0, 0, 0]
-    >>> verdict = detector.observe(strange)
-    >>> verdict.anomalous, verdict.learned, detector.blame(strange)[0].feature
+    >>> anomalous = normal[0] + [3, 0, 0, 0, 0, 0]
+    >>> verdict = detector.observe(anomalous)
+    >>> verdict.anomalous, verdict.learned, detector.blame(anomalous)[0].feature
     (True, False, 'column 0')
     >>> idle, busy = (rng.normal(size=(300, 2)) @ rng.normal(size=(2, 8)) + 9 * k for k in (0, 1))
     >>> detector = Detector(HiddenLayer(inputs=8, units=8), patterns=PatternRule())
@@ -140,7 +140,7 @@ class Detector:
             self._rows_known,
             self._left_out,
         )
-        #: Strange rows that belong together: the open event, and the last ones that ended.
+        #: Anomalous rows that belong together: the open event, and the last ones that ended.
         self.events = Events(alarm or AlarmRule())
         #: What was learned, hour by hour, so that an hour can be taken out again.
         self.increments = History(self.model, increment)
@@ -274,7 +274,7 @@ class Detector:
     # Watching a stream
 
     def observe(self, row: Any, time: float | None = None) -> Verdict:
-        """Scores the row, decides, and learns it unless it is strange.
+        """Scores the row, decides, and learns it unless it is anomalous.
 
         With a window, the first rows after the start or a gap are scored, but neither judged nor
         learned, until the window is full. ``time`` is when the row was measured, in seconds since
@@ -307,12 +307,12 @@ class Detector:
 
     @property
     def state(self) -> str:
-        """``learning`` (no alarms yet), ``watching``, or ``changing`` (far more is strange)."""
+        """``learning`` (no alarms yet), ``watching``, or ``changing`` (far more is anomalous)."""
         return self.gate.state
 
     @property
     def threshold(self) -> float:
-        """Scores above this are strange; infinite while ``learning``."""
+        """Scores above this are anomalous; infinite while ``learning``."""
         return math.inf if self.state == LEARNING else self.gate.limit()
 
     @property
@@ -365,7 +365,7 @@ class Detector:
     # Scoring
 
     def score_one(self, row: Any) -> float:
-        """Says how strange a row is that follows the last one: about 1 where it is typical."""
+        """Says how anomalous a row is that follows the last one: about 1 where it is typical."""
         x = self.preparation.one(row)
         return score_of(self.model, self.preparation.last_rows.with_next(x))
 
@@ -533,7 +533,7 @@ class Detector:
         named = f" ({', '.join(names)}{more})" if names else ""
         window = f", window {basis.window}" if basis.window > 1 else ""
         stated = "" if rate is None else f" at rate {rate:g}"
-        outlook = f"scores above {gate.limit():.4g} are strange"
+        outlook = f"scores above {gate.limit():.4g} are anomalous"
         if gate.state == LEARNING:
             outlook = f"{gate.rows_missing:,} more {basis.counted} until there are alarms"
         learned = f"{self.learned:,} {basis.counted} learned"
@@ -559,10 +559,10 @@ class Detector:
         gate, (since, time) = self.gate, period
         decision = gate.decide(answer.score)
         # What an event is made of is for somebody to say: nothing is learned while one is open.
-        learns = not decision.strange and self.events.running is None
+        learns = not decision.anomalous and self.events.running is None
         promoted = 0
         known: tuple[str, ...] = ()
-        if decision.strange:
+        if decision.anomalous:
             known = self.elsewhere.known(x, decision.limit)
             promoted = self._refuse(x, answer.score, decision.limit, period)
         else:
@@ -575,7 +575,7 @@ class Detector:
         verdict = Verdict(
             answer.score,
             decision.limit,
-            decision.strange,
+            decision.anomalous,
             known,
             learns,
             False,
@@ -592,7 +592,7 @@ class Detector:
         )
         events = self.events
         events.row += 1
-        if decision.strange or events.running is not None:
+        if decision.anomalous or events.running is not None:
             running, events.learned = events.running, self.learned
             events.follow(verdict, gate.state, self.causes)
             if events.running is not running:

@@ -43,27 +43,27 @@ class Since:
             self._clear()
 
     def _clear(self) -> None:
-        #: The rows, those of them that were strange, and when the first one came.
-        self.rows = self.strange = 0
+        #: The rows, those of them that were anomalous, and when the first one came.
+        self.rows = self.anomalous = 0
         self.time: float | None = None
         self._centre: Array | None = None
 
-    def add(self, x: Array, strange: bool, time: float | None) -> None:
+    def add(self, x: Array, anomalous: bool, time: float | None) -> None:
         """Takes in the next row."""
         if not self.rows:
             self.time = time
         self.rows += 1
-        self.strange += strange
+        self.anomalous += anomalous
         self._waiting.append(x)
         if len(self._waiting) == _WAITING:
             self._fold()
 
-    def add_many(self, X: Array, strange: int, time: float | None) -> None:
-        """Takes in rows at once, of which so many were strange; ``time`` is that of the first."""
+    def add_many(self, X: Array, anomalous: int, time: float | None) -> None:
+        """Takes in rows at once, of which so many were anomalous; ``time`` is that of the first."""
         if not self.rows:
             self.time = time
         self.rows += len(X)
-        self.strange += strange
+        self.anomalous += anomalous
         self._fold()
         self._sum_up(X)
 
@@ -109,7 +109,7 @@ class Since:
     def pack(self) -> Packed:
         """Packs its sums; a watch in quiet times has none."""
         self._fold()
-        fields = {"rows": self.rows, "strange": self.strange, "time": self.time}
+        fields = {"rows": self.rows, "anomalous": self.anomalous, "time": self.time}
         if self._centre is None:
             return fields, {}
         sums = {"sum": self._s, "products": self._products}
@@ -117,7 +117,7 @@ class Since:
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Goes on from what was packed."""
-        self.rows, self.strange, self.time = fields["rows"], fields["strange"], fields["time"]
+        self.rows, self.anomalous, self.time = fields["rows"], fields["anomalous"], fields["time"]
         if self.rows:
             self._centre = np.array(arrays["centre"])
             self._s, self._products = (np.array(arrays[name]) for name in ("sum", "products"))
@@ -204,7 +204,7 @@ def _folded(blocks: list[BlockMean]) -> list[BlockMean]:
         size *= 2
 
 
-#: A few rows were strange, and then rows were normal again.
+#: A few rows were anomalous, and then rows were normal again.
 SPIKE = "spike"
 #: Rows are others than before, for good, since one moment.
 CHANGE = "change"
@@ -286,7 +286,7 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True)
 class Drift:
-    """What a watch found: its ``kind``, since when, what changed, and the share of strange rows.
+    """What a watch found: its ``kind``, since when, what changed, and the share of anomalous rows.
 
     ``since`` and ``until`` are times (seconds since 1970, UTC), or None where none was told;
     ``rows`` counts the rows since then, and ``place`` says in words where that is in a file.
@@ -297,14 +297,14 @@ class Drift:
     >>> flow = Shift("flow", 31.2, 25.0, -19.9, 8.0, 0.5, 0.5)
     >>> print(Drift("change", 51600.0, 52800.0, 120, 0.96, (flow,), (Relation("temp", "load"),)))
     since 14:20 flow is 20 % lower (31.2 → 25.0); temp no longer follows load; 96 % of rows are \
-strange: a new normal or a fault? accept or reject
+anomalous: a new normal or a fault? accept or reject
     """
 
     kind: str
     since: float | None
     until: float | None
     rows: int
-    strange: float
+    anomalous: float
     sensors: tuple[Shift, ...] = ()
     relations: tuple[Relation, ...] = ()
     place: str = ""
@@ -314,18 +314,18 @@ strange: a new normal or a fault? accept or reject
 
     def __str__(self) -> str:
         if self.kind == SPIKE:
-            many = round(self.strange * self.rows)
+            many = round(self.anomalous * self.rows)
             at = "" if self.since is None else f" at {clock(self.since, self.until)}"
-            return f"a spike{at}: {many} rows were strange, then normal again"
+            return f"a spike{at}: {many} rows were anomalous, then normal again"
         if self.raised is not None:
             before, after = self.raised
-            share = f"{100.0 * self.strange:.1f} % of rows are strange, one by one"
+            share = f"{100.0 * self.anomalous:.1f} % of rows are anomalous, one by one"
             what = _FOLLOWS.format(before, after) if after > 1.1 * before else _STAYS
             return f"{self._since} {share}: {what}"
         what = "; ".join([self._moved, *map(str, self.relations)])
         known = f" ({normal_at(self.known)})" if self.known else ""
         asked = f"{_REGIME}{known}" if self.whole else f"{_QUESTION}{known}{_COMMANDS}"
-        return f"{what}; {100.0 * self.strange:.0f} % of rows are strange: {asked}"
+        return f"{what}; {100.0 * self.anomalous:.0f} % of rows are anomalous: {asked}"
 
     @property
     def _moved(self) -> str:
@@ -356,7 +356,7 @@ strange: a new normal or a fault? accept or reject
             "since": None if self.since is None else json_when(self.since),
             "until": None if self.until is None else json_when(self.until),
             "rows": self.rows,
-            "strange": self.strange,
+            "anomalous": self.anomalous,
             "known": list(self.known),
             "sensors": [shift._asdict() for shift in self.sensors],
             "relations": [relation._asdict() for relation in self.relations],
@@ -598,7 +598,7 @@ class Ramp(NamedTuple):
 def ramp_of(blocks: list[BlockMean], values: Array, sudden: bool) -> Ramp | None:
     """Finds since when a value moved slowly; None where a step explains the blocks better.
 
-    ``sudden`` says that rows were others all at once, by how strange they were.
+    ``sudden`` says that rows were others all at once, by how anomalous they were.
     """
     rows = np.array([block.rows for block in blocks], np.float64)
     end = np.cumsum(rows)
@@ -657,7 +657,7 @@ def described(
 ) -> Drift:
     """Tells what changed in the rows of ``since``; ``blocks`` are means up to the last of them.
 
-    ``sudden`` says that rows were others all at once, by how strange they were.
+    ``sudden`` says that rows were others all at once, by how anomalous they were.
     """
     mean, covariance = since.mean, since.covariance
     learned = learned_of(model, recent)
@@ -671,7 +671,7 @@ def described(
         since.time if moved is None else moved.time,
         now,
         since.rows if moved is None else moved.rows,
-        since.strange / since.rows,
+        since.anomalous / since.rows,
         tuple(_shift(model, one, ramp if moved else None) for one, ramp in named),
         tuple(_relations(model.basis.names, learned, covariance, found)),
     )

@@ -11,7 +11,7 @@ from elmgrove.algebra.rows import Array
 from elmgrove.detector.change_test import (
     ALLOWED,
     HEIGHT,
-    LEAST_STRANGE,
+    LEAST_ANOMALOUS,
     SHARE,
     SUDDEN,
     lasting,
@@ -32,7 +32,7 @@ _AT_ONCE = 4096
 def drift_in(
     detector: "Detector",
     scores: Array,
-    strange: NDArray[np.bool_],
+    anomalous: NDArray[np.bool_],
     rows: Callable[[int, int], Array],
     times: Array | None = None,
     place: Callable[[int], str] = lambda row: "",
@@ -44,18 +44,18 @@ def drift_in(
     are others from the first one on, only what was learned says what is different.
     """
     recent, window = detector.gate.recent, detector.window
-    if not len(recent) or not strange.any():
+    if not len(recent) or not anomalous.any():
         return None
     rare = rarities(scores, recent)
     length = neighbours_of(detector.gate, detector.model).length
     begin, end, height = _highest((rare - ALLOWED) / length)
     few = end - begin < lasting(window) or height < HEIGHT
-    if few or strange[begin:end].mean() < LEAST_STRANGE:
+    if few or anomalous[begin:end].mean() < LEAST_ANOMALOUS:
         return None
     first, last, sudden = _highest((rare[begin:end] - SUDDEN) / length)
     if sudden >= SHARE * height:
         begin, end = begin + first, begin + last
-    found = _told(detector, strange, rows, times, begin, end)
+    found = _told(detector, anomalous, rows, times, begin, end)
     whole = begin <= window and found.kind == CHANGE
     return replace(found, whole=whole, place=place(end - found.rows))
 
@@ -71,7 +71,7 @@ def _highest(steps: Array) -> tuple[int, int, float]:
 
 def _told(
     detector: "Detector",
-    strange: NDArray[np.bool_],
+    anomalous: NDArray[np.bool_],
     rows: Callable[[int, int], Array],
     times: Array | None,
     begin: int,
@@ -81,7 +81,7 @@ def _told(
     for start in range(begin, end, _AT_ONCE):
         stop = min(start + _AT_ONCE, end)
         time = None if times is None else float(times[start])
-        since.add_many(rows(start, stop), int(strange[start:stop].sum()), time)
+        since.add_many(rows(start, stop), int(anomalous[start:stop].sum()), time)
     edges = np.unique(np.linspace(max(begin - _BEFORE, 0), end, _BLOCKS + 1).astype(int))
     blocks = [
         BlockMean(

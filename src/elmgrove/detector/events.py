@@ -1,4 +1,4 @@
-"""Events: strange rows that belong together, from the alarm that opens one to its end."""
+"""Events: anomalous rows that belong together, from the alarm that opens one to its end."""
 
 import sys
 from collections import deque
@@ -46,11 +46,11 @@ MOST_ROWS = 1_000_000_000
 
 @dataclass(frozen=True)
 class AlarmRule:
-    """An alarm when ``k`` of the last ``n`` rows were strange, and calm after ``cooldown`` rows.
+    """An alarm when ``k`` of the last ``n`` rows were anomalous, and calm after ``cooldown`` rows.
 
     The default is what a person would choose: a row or two that are odd tell nobody, three of five
     do, and what comes back within 60 rows is still the same event. With a window, rows are inputs,
-    and one row that is far off can make as many of them strange: that is an alarm, too.
+    and one row that is far off can make as many of them anomalous: that is an alarm, too.
     """
 
     k: int = 3
@@ -74,7 +74,7 @@ class AlarmRule:
 
 
 class Hit(NamedTuple):
-    """A strange row: its number, when it was, and its verdict (None after a restart).
+    """An anomalous row: its number, when it was, and its verdict (None after a restart).
 
     ``learned`` counts the rows that had been learned by then.
     """
@@ -86,7 +86,7 @@ class Hit(NamedTuple):
 
 
 class Alarm:
-    """Applies k of n to a stream, of which it is told the strange rows alone.
+    """Applies k of n to a stream, of which it is told the anomalous rows alone.
 
     >>> alarm = Alarm(AlarmRule(k=2, n=3))
     >>> [alarm.raised(Mark(row, row)) for row in (1, 4, 6, 7)]
@@ -97,22 +97,22 @@ class Alarm:
 
     def __init__(self, rule: AlarmRule) -> None:
         self.rule = rule
-        #: The last k strange rows.
+        #: The last k anomalous rows.
         self.marks: deque[Hit] = deque(maxlen=rule.k)
 
     def raised(self, mark: Hit) -> bool:
-        """Takes the next strange row in, and says whether k of the last n rows were strange."""
+        """Takes the next anomalous row in, and says whether k of the last n rows were anomalous."""
         self.marks.append(mark)
         return self.within(self.rule.n)
 
     def within(self, rows: int) -> bool:
-        """Says whether k of so many rows were strange, up to the last strange one."""
+        """Says whether k of so many rows were anomalous, up to the last anomalous one."""
         marks = self.marks
         return len(marks) == self.rule.k and marks[-1].row - marks[0].row < rows
 
     @property
     def first(self) -> Hit:
-        """The first of the strange rows that count."""
+        """The first of the anomalous rows that count."""
         return self.marks[0]
 
 
@@ -128,11 +128,11 @@ ENDED = "ended"
 
 @dataclass(frozen=True)
 class Event:
-    """Strange rows that belong together, as they are known by now.
+    """Anomalous rows that belong together, as they are known by now.
 
     ``begin``, ``end`` (None while it is open) and ``peak_at`` are times (seconds since 1970, UTC),
     or as whole numbers those of rows, where no time was told. ``peak`` is the highest score, and
-    ``threshold`` what it was compared with; ``rows`` counts strange rows. ``causes`` are those of
+    ``threshold`` what it was compared with; ``rows`` counts anomalous rows. ``causes`` are those of
     the strongest rows: the mean share of each feature, with what the peak shows and what was
     expected there. ``changing`` says that it lasted, and may be a new normal; ``answered`` what
     somebody said it was. ``known`` names others at whom most of its rows would have been
@@ -140,7 +140,7 @@ class Event:
 
     >>> flow = Cause("flow", 0.9, 22.0, 31.0)
     >>> print(Event(3, 17, 52, 8.1, 21, 1.0, 31, (flow,), known=("pump-3",)))
-    event 3: row 17 to row 52, 31 rows strange, peak 8.1 × threshold, normal at pump-3; flow 22 \
+    event 3: row 17 to row 52, 31 rows anomalous, peak 8.1 × threshold, normal at pump-3; flow 22 \
 (not 31)
     """
 
@@ -169,8 +169,8 @@ class Event:
 
     @property
     def facts(self) -> str:
-        """How many rows, how strange, where else that is normal, and because of what, in words."""
-        rows = f"{self.rows} row{'s' if self.rows != 1 else ''} strange"
+        """How many rows, how far off, where else that is normal, and because of what, in words."""
+        rows = f"{self.rows} row{'s' if self.rows != 1 else ''} anomalous"
         peak = f", peak {self.peak / self.threshold:.3g} × threshold" if self.threshold else ""
         reasons = ", ".join(map(str, self.causes[:TOLD]))
         told = [f"{rows}{peak}", normal_at(self.known)]
@@ -297,11 +297,11 @@ class OpenEvent:
 
     number: int
     begin: When
-    #: The last row at which there was an alarm's worth of strange rows.
+    #: The last row at which there was an alarm's worth of anomalous rows.
     last: int
     last_at: When
     rows: int = 0
-    #: Strange rows since then, and the strongest of them: they count once there is another.
+    #: Anomalous rows since then, and the strongest of them: they count once there is another.
     loose: int = 0
     strong: list[TopRow] = field(default_factory=list)
     changing: bool = False
@@ -319,7 +319,7 @@ class OpenEvent:
     known: dict[str, int] = field(default_factory=dict)
 
     def add(self, mark: Hit, explain: Explain) -> None:
-        """Counts a strange row, and explains it if it is among the strongest."""
+        """Counts an anomalous row, and explains it if it is among the strongest."""
         self.loose += 1
         verdict = mark.verdict
         if verdict is None:
@@ -339,7 +339,7 @@ class OpenEvent:
         self.strong = _strongest([*self.strong, strong])
 
     def confirm(self, mark: Hit) -> None:
-        """Takes the strange rows up to this one as part of the event."""
+        """Takes the anomalous rows up to this one as part of the event."""
         self.rows, self.loose = self.rows + self.loose, 0
         if self.strong:
             self.strongest, self.strong = _strongest([*self.strongest, *self.strong]), []
@@ -437,18 +437,18 @@ _LASTING = 4
 
 
 class Events:
-    """Gathers strange rows to events: one alarm opens one, and there is no other while it is open.
+    """Gathers anomalous rows to events: an alarm opens one, and no other while it is open.
 
-    It begins with the first of the k strange rows. A row at which k of the last n were strange
+    It begins with the first of the k anomalous rows. A row at which k of the last n were anomalous
     prolongs it. It ends when the cool-down has gone by without such a row, and n rows without a
-    strange one: what comes back within the cool-down is the same event, and no second alarm. That
+    anomalous one: what comes back within the cool-down is the same event, and no second alarm. That
     is calmer than to call it ended and then to open it again, and nobody who was told of an end is
     wrong. Its end is the last row that prolonged it.
 
     When the detector finds out that what is normal is ``changing``, an event opens if there is none
-    (strange rows may be many, and never k of n). From then on k strange rows within the cool-down
-    prolong it, and it takes four times the cool-down to end. What changed is for ``DriftDetector``
-    to say, and to ask.
+    (anomalous rows may be many, and never k of n). From then on k anomalous rows within the
+    cool-down prolong it, and it takes four times the cool-down to end. What changed is for
+    ``DriftDetector`` to say, and to ask.
 
     While it is open it is told again where k of the last n rows are all far stronger than the peak
     that was last told: a slight fault that lasts is not to hide a large one.
@@ -492,7 +492,7 @@ class Events:
         return tuple(self._closed)
 
     def follow(self, verdict: Verdict, state: str, explain: Explain) -> None:
-        """Takes in a strange row, or any while an event is open; tells the verdict its event.
+        """Takes in an anomalous row, or any while an event is open; tells the verdict its event.
 
         ``state`` is the detector's after the row.
         """
@@ -548,7 +548,7 @@ class Events:
         return self.row - running.last >= calm and since >= self.rule.n
 
     def end(self) -> None:
-        """Ends the open event, if there is one: somebody said that strange rows are normal.
+        """Ends the open event, if there is one: somebody said that anomalous rows are normal.
 
         So they count for no alarm any more, either.
         """
@@ -625,7 +625,7 @@ class Events:
         if max(numbers, default=0) > self.count or any(
             mark.row > self.row for mark in self._alarm.marks
         ):
-            raise BadInput("events: one of them, or a strange row, is not among those counted")
+            raise BadInput("events: one of them, or an anomalous row, is not among those counted")
 
 
 def _fields_of(event: Event | OpenEvent) -> dict[str, Any]:

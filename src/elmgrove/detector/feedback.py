@@ -1,4 +1,4 @@
-"""Feedback: what a person says of strange rows, and of what was learned in a time span."""
+"""Feedback: what a person says of anomalous rows, and of what was learned in a time span."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -80,7 +80,7 @@ class Feedback:
         if self.already:
             before = f"event {self.event} was answered before: {self.already}"
             said.append(f"{before} (undo takes that back)")
-        limit = "" if self.threshold is None else f", strange above {self.threshold:.3g}"
+        limit = "" if self.threshold is None else f", anomalous above {self.threshold:.3g}"
         limit += "" if self.raised is None else f" ({self.raised:.3g} before: smaller faults pass)"
         return f"{'; '.join(said)}. Now {self.state}{limit}.{self._warning}"
 
@@ -343,7 +343,7 @@ def _taken(detector: Detector, meant: Event | None, span: Span | None) -> TakenO
     if report is not None:
         if report.since is not None:
             return take_out(detector, Span(report.since))
-        learned = report.rows - round(report.strange * report.rows)
+        learned = report.rows - round(report.anomalous * report.rows)
         return take_out_learned(detector, detector.learned - learned, detector.learned)
     if meant is None or meant.answered:
         return TakenOut()

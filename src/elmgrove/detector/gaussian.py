@@ -153,7 +153,7 @@ class Gaussian:
         self.forgetting = self._sums.forgetting = forgetting
 
     def adopt(self, X: Array) -> None:
-        """Learns rows that were strange and are a new normal: like any others."""
+        """Learns rows that were anomalous and are a new normal: like any others."""
         self.learn_all(X)
         self._changed()
 
@@ -164,7 +164,7 @@ class Gaussian:
         self._changed()
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks which strange rows make a new normal: typical of each other, and no wider cloud.
+        """Marks which anomalous rows make a new normal: typical of each other, and no wider cloud.
 
         All that is known here would hold them far away whatever they are, so it only says how wide
         a cloud as many normal rows would be: noise is typical of itself, and wide.

@@ -339,7 +339,7 @@ class Mixture:
         self.forgetting = forgetting
 
     def adopt(self, X: Array) -> None:
-        """Makes rows that were strange and are a new normal a pattern, if there can be one more.
+        """Makes rows that were anomalous and are a new normal a pattern, if there can be one more.
 
         Where the number is fixed, or not decided yet, they are learned like any others.
         """
@@ -356,7 +356,7 @@ class Mixture:
         self._place(self._received.places(self.own))
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks which strange rows make a new normal: a pattern need have nothing of the others."""
+        """Marks rows that make a new normal: a pattern need have nothing of the others."""
         if self.basis.score == "distance":
             # As wide as one of the own patterns.
             marks = [pattern.model.new_normal(rows, threshold) for pattern in self.own]

@@ -109,7 +109,7 @@ class SingleModel(Protocol):
         ...
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks which strange rows make a new normal; learns none of them."""
+        """Marks which anomalous rows make a new normal; learns none of them."""
         ...
 
     def reduce_to(self, rest: Part) -> None:
@@ -187,7 +187,7 @@ class Model(Protocol):
         ...
 
     def adopt(self, X: Array) -> None:
-        """Learns rows that were strange and are a new normal."""
+        """Learns rows that were anomalous and are a new normal."""
         ...
 
     def score_one(self, x: Array) -> float:
@@ -211,7 +211,7 @@ class Model(Protocol):
         ...
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks which strange rows make a new normal; learns none of them."""
+        """Marks which anomalous rows make a new normal; learns none of them."""
         ...
 
     def reduce_to(self, rest: Part) -> None:

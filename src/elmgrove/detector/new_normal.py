@@ -1,4 +1,4 @@
-"""Which strange rows are a new normal: those that are typical of each other."""
+"""Which anomalous rows are a new normal: those that are typical of each other."""
 
 import math
 from collections.abc import Callable

@@ -82,20 +82,20 @@ def _of_state(course: Course) -> str:
     if not waiting:
         return f"{kept}; nothing waits in quarantine"
     those, are = ("one", "waits") if waiting == 1 else ("ones", "wait")
-    return f"{kept}, and {waiting:,} strange {those} that {are} in quarantine"
+    return f"{kept}, and {waiting:,} anomalous {those} that {are} in quarantine"
 
 
 def _of_rows(course: Course) -> str:
-    strange, count = int(course.anomalous.sum()), len(course.scores)
+    anomalous, count = int(course.anomalous.sum()), len(course.scores)
     rows = _counted(count, course)
-    if not strange:
+    if not anomalous:
         if not np.isfinite(course.thresholds).any():
             return f"{rows}"
         highest = float(course.times[course.worst])
-        return f"nothing strange in {rows}; the highest score is {highest:.2g} × the threshold"
-    share = f"{strange:,} of {rows} {'is' if strange == 1 else 'are'} strange"
-    if 2 * strange > count > 1:
-        return f"{share}: another machine, or a new normal?{_worst(course, ' The strangest:')}"
+        return f"nothing anomalous in {rows}; the highest score is {highest:.2g} × the threshold"
+    share = f"{anomalous:,} of {rows} {'is' if anomalous == 1 else 'are'} anomalous"
+    if 2 * anomalous > count > 1:
+        return f"{share}: another machine, or a new normal?{_worst(course, ' The most anomalous:')}"
     if not len(course.spells):
         return f"{share}, too few together for an event"
     events = "1 event" if len(course.spells) == 1 else f"{len(course.spells):,} events"
@@ -279,7 +279,7 @@ def draw_scores(axes: Any, course: Course) -> None:
         axes.plot(ends, steps, color="black", lw=1.1, ls="--", zorder=2.5, label=_threshold(course))
     dots = places[course.anomalous[places]]
     if len(dots):
-        axes.plot(x[dots], heights[dots], ".", color=RED, ms=4, label="strange", zorder=3)
+        axes.plot(x[dots], heights[dots], ".", color=RED, ms=4, label="anomalous", zorder=3)
     shade(axes, course, 0, len(x), label=True)
     _number(axes, course)
     axes.set_ylabel("loss" if course.loss else "score (1 = typical)")
@@ -303,7 +303,7 @@ def _shown(course: Course, event: int | None) -> Shown:
         event = int(course.times[course.peaks].argmax()) + 1
     if event is None:
         first = last = course.worst
-        around, explained = f"around the strangest {unit}", "the highest score"
+        around, explained = f"around the most anomalous {unit}", "the highest score"
     else:
         first, _, last = course.spells[event - 1]
         explained = f"event {event}"

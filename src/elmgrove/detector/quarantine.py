@@ -1,4 +1,4 @@
-"""Strange rows, kept aside until somebody says what they are."""
+"""Anomalous rows, kept aside until somebody says what they are."""
 
 import math
 from collections import deque
@@ -21,7 +21,7 @@ _UNKNOWN: Period = (math.nan, math.nan)
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """A strange row that waits, as an input of the model, with its time and score.
+    """An anomalous row that waits, as an input of the model, with its time and score.
 
     ``since`` is the time of the oldest row in its window. What is not known is None.
     """
@@ -43,13 +43,13 @@ class Waiting:
 
 
 class Quarantine:
-    """The last ``capacity`` strange rows.
+    """The last ``capacity`` anomalous rows.
 
-    A gate that never learns what it finds strange would lock out a new normal for ever. So
-    strange rows wait here, and are promoted into the model or dropped by the user, or by a
-    rule: ``promote_after`` strange rows in a row that would be normal had the others been learned.
-    The rule is off by default. It can't tell a new normal from a fault that stays: a sensor
-    that is stuck explains itself very well. Once it was told that rows are no new normal, it
+    A gate that never learns what it finds anomalous would lock out a new normal for ever. So
+    anomalous rows wait here, and are promoted into the model or dropped by the user, or by a
+    rule: ``promote_after`` anomalous rows in a row that would be normal had the others been
+    learned. The rule is off by default. It can't tell a new normal from a fault that stays: a
+    sensor that is stuck explains itself very well. Once it was told that rows are no new normal, it
     is off until rows are normal again.
     """
 
@@ -57,9 +57,9 @@ class Quarantine:
         self._width = width
         self._waiting: deque[Waiting] = deque(maxlen=require_whole("quarantine", capacity, 1))
         self.promote_after = self.require_promotable(promote_after)
-        #: How many strange rows came one after another, up to now; a normal one makes it 0.
+        #: How many anomalous rows came one after another, up to now; a normal one makes it 0.
         self.run = 0
-        #: Whether somebody said that what is strange now is no new normal.
+        #: Whether somebody said that what is anomalous now is no new normal.
         self.rejected = False
 
     @property
@@ -85,7 +85,7 @@ class Quarantine:
         return len(self._waiting)
 
     def add(self, row: Array, score: float | None = None, period: Period = _UNKNOWN) -> None:
-        """Adds a strange row that follows the last one directly."""
+        """Adds an anomalous row that follows the last one directly."""
         since, time = (None if math.isnan(when) else when for when in period)
         self._waiting.append(Waiting(time, score, row.copy(), since))
         self.run += 1

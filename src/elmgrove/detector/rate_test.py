@@ -14,12 +14,12 @@ from elmgrove.errors import BadInput
 LEARNING = "learning"
 #: The state of a detector whose stated rate was shown by counting; it raises alarms.
 WATCHING = "watching"
-#: The state of a detector that finds far more rows strange than stated, for long.
+#: The state of a detector that finds far more rows anomalous than stated, for long.
 CHANGING = "changing"
 
 # So many times the stated rate is not the stated rate.
 _TIMES = 5.0
-# So many strange rows more than the rate explains are no chance.
+# So many anomalous rows more than the rate explains are no chance.
 _LASTING = 12.0
 # Where no more than this share of rows is anomalous, they come one by one.
 _SCATTERED = 0.2
@@ -39,7 +39,7 @@ _COUNTERS = (
     "restarts",
     "taught",
 )
-# While nothing is strange, the test looks every so many rows.
+# While nothing is anomalous, the test looks every so many rows.
 _TEST_EVERY = 8
 # The normal distribution's 97.5 % quantile.
 _BAND = 1.96
@@ -48,7 +48,8 @@ _BAND = 1.96
 class Flagged(NamedTuple):
     """Rows judged since counting began, those above the threshold, and how these came.
 
-    ``bursts`` counts strange rows that came together as one: neighbours are strange for one cause.
+    ``bursts`` counts anomalous rows that came together as one: neighbours are anomalous for one
+    cause.
     """
 
     rows: int
@@ -63,7 +64,7 @@ class Flagged(NamedTuple):
 
     @property
     def length(self) -> float:
-        """How many strange rows come together, with one burst of a third of a window taken as seen.
+        """How many anomalous rows come together, with a burst of a third of a window taken as seen.
 
         At most a window: beyond that they share no row.
         """
@@ -74,7 +75,7 @@ class Flagged(NamedTuple):
     def band(self) -> tuple[float, float]:
         """The range in which the true share lies with 95 % confidence (Wilson's interval).
 
-        Strange rows come in bursts, so there are as many independent rows as bursts would fill.
+        Anomalous rows come in bursts, so there are as many independent rows as bursts would fill.
         """
         n = self.rows / self.length
         if n == 0.0:
@@ -112,7 +113,7 @@ class RateTest:
     test_bursts: int = 0
     #: Rows since the last that was above the threshold.
     calm: int = 0
-    #: Strange rows beyond what the rate explains, while watching.
+    #: Anomalous rows beyond what the rate explains, while watching.
     excess: float = 0.0
     #: The rows since there was no excess, and those above the threshold among them.
     excess_rows: int = 0
@@ -132,7 +133,7 @@ class RateTest:
         self._first = LEARNING if self.confidence > 0.0 else WATCHING
         rate = 0.01 if self.rate is None else self.rate
         more = min(_TIMES * rate, 0.5 * (1.0 + rate))
-        #: What a strange row says for five times the rate, and any other against it.
+        #: What an anomalous row says for five times the rate, and any other against it.
         self._gain = math.log(more / rate)
         self._cost = math.log((1.0 - rate) / (1.0 - more))
         self._relief = -self._cost / self._gain
@@ -144,21 +145,21 @@ class RateTest:
         if self.state == LEARNING:
             self._begin(WATCHING)
 
-    def count(self, strange: bool) -> None:
+    def count(self, anomalous: bool) -> None:
         """Counts one judged row."""
-        if strange:
-            self._count_strange()
+        if anomalous:
+            self._count_anomalous()
         else:
             self._count_calm(1)
 
-    def count_many(self, strange: NDArray[np.bool_]) -> None:
+    def count_many(self, anomalous: NDArray[np.bool_]) -> None:
         """Counts judged rows, as ``count`` counts one."""
         done = 0
-        for place in np.flatnonzero(strange).tolist():
+        for place in np.flatnonzero(anomalous).tolist():
             self._count_calm(place - done)
-            self._count_strange()
+            self._count_anomalous()
             done = place + 1
-        self._count_calm(len(strange) - done)
+        self._count_calm(len(anomalous) - done)
 
     @property
     def lasting(self) -> bool:
@@ -178,7 +179,7 @@ class RateTest:
         """Forgets an excess: the threshold has followed it."""
         self._begin(WATCHING)
 
-    def _count_strange(self) -> None:
+    def _count_anomalous(self) -> None:
         self._advance(1)
         self.flagged += 1
         self.test_flagged += 1
@@ -197,7 +198,7 @@ class RateTest:
         self.excess_flagged += 1
 
     def _count_calm(self, rows: int) -> None:
-        """Counts rows that are not strange, few by few only where one of them may decide."""
+        """Counts rows that are not anomalous, few by few only where one of them may decide."""
         while rows and self.rate is not None and self.state != WATCHING:
             step = min(_TEST_EVERY - self.test_rows % _TEST_EVERY, rows)
             rows -= step
@@ -232,7 +233,7 @@ class RateTest:
 
     @property
     def missing(self) -> int:
-        """Rows without a strange one that would show the stated rate; 0 once it is shown."""
+        """Rows without an anomalous one that would show the stated rate; 0 once it is shown."""
         if self.state == WATCHING:
             return 0
         needed = self._bound * self._tested.length + self._evidence
@@ -260,7 +261,7 @@ class RateTest:
         self._begin(self._first)
 
     def accept(self) -> None:
-        """Goes on watching after a change: what was strange is normal now."""
+        """Goes on watching after a change: what was anomalous is normal now."""
         self._begin(WATCHING)
 
     @property

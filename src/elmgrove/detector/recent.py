@@ -90,7 +90,7 @@ class LastRows:
         self.add_many(rows, told)
 
 
-# The latest scores, of which most being strange is no chance.
+# The latest scores, of which most being anomalous is no chance.
 _LATEST = 32
 # Rows between two looks at what is too old.
 _EXPIRE_EVERY = 32

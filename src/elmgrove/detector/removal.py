@@ -200,7 +200,7 @@ def fade(detector: Detector, weight: float) -> None:
 
     Own evidence stays what it says it is, a sum over rows with weights, and so do the increments
     that a time span can be taken out of. The threshold belonged to another model: until there is
-    one, and counting has shown its rate, nothing is strange and all rows are learned.
+    one, and counting has shown its rate, nothing is anomalous and all rows are learned.
     """
     increments = detector.increments
     increments.cut()

@@ -265,7 +265,7 @@ def course_of(
     limit: float | None = None,
     name: str = "",
 ) -> Course:
-    """Scores rows, without learning them, and lets the alarm rule make events of strange ones.
+    """Scores rows, without learning them, and lets the alarm rule make events of anomalous ones.
 
     ``gaps`` are the places of rows that do not follow the one before, ``lines`` those in which
     rows stand in a file. ``limit`` is a threshold instead of the detector's.
@@ -298,7 +298,7 @@ def course_of_state(detector: "Detector", name: str = "") -> Course:
     if not len(inputs):
         raise BadInput("this state has learned no row yet: there is nothing to draw")
     scores = detector.model.scores(inputs)
-    strange = np.arange(len(inputs)) >= len(recent)
+    anomalous = np.arange(len(inputs)) >= len(recent)
     spell = Spell(len(recent), len(recent), len(inputs) - 1)
     return Course(
         name,
@@ -307,7 +307,7 @@ def course_of_state(detector: "Detector", name: str = "") -> Course:
         np.arange(1.0, len(inputs) + 1.0),
         scores,
         np.full(len(inputs), limit),
-        strange,
+        anomalous,
         [spell] if len(waiting) else [],
         InputSensors(
             detector.model,

@@ -103,7 +103,7 @@ def _smallest(detector: Detector, rows: Array, column: int, unit: float) -> floa
         faulty = np.concatenate([rows, rows])
         faulty[: len(rows), block] += size
         faulty[len(rows) :, block] -= size
-        # Written so that a score that is no number would be strange.
+        # Written so that a score that is no number would be anomalous.
         flagged = ~(detector.model.scores(faulty) <= limit)
         up, down = flagged[: len(rows)], flagged[len(rows) :]
         return bool(min(up.mean(), down.mean()) >= _NOTICED)

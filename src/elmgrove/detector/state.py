@@ -32,7 +32,7 @@ def pack_detector(detector: "Detector") -> Packed:
     """
     learned, arrays = detector.model.pack()
     unsent = {n: fresh.pack(f"fresh.{n}.") for n, fresh in _fresh(detector).items()}
-    waiting, strange = detector.quarantine.pack()
+    waiting, anomalous = detector.quarantine.pack()
     cut, increments = detector.increments.pack()
     said, undo = detector.answers.pack()
     fields = {
@@ -55,7 +55,7 @@ def pack_detector(detector: "Detector") -> Packed:
     }
     last = detector.preparation.arrays
     watch, sums = ({}, {}) if detector.drift is None else detector.drift.pack()
-    kept = {**arrays, **detector.gate.recent.arrays, **strange, **last, **increments, **sums}
+    kept = {**arrays, **detector.gate.recent.arrays, **anomalous, **last, **increments, **sums}
     kept |= undo
     for _, more in unsent.values():
         kept |= more

@@ -1,4 +1,4 @@
-"""Where strange begins: from a false-alarm rate, a fixed value, or mean plus deviations."""
+"""Where anomalous begins: from a false-alarm rate, a fixed value, or mean plus deviations."""
 
 import math
 from collections.abc import Sequence
@@ -158,7 +158,7 @@ class MeanSigma:
         return float(scores.mean() + self.k * scores.std())
 
 
-#: Any of the ways to say where strange begins.
+#: Any of the ways to say where anomalous begins.
 Threshold = FalseAlarmRate | FixedThreshold | MeanSigma
 _BY_KIND: dict[str, type[Threshold]] = {made.kind: made for made in get_args(Threshold)}
 

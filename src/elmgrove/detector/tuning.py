@@ -14,7 +14,7 @@ from elmgrove.detector.rate_test import LEARNING
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.errors import BadInput
 
-# Three ways to say where strange begins.
+# Three ways to say where anomalous begins.
 _WAYS = ("rate", "threshold", "sigma")
 #: What ``tune`` can change.
 TUNABLE = (
@@ -51,7 +51,7 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     >>> for line in tune(detector, rate=0.002):
     ...     print(line)
     rate: 0.002, before 0.01
-    scores above 5.198 are strange, 0 of the 1,008 kept; before: 4.433, 4
+    scores above 5.198 are anomalous, 0 of the 1,008 kept; before: 4.433, 4
     """
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     _require_tunable(given)
@@ -180,7 +180,7 @@ def _became(detector: Detector, was: tuple[str, float], short: str) -> str:
 
     now = f"{above(detector.threshold):,} of the {len(kept):,} kept"
     before = f"{limit:.4g}, {above(limit):,}" if math.isfinite(limit) else f"none ({state})"
-    return f"scores above {detector.threshold:.4g} are strange, {now}; before: {before}"
+    return f"scores above {detector.threshold:.4g} are anomalous, {now}; before: {before}"
 
 
 def _text(value: float | None) -> str:

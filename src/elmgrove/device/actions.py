@@ -72,10 +72,10 @@ def perform(
     trial = given.pop(DRY_RUN, False) if known.changes else False
     if not isinstance(trial, bool):
         raise BadInput(f"{DRY_RUN} is true or false, not {trial!r:.40}")
-    strange = sorted(given.keys() - known.words)
-    if strange:
+    anomalous = sorted(given.keys() - known.words)
+    if anomalous:
         words = ", ".join(sorted(known.words)) or "nothing"
-        raise BadInput(f"{action} takes {words}, not {strange[0]!r:.40}")
+        raise BadInput(f"{action} takes {words}, not {anomalous[0]!r:.40}")
     if not known.changes:
         return known.do(member, given, who)
     copy = Member.from_bytes(member.to_bytes())

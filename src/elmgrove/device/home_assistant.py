@@ -31,8 +31,8 @@ def discovery_topic(prefix: str, topics: DeviceTopics) -> str:
 def discovery(topics: DeviceTopics, version: str) -> dict[str, Any]:
     """Describes a device for Home Assistant: what it measures, and what can be asked of it.
 
-    All values come from its status, which is retained: Home Assistant has them at once. ``strange``
-    is on while an event is open, since single strange rows are to be expected.
+    All values come from its status, which is retained: Home Assistant has them at once.
+    ``anomalous`` is on while an event is open, since single anomalous rows are to be expected.
     """
     own = _id(topics)
     parts = {
@@ -49,7 +49,7 @@ def discovery(topics: DeviceTopics, version: str) -> dict[str, Any]:
             "options": _STATES,
             "value_template": _value("state"),
         },
-        "strange": _problem("Strange", "event"),
+        "anomalous": _problem("Anomalous", "event"),
         "drift": _problem("Drift", "drift"),
         ACCEPT: _button("Accept", ACCEPT, "mdi:check", topics),
         REJECT: _button("Reject", REJECT, "mdi:close", topics),

@@ -41,8 +41,8 @@ _COUNTED = {
 _MEASURED = {
     "rows_learned": "Rows that were learned since the device was made.",
     "rows_missing": "Rows that are missing until there are alarms.",
-    "rows_quarantined": "Strange rows that wait in quarantine.",
-    "threshold": "The score above which a row is strange.",
+    "rows_quarantined": "Anomalous rows that wait in quarantine.",
+    "threshold": "The score above which a row is anomalous.",
     "event_open": "Whether an event is open.",
     "drift": "Whether rows became others for good, and nobody has answered.",
     "deaf": "Whether less than half of the last rows could be used.",

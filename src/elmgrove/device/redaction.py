@@ -90,7 +90,7 @@ def _event(event: Event, most: int) -> dict[str, Any] | None:
 def rows_within(
     waiting: Sequence[Waiting], basis: Basis, most: int = MOST_BYTES_WAITING
 ) -> list[dict[str, Any]]:
-    """Gives strange rows with their values, the newest, as many as have so few bytes together.
+    """Gives anomalous rows with their values, the newest, as many as have so few bytes together.
 
     Of rows with very many columns there is one, with the first columns; ``cut`` says so.
     """

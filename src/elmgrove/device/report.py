@@ -234,7 +234,7 @@ class AgentReports:
 
     @contextmanager
     def comparing(self) -> Iterator[None]:
-        """Notes how strange the device's own rows are to its model before and after an update.
+        """Notes how anomalous the device's own rows are to its model before and after an update.
 
         The update is what is done inside.
         """

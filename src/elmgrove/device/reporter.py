@@ -23,7 +23,7 @@ log = logging.getLogger("elmgrove.device")
 
 # Other devices that are named when many are unlike this one.
 _NAMED = 3
-#: The last rows, of which the log says how many were strange.
+#: The last rows, of which the log says how many were anomalous.
 LAST = 100
 
 
@@ -35,7 +35,7 @@ class StateLog:
         self._state = detector.state
         self._restarts = detector.progress.restarts
         self._missing = 0
-        self._strange: deque[bool] = deque(maxlen=LAST)
+        self._anomalous: deque[bool] = deque(maxlen=LAST)
         self._watch = DriftDetector.of(detector)
         self._tell()
         if detector.events.open is not None:
@@ -48,7 +48,7 @@ class StateLog:
 
         Gives what the watch over drift found out with it, which is told as well.
         """
-        self._strange.append(verdict.anomalous)
+        self._anomalous.append(verdict.anomalous)
         self.tell(news)
         state, restarts = self._detector.state, self._detector.progress.restarts
         if state != self._state:
@@ -57,7 +57,7 @@ class StateLog:
             self._state = state
             self._tell()
         elif restarts != self._restarts and state == LEARNING:
-            log.info("still learning: more were strange than stated; counting begins again")
+            log.info("still learning: more were anomalous than stated; counting begins again")
         self._restarts = restarts
         return self._drift(verdict)
 
@@ -84,18 +84,18 @@ class StateLog:
             more = f"{missing} more {self._detector.basis.counted}"
             # Where nothing need be shown, that is what was asked for.
             sooner = " (sooner with --watch-now)" if self._detector.progress.confidence else ""
-            log.info("learning: %s without a strange one until there are alarms%s", more, sooner)
+            log.info("learning: %s without an anomalous one until there are alarms%s", more, sooner)
         self._missing = missing
 
     def _tell(self) -> None:
         if self._state == WATCHING:
-            log.info("watching: scores above %.4g are strange", self._detector.threshold)
+            log.info("watching: scores above %.4g are anomalous", self._detector.threshold)
         elif self._state == CHANGING:
-            strange, last = sum(self._strange), len(self._strange)
+            anomalous, last = sum(self._anomalous), len(self._anomalous)
             # Right after a restart there are no last rows.
             rows = f"the last {last} {self._detector.basis.counted}"
-            some = f"{strange} of {rows} were" if last else "far more than stated is"
-            log.warning("changing: %s strange", some)
+            some = f"{anomalous} of {rows} were" if last else "far more than stated is"
+            log.warning("changing: %s anomalous", some)
         else:
             self.tell_missing()
 

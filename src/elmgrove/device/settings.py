@@ -227,7 +227,7 @@ class Settings(RowSettings):
     sync_seconds: Annotated[float, "Seconds between two syncs; 0 = not by time.", FLEET] = 60.0
     sync_rows: Annotated[int, "Rows between two syncs; 0 = not by rows.", FLEET] = 0
     summaries: Annotated[bool, "Tell the server how the device is doing.", FLEET] = True
-    show_rows: Annotated[bool, "Also the strange rows, with their values.", FLEET] = False
+    show_rows: Annotated[bool, "Also the anomalous rows, with their values.", FLEET] = False
     server_commands: Annotated[
         str,
         "What the server may ask for, as its dashboard does: none, bounded (accept, reject and "
@@ -331,7 +331,7 @@ class Settings(RowSettings):
         int, "Rows without another alarm until the event has ended.", ALARMS
     ] = AlarmRule.cooldown
     promote_after: Annotated[
-        int, "Learn so many strange rows in a row that are like each other; 0 = never.", ALARMS
+        int, "Learn so many anomalous rows in a row that are like each other; 0 = never.", ALARMS
     ] = 0
     increment: Annotated[
         float, "New device: what is learned in so many seconds can be taken out; 0 = nothing.", NEW

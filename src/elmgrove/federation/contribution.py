@@ -42,8 +42,8 @@ class Contribution:
     of itself in the world (its state was lost or restored) takes the lead over that one.
 
     A device with several patterns contributes one part for each, in one message, so that all
-    are replaced at once; ``evidence`` is their sum. ``threshold`` is where strange begins for that
-    device; None while it is still learning.
+    are replaced at once; ``evidence`` is their sum. ``threshold`` is where anomalous begins for
+    that device; None while it is still learning.
     """
 
     #: Whether a new file is for its owner's eyes only.
@@ -178,7 +178,7 @@ def require_epoch(epoch: int) -> None:
 
 
 def require_threshold(threshold: float | None) -> None:
-    """Raises ``BadInput`` unless strange can begin there; None where that is not known yet."""
+    """Raises ``BadInput`` unless anomalous can begin there; None where that is not known yet."""
     if threshold is None:
         return
     if not isinstance(threshold, float) or not 0.0 <= threshold < math.inf:

@@ -809,7 +809,7 @@ def share_of_others(member: Member, borrowed: float) -> float:
 
 
 def own_score(member: Member) -> float | None:
-    """Computes how strange a device's own rows are to its model, in the mean, without a row.
+    """Computes how anomalous a device's own rows are to its model, in the mean, without a row.
 
     By distance they lie so many times as far from it as rows that are typical of it: 1 where it is
     made of them alone, about 1 with what it borrows, more where one model of everybody is not like

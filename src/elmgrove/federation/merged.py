@@ -60,7 +60,7 @@ class Merged:
     ``grouped`` names the distance by which an exchange told them apart; then only what comes back
     to the device is in it.
 
-    Groups with ``labels`` are not to be merged, but to be asked about strange rows, and ``loans``
+    Groups with ``labels`` are not to be merged, but to be asked about anomalous rows, and ``loans``
     are what devices lend, some of them together in each.
 
     ``matching`` says which patterns of the device are in which of the groups.

@@ -124,7 +124,7 @@ class Summary:
     the fields of events, each with its ``text``; of a cause ``seen`` and ``expected`` are None
     where the device keeps its readings to itself. ``cooperation`` is what the last sync that
     changed the model changed: mean scores of the device's rows before and after it, and how much
-    comes from whom. ``quarantine`` are strange rows with their values; None unless the device's
+    comes from whom. ``quarantine`` are anomalous rows with their values; None unless the device's
     setting allows that they are shown.
     """
 

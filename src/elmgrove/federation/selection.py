@@ -21,7 +21,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Judgement:
-    """``error[i, j]``: how strange the rows behind j's evidence are to i's model, in the mean.
+    """``error[i, j]``: how anomalous the rows behind j's evidence are to i's model, in the mean.
 
     By distance that is how many times as far they lie as typical rows of i; by loss the mean
     squared error, and the diagonal is what each model leaves unexplained of its own rows. NaN where
@@ -35,7 +35,7 @@ class Judgement:
     def strangeness(self) -> Matrix:
         """How many times worse each model explains the others than they do themselves.
 
-        The median over the others, so that a single strange device makes only itself strange.
+        The median over the others, so that a single anomalous device makes only itself anomalous.
         """
         return _middle(self._beside(self._own))
 
@@ -44,7 +44,7 @@ class Judgement:
         """How many times worse the others explain each device's rows than they do their own.
 
         The median over the others. A model that was made to explain everybody's rows is not
-        strange; what it has learned beside them is foreign all the same.
+        anomalous; what it has learned beside them is foreign all the same.
         """
         return _middle(self._beside(self._own[:, np.newaxis]).T)
 

@@ -17,11 +17,12 @@ def require_fields(what: str, stated: Any, names: Collection[str]) -> dict[str, 
     """Gives an object that has these fields and no others."""
     if not isinstance(stated, dict):
         raise BadInput(f"{what} is an object of JSON, not {_shown(stated)}")
-    missing, strange = [n for n in names if n not in stated], [n for n in stated if n not in names]
+    missing = [n for n in names if n not in stated]
+    unknown = [n for n in stated if n not in names]
     if missing:
         raise BadInput(f"{what} has no {missing[0]!r}")
-    if strange:
-        raise BadInput(f"{what} has {', '.join(names)}, and no {_shown(strange[0])}")
+    if unknown:
+        raise BadInput(f"{what} has {', '.join(names)}, and no {_shown(unknown[0])}")
     return stated
 
 

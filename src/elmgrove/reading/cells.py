@@ -14,7 +14,7 @@ BOOLEANS = {
     "true": 1.0, "yes": 1.0, "on": 1.0, "false": 0.0, "no": 0.0, "off": 0.0
 }  # fmt: skip
 _MISSING = {"", "nan", "na", "n/a", "null", "none", "?", "-"}
-_STRANGE = {
+_ANOMALOUS = {
     "anomaly", "anomalous", "abnormal", "attack", "fault", "faulty", "bad", "outlier"
 }  # fmt: skip
 _NORMAL = {"normal", "ok", "good", "benign", "nominal"}
@@ -93,9 +93,9 @@ def label_of(cell: Any) -> bool:
     if value is not None and math.isfinite(value):
         return value != 0.0
     word = str(cell).strip().lower()
-    if word not in _STRANGE | _NORMAL:
+    if word not in _ANOMALOUS | _NORMAL:
         raise ValueError(f"{cell!r} is no label: 1 or 0, yes or no, anomaly or normal, say")
-    return word in _STRANGE
+    return word in _ANOMALOUS
 
 
 def refusal(where: str, column: str, cell: Any, of_words: str | None = None) -> BadInput:

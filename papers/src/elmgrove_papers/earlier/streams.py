@@ -30,20 +30,20 @@ class Stream:
     """Phases, one after another, and rows that are normal in none of them."""
 
     phases: tuple[Phase, ...]
-    strange: Array
+    anomalous: Array
 
     def newest(self, score: Score, place: int) -> float:
         """Gives the ROC-AUC where the phase's pattern alone is normal, and no other one."""
         now = self.phases[place]
         others = [phase.tested for phase in self.phases if phase.name != now.name]
-        return auc(score(now.tested), score(np.vstack([*others, self.strange])))
+        return auc(score(now.tested), score(np.vstack([*others, self.anomalous])))
 
     def so_far(self, score: Score, place: int) -> float:
         """Gives the ROC-AUC where all patterns up to this phase are normal."""
         known = self.known(place)
         names = {phase.name for phase in self.phases[: place + 1]}
         others = [phase.tested for phase in self.phases if phase.name not in names]
-        return auc(score(known), score(np.vstack([*others, self.strange])))
+        return auc(score(known), score(np.vstack([*others, self.anomalous])))
 
     def known(self, place: int) -> Array:
         """Gives rows to judge of all patterns up to this phase, each pattern's once."""

@@ -22,7 +22,7 @@ UNITS = 32
 FACTORS = (2.0, 3.0, 5.0)
 #: Instances at most, where the number is fixed.
 FIXED = (1, 3)
-#: Ours: patterns as the first rows decide, and one more for so many strange rows that are alike.
+#: Ours: patterns as the first rows decide, and one more for so many anomalous rows that are alike.
 RULE, PROMOTE_AFTER = PatternRule(most=10, start_rows=128), 50
 #: Rows between two tests.
 EVERY = 100

@@ -14,7 +14,7 @@ from elmgrove_papers.figure import SEED, Run
 RIDGE = 1e-3
 #: Hidden units and activation as in Ito 2021, Table 3; the fans are not in there.
 UNITS = {"mnist": 64, "har": 128, "fans": 32, "celeba": 64, "dcase": 128}
-#: Strange begins at this quantile of the losses on the rows a device learned.
+#: Anomalous begins at this quantile of the losses on the rows a device learned.
 QUANTILE = 0.99
 #: Join is the default, which was chosen with an eye on the ROC-AUC on test rows (docs/papers.md).
 RULE = PatternRule(most=10, start_rows=512, silhouette=0.05)
@@ -38,8 +38,8 @@ class Client:
 
     ``item`` consecutive rows are one thing to judge (a sound of several frames), by their mean.
     ``left_out`` are rows to learn from that no model learns: where there are any, they say where
-    strange begins. ``rare_items`` is how many anomalies decisions are counted on, where they are a
-    tenth of all clients' test items together; None: of this client's.
+    anomalous begins. ``rare_items`` is how many anomalies decisions are counted on, where they are
+    a tenth of all clients' test items together; None: of this client's.
     """
 
     name: str

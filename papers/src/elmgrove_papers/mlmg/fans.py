@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove_papers.answers import STRANGE, UNKNOWN
+from elmgrove_papers.answers import ANOMALOUS, UNKNOWN
 from elmgrove_papers.data import recordings
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
@@ -30,19 +30,19 @@ def cooling_fans(run: Run) -> Numbers:
     rules = (replace(RULE, start_rows=256), replace(RULE, start_rows=256, patterns=3))
     # A federation is made with the rows of those that are there from the beginning.
     early = np.vstack([client.train for client in clients if client.name != LATE])
-    both: Tests = {STRANGE: tried_fleet, UNKNOWN: tried_unknown}
+    both: Tests = {ANOMALOUS: tried_fleet, UNKNOWN: tried_unknown}
     stories: dict[str, Story] = _stories(clients, Fleet(made, rules[0]), {"": tried_fleet}, run)
     changes = dict[str, dict[str, float]]()
     for one in (made, distance_basis(early)):
         told = _stories(clients, Fleet(one, merged=False), both, run)
-        changes[f"by {one.score}"] = _changes(told[STRANGE])
+        changes[f"by {one.score}"] = _changes(told[ANOMALOUS])
         stories |= {f", {name}, by {one.score}": story for name, story in told.items()}
     return {
         "devices": {client.name: len(client.train) for client in clients},
         "rows left out because the fan is off": sum(one.left_out for one in known),
         "table": federation_rows(clients, made, rules) | printed_rows(clients, made, rules),
         **{f"story{name}": story for name, story in stories.items()},
-        f"change of own AUC, {STRANGE}": changes,
+        f"change of own AUC, {ANOMALOUS}": changes,
     }
 
 

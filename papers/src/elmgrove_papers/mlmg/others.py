@@ -48,7 +48,7 @@ def dcase(run: Run) -> Numbers:
 def faces(run: Run) -> list[Client]:
     """Makes a client of each of 100 celebrities; quick: of 20."""
     rng = np.random.default_rng(SEED)
-    # A smile to test with, one to learn, and one to say where strange begins.
+    # A smile to test with, one to learn, and one to say where anomalous begins.
     usable = [one for one in celebrities(run.data) if len(one.smiling) > 2 and one.serious]
     if len(usable) < 2:
         raise BadInput("CelebA: fewer than two celebrities with three smiles and a serious picture")
@@ -94,10 +94,10 @@ def _faces(one: Celebrity) -> Client:
 
 
 def _sounds(one: Machine, most: int) -> Client:
-    train, normal, strange = (
+    train, normal, anomalous = (
         _frames(paths[:most]) for paths in (one.train, one.normal, one.anomalous)
     )
-    return Client(one.name, train, normal, normal[:0], strange, FRAMES)
+    return Client(one.name, train, normal, normal[:0], anomalous, FRAMES)
 
 
 def _frames(paths: Sequence[Path]) -> Array:

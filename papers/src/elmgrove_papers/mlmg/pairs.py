@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from elmgrove.detector import PatternRule
-from elmgrove_papers.answers import STRANGE, UNKNOWN
+from elmgrove_papers.answers import ANOMALOUS, UNKNOWN
 from elmgrove_papers.daef import DaefDevice, DaefFleet
 from elmgrove_papers.data import Labelled, har, mnist
 from elmgrove_papers.figure import SEED, Numbers, Run
@@ -77,8 +77,8 @@ def _pairs(data: Labelled, name: str, pairs: Sequence[Pair], run: Run) -> Number
             rows.append({"pair": [data.names[label] for label in labels], **one})
     return {
         "features": data.width,
-        f"largest change of own AUC, {STRANGE}": _change(rows, ""),
-        f"largest change of own AUC, {STRANGE}{BY_DISTANCE}": _change(rows, BY_DISTANCE),
+        f"largest change of own AUC, {ANOMALOUS}": _change(rows, ""),
+        f"largest change of own AUC, {ANOMALOUS}{BY_DISTANCE}": _change(rows, BY_DISTANCE),
         "mean": _means(rows),
         "pairs": rows,
     }
@@ -89,7 +89,7 @@ def _answers(devices: PatternDevices, pair: Pair, views: Sequence[Tested]) -> li
     with devices.met(pair) as two:
         before = [view.aucs(score) for view, score in zip(views, two.alone(), strict=True)]
         after = [map(view.aucs, both) for view, both in zip(views, two.answers(), strict=True)]
-        names = (BEFORE, STRANGE, UNKNOWN)
+        names = (BEFORE, ANOMALOUS, UNKNOWN)
         return [
             dict(zip(names, (first, *later), strict=True))
             for first, later in zip(before, after, strict=True)
@@ -99,7 +99,7 @@ def _answers(devices: PatternDevices, pair: Pair, views: Sequence[Tested]) -> li
 def _change(rows: Sequence[dict[str, Any]], suffix: str) -> float:
     """By how much a device's own AUC differs from alone, where it does most."""
     before, here = (
-        np.array([row[f"{key}{suffix}"]["auc_own"] for row in rows]) for key in (BEFORE, STRANGE)
+        np.array([row[f"{key}{suffix}"]["auc_own"] for row in rows]) for key in (BEFORE, ANOMALOUS)
     )
     return float(max(here - before, key=abs))
 

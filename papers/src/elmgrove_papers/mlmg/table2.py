@@ -10,7 +10,7 @@ import numpy as np
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
 from elmgrove.federation import SameGroup
-from elmgrove_papers.answers import STRANGE, UNKNOWN
+from elmgrove_papers.answers import ANOMALOUS, UNKNOWN
 from elmgrove_papers.data import mnist
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
@@ -18,10 +18,10 @@ from elmgrove_papers.mlmg.clients import RIDGE, RULE, Client, basis, digits, dis
 from elmgrove_papers.mlmg.matching import averaged
 from elmgrove_papers.mlmg.trial import (
     Model,
+    anomalous_models,
     daef_models,
     lowest_loss,
     never_alarms,
-    strange_models,
     tried,
     tried_fleet,
     unknown_models,
@@ -85,7 +85,7 @@ def federation_rows(clients: Sequence[Client], basis: Basis, rules: Sequence[Pat
             alone, numbers = trial, trial.numbers()
         else:
             numbers = trial.numbers(alone)
-        if name.lower().endswith(STRANGE):
+        if name.lower().endswith(ANOMALOUS):
             numbers["largest_change_own"] = trial.largest_change(alone)
         rows[name] = {**numbers, **more}
     silent = {**never_alarms(clients).numbers, "auc_own": 0.5, "auc_peers": 0.5}
@@ -115,7 +115,7 @@ def _approaches(clients: Sequence[Client], basis: Basis, every: Array) -> Iterat
     parts = [fleet.detector(client.name).evidence for client in clients]
     yield _Line("FedAvg", [lowest_loss(basis, [averaged(parts, RIDGE)])] * len(clients))
     fleet.sync()
-    yield _Line("E²LM", strange_models(fleet, clients))
+    yield _Line("E²LM", anomalous_models(fleet, clients))
     for name, model in daef_models(clients, basis.hidden.units).items():
         yield _Line(name, [model] * len(clients))
 
@@ -154,9 +154,9 @@ def _policy_lines(
 ) -> Iterator[_Line]:
     """Devices alone, then both their answers, which are from the same models."""
     fleet = _learned(Fleet(basis, rule, merged=False), clients)
-    yield _Line("Alone", strange_models(fleet, clients))
+    yield _Line("Alone", anomalous_models(fleet, clients))
     fleet.sync()
-    yield _Line(STRANGE.capitalize(), strange_models(fleet, clients))
+    yield _Line(ANOMALOUS.capitalize(), anomalous_models(fleet, clients))
     yield _Line(UNKNOWN.capitalize(), unknown_models(fleet, clients))
 
 

@@ -15,14 +15,14 @@ from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.measures import Decisions, auc
 from elmgrove_papers.mlmg.clients import QUANTILE, Client
 
-#: Rows of a client whose losses tell where strange begins.
+#: Rows of a client whose losses tell where anomalous begins.
 _CALIBRATING = 5000
 # The share of normal rows that may be flagged.
 _RATE = 0.01
 
 
 class Model(NamedTuple):
-    """What a client has: scores of rows, and where strange begins.
+    """What a client has: scores of rows, and where anomalous begins.
 
     None lets a quantile of the losses on the client's own rows decide. So do rows that were left
     out of learning, whatever the threshold is.
@@ -63,14 +63,14 @@ def tried(clients: Sequence[Client], models: Iterable[Model]) -> FleetTrial:
     """Tests each client with its model; each model is done with before the next one is made."""
     decisions, own, peers = [], [], []
     for client, model in zip(clients, models, strict=True):
-        normal, foreign, strange = (
+        normal, foreign, anomalous = (
             item_scores(model, rows, client.item)
             for rows in (client.own, client.peers, client.anomalies)
         )
-        rare = strange[: len(client.rare) // client.item]
+        rare = anomalous[: len(client.rare) // client.item]
         decisions.append(Decisions.of(normal, rare, _threshold(client, model)))
-        own.append(auc(normal, strange))
-        peers.append(auc(foreign, strange))
+        own.append(auc(normal, anomalous))
+        peers.append(auc(foreign, anomalous))
     return FleetTrial(Decisions.sum(decisions), tuple(own), tuple(peers))
 
 
@@ -135,7 +135,7 @@ def item_scores(model: Model, rows: Array, item: int) -> Array:
     return means
 
 
-def strange_models(fleet: Fleet, clients: Sequence[Client]) -> list[Model]:
+def anomalous_models(fleet: Fleet, clients: Sequence[Client]) -> list[Model]:
     """Gives each client its detector as it is now."""
     return [Model.of(fleet.detector(client.name)) for client in clients]
 
@@ -147,7 +147,7 @@ def unknown_models(fleet: Fleet, clients: Sequence[Client]) -> list[Model]:
 
 def tried_fleet(fleet: Fleet, clients: Sequence[Client]) -> FleetTrial:
     """Tests each client with its detector as it is now."""
-    return tried(clients, strange_models(fleet, clients))
+    return tried(clients, anomalous_models(fleet, clients))
 
 
 def tried_unknown(fleet: Fleet, clients: Sequence[Client]) -> FleetTrial:

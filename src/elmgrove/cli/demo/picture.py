@@ -15,8 +15,8 @@ from elmgrove.errors import require_extra
 _NORMAL, _KNOWN, _FLAGGED = "#9a9a9a", "#0072B2", "#D55E00"
 _LABELS = {
     _NORMAL: "normal here",
-    _KNOWN: "strange here, normal at another pump",
-    _FLAGGED: "strange here, normal nowhere",
+    _KNOWN: "anomalous here, normal at another pump",
+    _FLAGGED: "anomalous here, normal nowhere",
 }
 # Rows of a cold start that are shown.
 _START = 85

@@ -75,7 +75,7 @@ class Wording:
         )
         self._say(
             f"After that night's {found['rows']:,} rows {found['watching']} of {len(DUTIES)} watch "
-            f"(counting has shown that few normal rows are strange). Alarms: {found['events']}."
+            f"(counting has shown that few normal rows are anomalous). Alarms: {found['events']}."
         )
 
     def day(self, found: Fields) -> None:

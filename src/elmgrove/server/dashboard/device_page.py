@@ -199,10 +199,10 @@ class ShownEvent:
 
     @property
     def strength(self) -> str:
-        """How many rows were strange, how strange the strangest was, and where that is normal."""
+        """How many rows were anomalous, how far off the worst was, and where that is normal."""
         event = self.occurrence.event
         times = event["peak"] / event["threshold"] if event["threshold"] else None
-        rows = f"{counted(event['rows'], 'row')} strange"
+        rows = f"{counted(event['rows'], 'row')} anomalous"
         peak = "" if times is None else f"at most {number(times)} times the threshold"
         return ", ".join(filter(None, [rows, peak, normal_at(event.get("known", ()))]))
 
@@ -230,7 +230,7 @@ def cause_told(cause: Mapping[str, Any]) -> str:
     elif share is not None:
         said += f" ({share * 100:.0f} % of the score)"
     if cause["ago"]:
-        said += f", {counted(cause['ago'], 'row')} before the strange one"
+        said += f", {counted(cause['ago'], 'row')} before the anomalous one"
     return said
 
 
@@ -349,14 +349,14 @@ _CHANCE = 300.0
 # What a device's question ends with, in the words of its commands: the page has buttons instead.
 _COMMANDS = " accept or reject"
 # A state that a device tells of, where it would be taken for the page's own word.
-_STATE_WORDS = {"changing": "more is strange than usual"}
+_STATE_WORDS = {"changing": "more is anomalous than usual"}
 # Zones differ by half hours, and by no more than this.
 _HALF_HOUR, _MOST_BEHIND = 1800.0, 12 * 3600.0
 
 
 @dataclass(frozen=True)
 class WaitingRow:
-    """A strange row that waits in quarantine, with its values in the order of the columns shown."""
+    """A row that waits in quarantine, with its values in the order of the columns shown."""
 
     time: float | None
     score: float | None

@@ -341,7 +341,7 @@ def _settings(caller: Caller) -> list[tuple[str, str, Any]]:
         ("Columns", f"what a row has, {len(basis.names):,}", columns),
         ("Window", "rows side by side that are one input", basis.window),
         ("Hidden units", f"of a layer with {basis.inputs:,} inputs", basis.layer.units),
-        ("Score", "how strange a row is", basis.score),
+        ("Score", "how anomalous a row is", basis.score),
         ("Scaling", "how columns are made alike", basis.scaling.kind),
         (
             "Model",

@@ -26,7 +26,7 @@ LONGEST_SEARCH = 200
 _LAST_PAGE = 10**6
 #: What a state is called.
 WORDS = {
-    "strange": "Strange now",
+    "anomalous": "Anomalous now",
     "changing": "Changing",
     "silent": "Silent",
     "untold": "Not heard of",
@@ -36,11 +36,11 @@ WORDS = {
 }
 #: What it means.
 MEANINGS = {
-    "strange": "an event is open: rows are strange, now",
+    "anomalous": "an event is open: rows are anomalous, now",
     "changing": "what is normal seems to have changed, and the device asks about it",
     "silent": "it ought to have told something of itself by now",
     "untold": "it has joined, and tells nothing of itself",
-    "learning": "it has not learned enough yet to tell what is strange",
+    "learning": "it has not learned enough yet to tell what is anomalous",
     "watching": "it knows what is normal, and sees nothing else",
     "revoked": "its key was taken back",
 }

@@ -11,17 +11,18 @@ from elmgrove.server.store.summaries import Summaries
 
 #: What a device may be beside the states that it can tell of: with an event that is open, shut
 #: out, late, or never heard of.
-STRANGE, REVOKED, SILENT, UNTOLD = "strange", "revoked", "silent", "untold"
+ANOMALOUS, REVOKED, SILENT, UNTOLD = "anomalous", "revoked", "silent", "untold"
 #: All of them; what needs somebody comes first.
-FLEET_STATES = (STRANGE, CHANGING, SILENT, UNTOLD, LEARNING, WATCHING, REVOKED)
+FLEET_STATES = (ANOMALOUS, CHANGING, SILENT, UNTOLD, LEARNING, WATCHING, REVOKED)
 
 
 def state_at(now: str) -> str:
     """Gives what says in SQL which state a device ``d`` is in, of which ``t`` was told."""
-    # Where what is normal has changed, strange rows are a question, once it is asked, and no alarm.
+    # Where what is normal has changed, anomalous rows are a question, once it is asked, and no
+    # alarm.
     return f"""CASE WHEN d.revoked THEN '{REVOKED}' WHEN t.device IS NULL THEN '{UNTOLD}'
         WHEN t.due < {now} THEN '{SILENT}' WHEN t.drift AND t.state = '{CHANGING}'
-        THEN '{CHANGING}' WHEN t.event AND t.state != '{LEARNING}' THEN '{STRANGE}'
+        THEN '{CHANGING}' WHEN t.event AND t.state != '{LEARNING}' THEN '{ANOMALOUS}'
         ELSE t.state END"""
 
 

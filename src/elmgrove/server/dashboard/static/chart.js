@@ -76,7 +76,7 @@
         { label: "typical", stroke: colour("--learning"), width: 0, points: { show: true, size: 3, fill: colour("--learning") } },
         { label: "threshold", stroke: colour("--changing"), width: 1.5, dash: [6, 4], points: { show: false } },
       ],
-      hooks: { drawClear: [shade(data.events, "--strange")] },
+      hooks: { drawClear: [shade(data.events, "--anomalous")] },
     };
   }
 
