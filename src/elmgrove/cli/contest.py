@@ -257,10 +257,9 @@ class Contest:
         spectrum = self._detector.basis.spectrum
         first = before.rows[: first_rows(Settings.start_rows, spectrum)]
         basis = _fitted(before, first, window or choose_window(first, spectrum).window, spectrum)
-        enough = rows_to_decide(basis.layer.inputs)
-        if window is None and enough:
+        for enough in rows_to_decide(basis.layer.inputs) if window is None else ():
             more = before.rows[basis.span(0, enough)]
-            again = choose_window(more, spectrum).window
+            again = choose_window(more, spectrum).window if enough else basis.window
             if again != basis.window:
                 basis = _fitted(before, more, again, spectrum)
         rule, policy = self._detector.events.rule, self._detector.gate.policy

@@ -21,8 +21,9 @@ _MOST_INPUTS = 1024
 _LEAST_WINDOWS = 5
 # The correlation of a column with its last value from which on rows are a time series.
 _ALIKE = 0.3
-# Rows from which on faults can be tried on them.
-_LEAST_LOOK = 300
+# Rows from which on faults can be tried on them, and the most that are looked at: a machine that
+# warms up each morning shows it only after many hundreds.
+_LEAST_LOOK, _LOOK = 300, 2000
 # The faults to try: how many residual deviations a sensor is off, how many sensors, how many times.
 _FAULT, _SENSORS, _TIMES = 6.0, 16, 16
 # Faults that a row alone does not show can't be hidden by a window. And so many rows' worth of them
@@ -45,9 +46,15 @@ def require_window(window: str) -> str:
     return window
 
 
-def rows_to_decide(columns: int) -> int:
-    """The first rows that ``choose_window`` looks at; none where the columns alone decide."""
-    return max(_LEAST_LOOK, USUAL * columns) if USUAL * columns <= _MOST_INPUTS else 0
+def rows_to_decide(columns: int) -> tuple[int, int]:
+    """The first rows from which a window can be decided, and those after which it is final.
+
+    None where the columns alone decide.
+    """
+    if USUAL * columns > _MOST_INPUTS:
+        return 0, 0
+    least = max(_LEAST_LOOK, USUAL * columns)
+    return least, max(_LOOK, least)
 
 
 def choose_window(rows: RowStore, spectrum: Spectrum | None = None) -> Choice:
@@ -68,7 +75,7 @@ def choose_window(rows: RowStore, spectrum: Spectrum | None = None) -> Choice:
         return Choice(1, f"{columns} columns are too many to set {USUAL} rows side by side")
     if len(rows) < _LEAST_WINDOWS * USUAL:
         return Choice(1, f"{len(rows)} rows are too few to see whether they are a time series")
-    looked_at = np.asarray(rows[: rows_to_decide(columns)], np.float64)
+    looked_at = np.asarray(rows[: rows_to_decide(columns)[1]], np.float64)
     alike = _likeness(looked_at)
     if alike < _ALIKE:
         return Choice(1, f"neighbouring rows are hardly alike (correlation {alike:.2f}): a table")

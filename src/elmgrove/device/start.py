@@ -143,37 +143,42 @@ def _made_for(settings: Settings, X: Array, source: Source) -> Member:
 class Begun:
     """The rows of a device that began with too few to decide its window, until there are enough.
 
-    Then it is decided again, for good, as ``learn`` decides for a file that begins with these rows.
+    It is decided again when there are some, and for good when there are as many as ``learn`` looks
+    at, as ``learn`` decides for a file that begins with these rows.
     A device whose window was stated, or comes from a state, a file or a federation, keeps it.
     """
 
     def __init__(self, settings: Settings, source: Source, member: Member) -> None:
         self._settings, self._source, self._member = settings, source, member
-        self._basis = member.detector.basis
         self._rows = list[Reading]()
-        enough = rows_to_decide(self._basis.layer.inputs)
-        self._enough = enough if settings.window == "auto" else 0
+        steps = rows_to_decide(member.detector.basis.layer.inputs)
+        self._steps = list(steps) if settings.window == "auto" and any(steps) else []
 
     def add(self, reading: Reading) -> Detector | None:
         """Takes in a row that was learned; see ``decide`` for what it gives with the last one."""
-        if not self._enough:
+        if not self._steps:
             return None
         when = time.time() if reading.time is None else reading.time
         self._rows.append(reading._replace(time=when))
-        return self.decide() if self._basis.frames_in(len(self._rows)) >= self._enough else None
+        frames = self._member.detector.basis.frames_in(len(self._rows))
+        return self.decide() if frames >= self._steps[0] else None
 
     def decide(self) -> Detector | None:
         """Gives a detector with another window that has learned the same rows, if they ask for it.
 
         Where an event is open, or others were given something, it is too late for another window.
         """
-        rows, self._rows, enough, self._enough = self._rows, [], self._enough, 0
-        member, settings = self._member, self._settings
-        if not (enough and rows) or member.detector.events.open or member.published:
+        rows, member, settings = self._rows, self._member, self._settings
+        if not (self._steps and rows) or member.detector.events.open or member.published:
+            self._steps, self._rows = [], []
             return None
+        del self._steps[0]
+        if not self._steps:
+            self._rows = []
+        basis = member.detector.basis
         X = np.array([one.row for one in rows], np.float64)
         choice = choose_window(X, settings.chosen_spectrum)
-        if choice.window == self._basis.window:
+        if choice.window == basis.window:
             return None
         made = _made_for(settings, X, self._source).detector
         for reading in rows:
@@ -182,7 +187,7 @@ class Begun:
         log.info(
             "window of %d instead of %d: the %d rows so far decided again, and were learned again",
             choice.window,
-            self._basis.window,
+            basis.window,
             len(rows),
         )
         return made
