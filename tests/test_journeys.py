@@ -1,24 +1,21 @@
-"""CONTRIBUTING tells the truth: its tree has each file, and its two journeys run as they are told.
+"""CONTRIBUTING is true: its tree has each file, and both journeys enter the files that they name.
 
-The row is one of a file that a real agent reads, with a device's default settings. The contribution
-is a sync by HTTP with a real server in this process; what either side enters is counted together.
+The row is one of a file that an agent reads with default settings. The contribution is a sync by
+HTTP with a real server in this process; what both sides enter is counted.
 """
 
 import inspect
 import re
 import sys
 import threading
-from contextlib import ExitStack
 from pathlib import Path
 from statistics import mode
 from types import CodeType, FrameType
-from typing import Any
 
 import numpy as np
 import pytest
 
 import elmgrove
-from elmgrove import Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.connection import connect
@@ -27,8 +24,10 @@ from support.agents import write_rows
 from support.places import ROOT
 from support.serving import serving
 
-LIBRARY = Path(elmgrove.__file__).parent
-TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+LIBRARY, TEXT = (
+    elmgrove.__file__.removesuffix("__init__.py"),
+    (ROOT / "CONTRIBUTING.md").read_text(),
+)
 #: How many files of `src/elmgrove` each of them enters: these may only fall.
 MOST_BY_A_ROW, MOST_BY_A_CONTRIBUTION = 34, 64
 X = np.random.default_rng(0).normal(size=(5000, 6))
@@ -40,21 +39,21 @@ class Trace:
     def __init__(self, start: CodeType | None = None) -> None:
         self._start, self.legs = start, [set[str]()]
 
-    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        code, name = frame.f_code, frame.f_code.co_filename
         if code is self._start and event == "call":
             self.legs.append(set())
-        # Functions alone: imports are no part of a journey.
-        if code.co_flags & inspect.CO_OPTIMIZED and code.co_filename.startswith(f"{LIBRARY}/"):
-            self.legs[-1].add(code.co_filename.removeprefix(f"{LIBRARY}/"))
+        # Calls of functions alone: imports are no part of a journey.
+        if event == "call" and code.co_flags & inspect.CO_OPTIMIZED and LIBRARY in name:
+            self.legs[-1].add(name.removeprefix(LIBRARY))
 
-    def on(self) -> ExitStack:
-        """Traces this thread and those that begin in the meantime, until it is closed."""
-        stack = ExitStack()
-        for each in sys, threading:
-            each.setprofile(self)
-            stack.callback(each.setprofile, None)
-        return stack
+    def __enter__(self) -> None:
+        threading.setprofile(self)
+        sys.setprofile(self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
 
 
 def named(section: str) -> set[str]:
@@ -63,33 +62,28 @@ def named(section: str) -> set[str]:
 
 
 def test_the_tree_has_each_file_once() -> None:
-    packages = re.findall(r"^- \*\*([a-z/]+)\*\*: (`.*)$", TEXT, re.MULTILINE)
-    told = [
-        f"{folder}/{name}.py" for folder, line in packages for name in re.findall(r"`(\w+)`", line)
-    ]
-    found = (path.relative_to(LIBRARY) for path in LIBRARY.glob("*/**/*.py"))
-    assert sorted(told) == sorted(str(path) for path in found if path.stem != "__init__")
+    packages = re.findall(r"^- \*\*([a-z/]+)\*\*: (.*)$", TEXT, re.MULTILINE)
+    told = [f"{at}/{name}.py" for at, line in packages for name in re.findall(r"`(\w+)`", line)]
+    found = (str(path.relative_to(LIBRARY)) for path in Path(LIBRARY).glob("*/**/*.py"))
+    assert sorted(told) == sorted(name for name in found if not name.endswith("__init__.py"))
 
 
 def test_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    detector = Detector.for_data(X, window=1)
+    detector = elmgrove.Detector.for_data(X, window=1)
     detector.learn_many(X[:4000])
     detector.save("fan.elm")
     write_rows(Path("fan.csv"), np.vstack([X[4000:4500], X[4500:4550] + 20, X[4550:]]))
-    agent, trace = (
-        Agent(Settings(source="fan.csv", state="fan.elm", verdicts="fan.jsonl")),
-        Trace(Agent._handle.__code__),
-    )
-    with trace.on():
-        agent.run()
+    trace = Trace(Agent._handle.__code__)
+    with trace:
+        Agent(Settings(source="fan.csv", state="fan.elm", verdicts="fan.jsonl")).run()
     assert named("A row") - set[str]().union(*trace.legs) == set()
     assert 0 < mode(map(len, trace.legs[1:400])) <= MOST_BY_A_ROW
 
 
 def test_a_contribution(tmp_path: Path) -> None:
-    trace, charter = Trace(), Charter("fans", Detector.for_data(X, window=1).basis)
-    with trace.on(), serving(f"sqlite:///{tmp_path}/store.db") as server:
+    trace, charter = Trace(), Charter("fans", elmgrove.Detector.for_data(X, window=1).basis)
+    with trace, serving(f"sqlite:///{tmp_path}/store.db") as server:
         url, token = f"{server.base}/fans", server.found(charter).token
         with connect(url, "a", token=token) as a, connect(url, "b", token=token) as b:
             for number, session in enumerate([a, b, a, b]):
