@@ -4,16 +4,15 @@ The row is one of a file that an agent reads with default settings. The contribu
 HTTP with a real server in this process; what both sides enter is counted.
 """
 
-import inspect
 import re
 import sys
 import threading
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from statistics import mode
 from types import CodeType, FrameType
 
 import numpy as np
-import pytest
 
 import elmgrove
 from elmgrove.device.agent import Agent
@@ -24,10 +23,8 @@ from support.agents import write_rows
 from support.places import ROOT
 from support.serving import serving
 
-LIBRARY, TEXT = (
-    elmgrove.__file__.removesuffix("__init__.py"),
-    (ROOT / "CONTRIBUTING.md").read_text(),
-)
+LIBRARY = elmgrove.__file__.removesuffix("__init__.py")
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 #: How many files of `src/elmgrove` each of them enters: these may only fall.
 MOST_BY_A_ROW, MOST_BY_A_CONTRIBUTION = 34, 64
 X = np.random.default_rng(0).normal(size=(5000, 6))
@@ -44,7 +41,7 @@ class Trace:
         if code is self._start and event == "call":
             self.legs.append(set())
         # Calls of functions alone: imports are no part of a journey.
-        if event == "call" and code.co_flags & inspect.CO_OPTIMIZED and LIBRARY in name:
+        if event == "call" and code.co_flags & CO_OPTIMIZED and LIBRARY in name:
             self.legs[-1].add(name.removeprefix(LIBRARY))
 
     def __enter__(self) -> None:
@@ -62,21 +59,20 @@ def named(section: str) -> set[str]:
 
 
 def test_the_tree_has_each_file_once() -> None:
-    packages = re.findall(r"^- \*\*([a-z/]+)\*\*: (.*)$", TEXT, re.MULTILINE)
-    told = [f"{at}/{name}.py" for at, line in packages for name in re.findall(r"`(\w+)`", line)]
+    lines = re.findall(r"^- \*\*([a-z/]+)\*\*: (.*)$", TEXT, re.MULTILINE)
+    told = [f"{at}/{name}.py" for at, line in lines for name in re.findall(r"`(\w+)`", line)]
     found = (str(path.relative_to(LIBRARY)) for path in Path(LIBRARY).glob("*/**/*.py"))
     assert sorted(told) == sorted(name for name in found if not name.endswith("__init__.py"))
 
 
-def test_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    detector = elmgrove.Detector.for_data(X, window=1)
+def test_a_row(tmp_path: Path) -> None:
+    detector, trace = elmgrove.Detector.for_data(X, window=1), Trace(Agent._handle.__code__)
     detector.learn_many(X[:4000])
-    detector.save("fan.elm")
-    write_rows(Path("fan.csv"), np.vstack([X[4000:4500], X[4500:4550] + 20, X[4550:]]))
-    trace = Trace(Agent._handle.__code__)
+    detector.save(state := f"{tmp_path}/fan.elm")
+    shifted = np.vstack([X[4000:4500], X[4500:4550] + 20, X[4550:]])
+    path = write_rows(tmp_path / "fan.csv", shifted)
     with trace:
-        Agent(Settings(source="fan.csv", state="fan.elm", verdicts="fan.jsonl")).run()
+        Agent(Settings(source=str(path), state=state, verdicts=f"{tmp_path}/fan.jsonl")).run()
     assert named("A row") - set[str]().union(*trace.legs) == set()
     assert 0 < mode(map(len, trace.legs[1:400])) <= MOST_BY_A_ROW
 
