@@ -50,7 +50,7 @@ class Trace:
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
 
 def named(section: str) -> set[str]:
