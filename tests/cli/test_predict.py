@@ -32,7 +32,9 @@ def test_each_row_is_predicted_beside_what_the_file_says(elmgrove: Elmgrove, mod
     assert [int(row["line"]) for row in rows] == list(range(2, 62))
     right = sum(row["predicted"] == row["actual"] for row in rows)
     assert right > 55
-    told = re.search(r"([\d.]+) % of 60 rows are told right; always '\w+' would be 33.3 %", ran.err)
+    told = re.search(
+        r"([\d.]+) % of 60 rows are predicted right; always '\w+' would be 33.3 %", ran.err
+    )
     assert told
     assert float(told[1]) == pytest.approx(100 * right / 60, abs=0.05)
 

@@ -39,7 +39,7 @@ _SHARE = 0.1
 TAKEN = "taken"
 _ON_THE_SERVER = " on the server"
 _INSTEAD = "ask at the device (elmgrove reject, accept), or set server_commands = any there"
-_BEFORE = "it was told before what came of this"
+_BEFORE = "it was already told what came of this"
 
 
 class Commands:
