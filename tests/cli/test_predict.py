@@ -66,7 +66,7 @@ def test_what_is_unknown_or_missing_is_predicted_and_not_counted(
     assert ran.out.splitlines()[-2:] == ["5,calm,glassy", "6,calm,"]
     assert "1 rows have a sea that was never learned" in ran.err
     assert "new.csv, line 5, column 4 ('sea')" in ran.err
-    assert "100.0 % of 3 rows are told right" in ran.err
+    assert "100.0 % of 3 rows are predicted right" in ran.err
 
 
 def test_numbers_are_written_in_their_units(elmgrove: Elmgrove) -> None:
@@ -89,7 +89,7 @@ def test_how_rows_were_written_is_remembered(elmgrove: Elmgrove, model: Path) ->
     assert elmgrove(*federate, "-o", "comma.elm").code == 0
     ran = elmgrove("predict", "test.csv", "--model", "comma.elm")
     assert ran.code == 0, ran.err
-    assert "of 60 rows are told right" in ran.err
+    assert "of 60 rows are predicted right" in ran.err
 
 
 def test_columns_without_names_are_called_by_number(elmgrove: Elmgrove) -> None:

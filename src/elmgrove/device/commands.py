@@ -31,7 +31,9 @@ REMEMBERED = 200
 REST = 3.0
 # Letters of what is said of a command.
 _LONGEST = 500
-_NOT_HERE = "this device does nothing that is asked on a server (its setting commands is none)"
+_NOT_HERE = (
+    "this device does nothing that is asked on a server (its setting server_commands is none)"
+)
 # What a server may take out of what was learned, by one request and by all of a day together: rows
 # of a day, and a tenth of those in the model.
 _SHARE = 0.1

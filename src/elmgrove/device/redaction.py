@@ -1,4 +1,4 @@
-"""What a report tells where rows are to stay on the device, within the bytes that are taken."""
+"""What a report holds where rows are to stay on the device, within the bytes that are taken."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What an agent tells a server of its device with each sync: minutes, events and its status."""
+"""What an agent reports to a server with each sync: minutes, events and its status."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""What devices tell of themselves, over HTTP: taken and shown; and their commands."""
+"""What devices report of themselves, over HTTP: taken and shown; and their commands."""
 
 import asyncio
 import math
