@@ -46,7 +46,7 @@ def test_a_file_without_the_target_needs_none(elmgrove: Elmgrove, model: Path) -
     assert ran.code == 0, ran.err
     told = [json.loads(line) for line in ran.out.splitlines()]
     assert told == [{"line": line, "predicted": "storm"} for line in range(2, 7)]
-    assert "told right" not in ran.err
+    assert "predicted right" not in ran.err
 
 
 def test_rows_come_from_standard_input_as_well(start: Start, model: Path) -> None:

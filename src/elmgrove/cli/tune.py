@@ -289,7 +289,7 @@ def tune(
     """Change threshold and alarm rule of a device, without learning again.
 
     The scores that it keeps give the new threshold at once; where they are too few for a lower
-    rate, it says how many rows are missing. Of a device whose agent is running, the agent is told.
+    rate, it says how many rows are missing. Of a device whose agent is running, the agent does it.
 
     With [bold]--units[/] it changes nothing: it tries numbers of hidden units on a file of normal
     rows, each row left out in turn, and says with which to learn them.
