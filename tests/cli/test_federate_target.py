@@ -27,7 +27,9 @@ def test_clients_that_know_one_class_each_learn_all_of_them(
         assert "sea is predicted as 3 classes (calm, rough, storm), since it holds words." in (
             ran.err
         )
-        told = re.search(r"global model: ([\d.]+) % of 60 rows are told right; always", ran.out)
+        told = re.search(
+            r"global model: ([\d.]+) % of 60 rows are predicted right; always", ran.out
+        )
         assert told, ran.out
         assert float(told[1]) > 95.0
         assert "would be 33.3 %" in ran.out

@@ -189,7 +189,7 @@ def test_show_tells_how_devices_are_doing(ask: Ask, running_server: Server) -> N
     cells = {name: [cell.strip() for cell in line.split("│")[2:5]] for name, line in lines.items()}
     assert cells["fan-1"][:2] == ["valid", "watching"]
     assert cells["fan-2"][:2] == ["valid", "changing, an event is open, drift"]
-    assert cells["fan-3"] == ["valid", "has told nothing", ""]
+    assert cells["fan-3"] == ["valid", "has reported nothing", ""]
     assert cells["fan-4"][:2] == ["revoked", ""]
     for name in ("fan-1", "fan-2", "fan-4"):
         assert abs(datetime.fromisoformat(cells[name][2]).timestamp() - time.time()) < 600
@@ -201,7 +201,7 @@ def test_show_asks_for_all_devices_of_a_large_fleet(
     monkeypatch.setattr(federation, "_PAGE", 2)
     fans = running_server.found(charter())
     fans.enrol(*(f"fan-{n}" for n in range(5)))
-    assert ask("show", fans.charter.name).out.count("has told nothing") == 5
+    assert ask("show", fans.charter.name).out.count("has reported nothing") == 5
 
 
 def test_show_prints_names_as_they_are(ask: Ask, running_server: Server) -> None:

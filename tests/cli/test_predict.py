@@ -32,7 +32,9 @@ def test_each_row_is_predicted_beside_what_the_file_says(elmgrove: Elmgrove, mod
     assert [int(row["line"]) for row in rows] == list(range(2, 62))
     right = sum(row["predicted"] == row["actual"] for row in rows)
     assert right > 55
-    told = re.search(r"([\d.]+) % of 60 rows are told right; always '\w+' would be 33.3 %", ran.err)
+    told = re.search(
+        r"([\d.]+) % of 60 rows are predicted right; always '\w+' would be 33.3 %", ran.err
+    )
     assert told
     assert float(told[1]) == pytest.approx(100 * right / 60, abs=0.05)
 
@@ -44,7 +46,7 @@ def test_a_file_without_the_target_needs_none(elmgrove: Elmgrove, model: Path) -
     assert ran.code == 0, ran.err
     told = [json.loads(line) for line in ran.out.splitlines()]
     assert told == [{"line": line, "predicted": "storm"} for line in range(2, 7)]
-    assert "told right" not in ran.err
+    assert "predicted right" not in ran.err
 
 
 def test_rows_come_from_standard_input_as_well(start: Start, model: Path) -> None:
@@ -64,7 +66,7 @@ def test_what_is_unknown_or_missing_is_predicted_and_not_counted(
     assert ran.out.splitlines()[-2:] == ["5,calm,glassy", "6,calm,"]
     assert "1 rows have a sea that was never learned" in ran.err
     assert "new.csv, line 5, column 4 ('sea')" in ran.err
-    assert "100.0 % of 3 rows are told right" in ran.err
+    assert "100.0 % of 3 rows are predicted right" in ran.err
 
 
 def test_numbers_are_written_in_their_units(elmgrove: Elmgrove) -> None:
@@ -87,7 +89,7 @@ def test_how_rows_were_written_is_remembered(elmgrove: Elmgrove, model: Path) ->
     assert elmgrove(*federate, "-o", "comma.elm").code == 0
     ran = elmgrove("predict", "test.csv", "--model", "comma.elm")
     assert ran.code == 0, ran.err
-    assert "of 60 rows are told right" in ran.err
+    assert "of 60 rows are predicted right" in ran.err
 
 
 def test_columns_without_names_are_called_by_number(elmgrove: Elmgrove) -> None:

@@ -51,7 +51,7 @@ def test_many_events_of_long_names_lose_causes_and_say_so() -> None:
     for one in found:
         kept = len(one["causes"])
         assert kept < 8
-        assert one["text"].endswith(f"({kept} of 8 causes are told)")
+        assert one["text"].endswith(f"({kept} of 8 causes are shown)")
     few = taken(events_within([event(1)]))
     assert len(few[0]["causes"]) == 8, "where there is room, none is lost"
     assert few[0]["causes"][0]["feature"].endswith("…")

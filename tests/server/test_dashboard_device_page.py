@@ -123,7 +123,7 @@ def test_a_status_that_is_like_no_other_breaks_no_page(
 
 
 def test_a_device_that_told_nothing_or_never_joined(pumps: Federation, ada: Guest) -> None:
-    assert "This device tells nothing of itself" in shown(pumps, ada)
+    assert "This device reports nothing of itself" in shown(pumps, ada)
     assert ada.get(f"/ui/{pumps.charter.name}/devices/nobody").status_code == 404
 
 

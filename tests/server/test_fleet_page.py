@@ -62,7 +62,7 @@ def test_each_line_says_how_a_device_is_doing(ada: Guest, mixed: Federation) -> 
     found = lines(fleet(ada, mixed))
     assert list(found) == ["anomalous", "quiet", "new", "calm", "gone"], "what needs somebody first"
     for name, words in (
-        ("anomalous", "Anomalous now"),
+        ("anomalous", "Anomalous"),
         ("quiet", "Not heard of"),
         ("new", "Learning"),
         ("calm", "Watching"),

@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 class Driver(NamedTuple):
-    """A detector's calls: learn and score, a row or many. Higher scores are stranger."""
+    """A detector's calls: learn and score, a row or many. Higher scores are more anomalous."""
 
     learn_one: Callable[[Any], object]
     learn_many: Callable[[Any], object]

@@ -55,8 +55,8 @@ SUMMARIES = {
     "share": "Write what this device learned itself, for others to merge.",
     "merge": "Take in what others learned: whom to ask about anomalous rows, and to borrow from.",
     "forget": "Take one device's contribution out again, exactly.",
-    "status": "Show how a device is doing: what it learned, whether it watches, and what others "
-    "are to it.",
+    "status": "Show how a device is doing: what it learned, whether it watches, and what it "
+    "has from others.",
     "quarantine": "List the anomalous rows that wait, newest last: when, how far off, and because "
     "of what.",
     "accept": "That was fine: learn anomalous rows as a new normal, now.",

@@ -33,7 +33,7 @@ def audit(
     since: Annotated[datetime | None, typer.Option(help="From this time on, in UTC.")] = None,
     device: Annotated[str | None, typer.Option(help="What concerns this device.")] = None,
     limit: Annotated[
-        int, typer.Option(help="The newest so many; --json has all.", min=1, max=_PAGE)
+        int, typer.Option(help="How many of the newest to show; --json has all.", min=1, max=_PAGE)
     ] = 50,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print records as JSON lines, the oldest first.")
@@ -42,7 +42,7 @@ def audit(
         bool, typer.Option("--check", help="Say whether all records are as they were written.")
     ] = False,
     prune: Annotated[
-        float | None, typer.Option(help="Delete records older than so many days.", min=0.0)
+        float | None, typer.Option(help="Delete records older than this many days.", min=0.0)
     ] = None,
 ) -> None:
     """Show what was done in a federation, by whom: the newest last.

@@ -53,7 +53,7 @@ class Ranking:
 
     @cached_property
     def auc(self) -> float:
-        """The area under the ROC curve: the share of pairs in which the labelled row is stranger.
+        """The area under the ROC curve: the share of pairs in which the labelled row scores higher.
 
         >>> Ranking(np.array([True, False, True]), np.array([3.0, 2.0, 2.0])).auc
         0.75

@@ -358,7 +358,9 @@ def evaluate(
     ] = None,
     window: Annotated[
         str,
-        typer.Option(help="Try so many rows as one input, or auto: 10 for a time series, else 1."),
+        typer.Option(
+            help="Try this many rows as one input, or auto: 10 for a time series, else 1."
+        ),
     ] = "auto",
     alarm: Annotated[
         str | None,

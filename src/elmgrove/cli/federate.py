@@ -176,7 +176,7 @@ class Marks:
         if self.exam.classes:
             assert self.exam.T is not None
             common = self.exam.classes[int(self.exam.T.mean(axis=0).argmax())]
-            return f"{told} of {rows} rows are told right; always {common!r} would be {plain}."
+            return f"{told} of {rows} rows are predicted right; always {common!r} would be {plain}."
         if self.target is not None:
             return (
                 f"{self.target.column} of {rows} rows is off by {told} (root mean square); "

@@ -52,15 +52,13 @@ Shows = Annotated[
         "choose devices need."
     ),
 ]
-Least = Annotated[int, typer.Option(help="A sum is told from so many devices on.", min=1)]
+Least = Annotated[int, typer.Option(help="The fewest devices in a sum that is given out.", min=1)]
 MostRows = Annotated[
-    str, typer.Option(help="A device counts with at most so many rows in sums, or 'none'.")
+    str, typer.Option(help="A device counts with at most this many rows in sums, or 'none'.")
 ]
 MostTimes = Annotated[
     str,
-    typer.Option(
-        help="...with at most so many times the rows of the one in the middle, or 'none'."
-    ),
+    typer.Option(help="...with at most this many times the median device's rows, or 'none'."),
 ]
 MostEnergy = Annotated[
     str,
@@ -170,7 +168,7 @@ def readmit(
 #: Devices that are asked about at once.
 _PAGE = 1000
 #: What a server says of devices, where its word is not enough, or the key says it.
-_STATES = {"untold": "has told nothing", "revoked": ""}
+_STATES = {"untold": "has reported nothing", "revoked": ""}
 
 
 def show(

@@ -206,7 +206,7 @@ def groups_(
     ridge: Ridge = None,
     groups: Annotated[
         int | None,
-        typer.Option(help="Make so many groups \\[default: as many as there are].", min=1),
+        typer.Option(help="Make this many groups \\[default: as many as there are].", min=1),
     ] = None,
     regroup: Annotated[
         bool,

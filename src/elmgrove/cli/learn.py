@@ -289,14 +289,14 @@ Confidence = Annotated[
 PromoteAfter = Annotated[
     int | None,
     new_state_option(
-        "Learn so many anomalous rows in a row that are like each other \\[default: never].", min=2
+        "Learn this many anomalous rows in a row if they are alike \\[default: never].", min=2
     ),
 ]
 Fixed = Annotated[
     float | None, new_state_option("A fixed threshold on the score instead of a rate.")
 ]
 Sigma = Annotated[
-    float | None, new_state_option("Mean plus so many standard deviations instead of a rate.")
+    float | None, new_state_option("Mean plus this many standard deviations instead of a rate.")
 ]
 
 

@@ -72,7 +72,7 @@ def plot(
             min=1,
         ),
     ] = None,
-    sensors: Annotated[int, typer.Option(help="At most so many sensors.", min=1, max=20)] = 4,
+    sensors: Annotated[int, typer.Option(help="The most sensors to draw.", min=1, max=20)] = 4,
     skip_bad: SkipBad = False,
     *,
     layout: Layout,

@@ -125,7 +125,7 @@ def serve(
     ] = 7.0,
     event_days: Annotated[
         float,
-        typer.Option(help="...and their events, commands and last word; 0 = for ever.", min=0.0),
+        typer.Option(help="...and their events, commands and last status; 0 = for ever.", min=0.0),
     ] = 90.0,
     connections: Annotated[int, _limit("Connections at once.")] = 10_000,
     connections_by_address: Annotated[

@@ -25,7 +25,7 @@ def status(
     token: ControlToken = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
-    """Show how a device is doing: what it learned, whether it watches, and what others are to it.
+    """Show how a device is doing: what it learned, whether it watches, and what it has from others.
 
     Of a device whose agent is running it is what holds now, else what was saved last.
 

@@ -196,19 +196,23 @@ Fixed = Annotated[
     float | None, typer.Option(help="A fixed threshold on the score instead of a rate.")
 ]
 Sigma = Annotated[
-    float | None, typer.Option(help="Mean plus so many standard deviations instead of a rate.")
+    float | None, typer.Option(help="Mean plus this many standard deviations instead of a rate.")
 ]
-AlarmK = Annotated[int | None, typer.Option(help="An alarm at so many anomalous rows...")]
-AlarmN = Annotated[int | None, typer.Option(help="...among so many.")]
+AlarmK = Annotated[
+    int | None, typer.Option(help="Anomalous rows, among the last --alarm-n, that open an event.")
+]
+AlarmN = Annotated[
+    int | None, typer.Option(help="Rows among which the anomalous ones are counted.")
+]
 Cooldown = Annotated[
     int | None, typer.Option(help="Rows without another alarm until an event has ended.")
 ]
 PromoteAfter = Annotated[
     int | None,
-    typer.Option(help="Learn so many anomalous rows in a row that are like each other; 0 = never."),
+    typer.Option(help="Learn this many anomalous rows in a row if they are alike; 0 = never."),
 ]
 RetireAfter = Annotated[
-    int | None, typer.Option(help="Put a pattern aside that got none of so many rows; 0 = never.")
+    int | None, typer.Option(help="Put a pattern aside that got none of this many rows; 0 = never.")
 ]
 
 Forgetting = Annotated[
@@ -285,7 +289,7 @@ def tune(
     """Change threshold and alarm rule of a device, without learning again.
 
     The scores that it keeps give the new threshold at once; where they are too few for a lower
-    rate, it says how many rows are missing. Of a device whose agent is running, the agent is told.
+    rate, it says how many rows are missing. Of a device whose agent is running, the agent does it.
 
     With [bold]--units[/] it changes nothing: it tries numbers of hidden units on a file of normal
     rows, each row left out in turn, and says with which to learn them.

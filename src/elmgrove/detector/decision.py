@@ -1,4 +1,4 @@
-"""The gate: which rows are anomalous, by the scores of those before, and whether that is earned."""
+"""The alarm gate: which rows are anomalous, by the scores before them, and if that is earned."""
 
 import math
 import sys

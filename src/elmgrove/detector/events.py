@@ -120,7 +120,7 @@ class Alarm:
 TOLD = 3
 #: What is told of an event: that it began,
 OPENED = "opened"
-#: that it is far stranger than was told before,
+#: that it is far more anomalous than was said before,
 WORSENED = "worse"
 #: or that it is over.
 ENDED = "ended"

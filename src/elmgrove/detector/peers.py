@@ -1,4 +1,4 @@
-"""Elsewhere: what is normal for other devices, and whether a row would have been normal there."""
+"""Peers: what is normal for other devices, and whether a row would have been normal there."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Progress: whether counting has shown that the stated rate of false alarms holds."""
+"""The rate test: whether counting has shown that the stated rate of false alarms holds."""
 
 import math
 from collections.abc import Mapping

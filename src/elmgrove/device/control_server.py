@@ -1,4 +1,4 @@
-"""Where a running agent can be reached: HTTP at a local socket, and at a port if told to."""
+"""Where a running agent can be reached: HTTP at a local socket, and at a port if set to."""
 
 import hashlib
 import hmac

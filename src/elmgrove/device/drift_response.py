@@ -1,4 +1,4 @@
-"""What an agent does by itself when rows are others for good, if it was told to."""
+"""What an agent does by itself when rows have changed for good, if it was set to."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Whether the agent can use what it is given: it never goes deaf without a word."""
+"""Whether the agent can use the rows it gets; where it can't, it says so."""
 
 import logging
 import time

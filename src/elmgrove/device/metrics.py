@@ -1,4 +1,4 @@
-"""Metrics of an agent: rows, scores, events, syncs and troubles, for Prometheus."""
+"""Metrics of an agent: rows, scores, events, syncs and outages, for Prometheus."""
 
 import math
 from collections import Counter, deque
@@ -44,7 +44,7 @@ _MEASURED = {
     "rows_quarantined": "Anomalous rows that wait in quarantine.",
     "threshold": "The score above which a row is anomalous.",
     "event_open": "Whether an event is open.",
-    "drift": "Whether rows became others for good, and nobody has answered.",
+    "drift": "Whether rows have changed for good, and nobody has answered.",
     "deaf": "Whether less than half of the last rows could be used.",
     "others": "Other devices that this one knows of.",
     "synced_timestamp_seconds": "When the last sync that went well ended, in seconds since 1970.",

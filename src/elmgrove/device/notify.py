@@ -1,4 +1,4 @@
-"""Recipients of alarms: a web address and a command, which are told in the background."""
+"""Recipients of alarms: a web address and a command, which get messages in the background."""
 
 import html
 import json

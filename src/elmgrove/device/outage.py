@@ -1,4 +1,4 @@
-"""Troubles that an agent outlives: told when they begin, and once more when they are over."""
+"""Outages that an agent survives: logged when they begin, and once more when they are over."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What an agent tells: verdicts and events, a line each, and alarms for recipients."""
+"""What an agent writes: verdicts and events, a line each, and alarms for recipients."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What a report tells where rows are to stay on the device, within the bytes that are taken."""
+"""What a report holds where rows are to stay on the device, within the bytes that are taken."""
 
 import math
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ def _event(event: Event, most: int) -> dict[str, Any] | None:
     causes = [one | {"feature": plain(one["feature"], NAME)} for one in fields["causes"]]
     fields["causes"] = [one for one in causes if one["share"] is not None][:most]
     if len(fields["causes"]) < len(causes):
-        fields["text"] += f" ({len(fields['causes'])} of {len(causes)} causes are told)"
+        fields["text"] += f" ({len(fields['causes'])} of {len(causes)} causes are shown)"
     try:
         for name in ("begin", "peak_at", "end"):
             seconds_of(fields[name] or 0)

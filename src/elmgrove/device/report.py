@@ -1,4 +1,4 @@
-"""What an agent tells a server of its device with each sync: minutes, events and its status."""
+"""What an agent reports to a server with each sync: minutes, events and its status."""
 
 import logging
 import math
@@ -221,7 +221,7 @@ class AgentReports:
             return self._made()
         except Exception as error:  # whatever it is, a sync does not fail by it
             if not self._told_trouble:
-                log.warning("how the device is doing can't be told: %r", error, exc_info=error)
+                log.warning("the device's status can't be reported: %r", error, exc_info=error)
             self._told_trouble = True
             return None
 

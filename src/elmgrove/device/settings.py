@@ -149,7 +149,7 @@ class RowSettings:
     ] = field(default_factory=list)
     mqtt_seconds: Annotated[
         float,
-        "Of a broker, one number a topic: a row every so many seconds; 0 = when each topic has "
+        "Of a broker, one number a topic: a row every this many seconds; 0 = when each topic has "
         "come again.",
         SOURCE,
     ] = 0.0
@@ -210,7 +210,7 @@ class Settings(RowSettings):
     mqtt_user: Annotated[str, "Who the device is at a broker whose URL does not say.", FLEET] = ""
     mqtt_password: Annotated[str, "Its password at brokers.", FLEET] = ""
     rotate_key_days: Annotated[
-        float, "Change the key after so many days; 0 = in time, where keys expire.", FLEET
+        float, "Change the key after this many days; 0 = in time, where keys expire.", FLEET
     ] = 0.0
     listen: Annotated[
         str, "host:port on which those with control_token may ask and tell; '' = none.", FLEET
@@ -257,7 +257,7 @@ class Settings(RowSettings):
 
     mqtt: Annotated[
         str,
-        "Broker that is told of verdicts, events and status, and where the device may be asked, "
+        "Broker that gets verdicts, events and status, and where the device may be asked, "
         "like mqtts://host/elmgrove; '' = none.",
         ALARMS,
     ] = ""
@@ -269,7 +269,7 @@ class Settings(RowSettings):
 
     on_change: Annotated[
         str,
-        f"What to do when rows are others for good: {', '.join(ON_CHANGE)} (ask; forget faster; a "
+        f"What to do when rows have changed for good: {', '.join(ON_CHANGE)} (ask; forget faster; a "
         "new normal beside the others; learn from the beginning).",
         ALARMS,
     ] = TELL
@@ -323,21 +323,23 @@ class Settings(RowSettings):
         "before.",
         FLEET,
     ] = False
-    alarm_k: Annotated[int, "An alarm opens an event at so many anomalous rows...", ALARMS] = (
-        AlarmRule.k
+    alarm_k: Annotated[
+        int, "Anomalous rows, among the last alarm_n, that open an event.", ALARMS
+    ] = AlarmRule.k
+    alarm_n: Annotated[int, "Rows among which the anomalous ones are counted.", ALARMS] = (
+        AlarmRule.n
     )
-    alarm_n: Annotated[int, "...among so many.", ALARMS] = AlarmRule.n
     alarm_cooldown: Annotated[
         int, "Rows without another alarm until the event has ended.", ALARMS
     ] = AlarmRule.cooldown
     promote_after: Annotated[
-        int, "Learn so many anomalous rows in a row that are like each other; 0 = never.", ALARMS
+        int, "Learn this many anomalous rows in a row if they are alike; 0 = never.", ALARMS
     ] = 0
     increment: Annotated[
-        float, "New device: what is learned in so many seconds can be taken out; 0 = nothing.", NEW
+        float, "New device: seconds of learned rows that can be taken out together; 0 = none.", NEW
     ] = 3600.0
     retire_after: Annotated[
-        int, "Put a pattern aside that got none of so many rows; 0 = never.", DEVICE
+        int, "Put a pattern aside that got none of this many rows; 0 = never.", DEVICE
     ] = 0
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How a device is doing, as fields for JSON: what a state tells, and what its agent notes in it."""
+"""How a device is doing, as fields for JSON: what a state says, and what its agent notes in it."""
 
 import math
 import time

@@ -96,7 +96,7 @@ class AgentSession(Session):
             commands = self.exchange.report(summary)
         except ElmgroveError as error:
             if str(error) != self._unheard:
-                log.warning("how the device is doing could not be told: %s", error)
+                log.warning("the device's status could not be reported: %s", error)
             self._unheard = str(error)
             # What was refused would be so again; what did not arrive may the next time.
             return () if isinstance(error, Refused) else None

@@ -1,4 +1,4 @@
-"""The topics of a device on a broker: its rows, what it tells there, and where it is asked."""
+"""The topics of a device on a broker: its rows, what it publishes, and where it is asked."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

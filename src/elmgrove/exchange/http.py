@@ -304,7 +304,7 @@ class HttpExchange:
             if not isinstance(refusal, Refused):
                 raise refusal
             self._looks = False
-            log.info("this server is too old to be told how the device is doing: %s", refusal)
+            log.info("this server is too old to take the device's status: %s", refusal)
             return ()
         found = (self._command(stated) for stated in answer.json().each("commands"))
         return tuple(islice((one for one in found if one is not None), MOST_RESULTS))

@@ -1,4 +1,4 @@
-"""What a device is told of all others: sums by group, whose size does not grow with them."""
+"""What a device gets of all others: sums by group, whose size does not grow with them."""
 
 import json
 import statistics

@@ -1,4 +1,4 @@
-"""Summaries: what a device tells a server of itself with a sync, and never a row unless it may."""
+"""Summaries: what a device reports to a server with a sync, and never a row unless it may."""
 
 import sys
 from dataclasses import dataclass

@@ -44,9 +44,7 @@ class Terms:
         if self.shows not in (SUMS, CONTRIBUTIONS):
             raise BadInput(f"a key shows {SUMS} or {CONTRIBUTIONS}, not {self.shows!r:.40}")
         if type(self.least) is not int or not 1 <= self.least <= 2**31:
-            raise BadInput(
-                f"a sum is told from 1 device on, or more of them, not {self.least!r:.40}"
-            )
+            raise BadInput(f"the fewest devices in a sum are 1 or more, not {self.least!r:.40}")
         if self.key_days is not None:
             require_days("key_days", self.key_days)
         for name in ("most_rows", "most_times", "most_energy"):

@@ -1,4 +1,4 @@
-"""Lines as they come, of one file after another: each is a record, and bad ones are told."""
+"""Lines as they come, of one file after another: each is a record, and bad ones are reported."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -15,7 +15,7 @@ from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 #: The format of an exam's bytes.
 EXAM_FORMAT = "elmgrove.exam"
-#: What an evaluation measures: the share of rows told right,
+#: What an evaluation measures: the share of rows predicted right,
 ACCURACY = "accuracy"
 #: or a mean squared error.
 ERROR = "error"
@@ -122,7 +122,7 @@ class Exam:
         return Evaluation(self.measure, value, len(T), groups)
 
     def _points(self, outputs: Array, T: Array) -> Array:
-        """What each row counts: 1 where its class is told right, or its squared error."""
+        """What each row counts: 1 where its class is predicted right, or its squared error."""
         points: Array
         if self.classes:
             points = (outputs.argmax(axis=1) == T.argmax(axis=1)).astype(np.float64)

@@ -31,7 +31,7 @@ async def show(request: Request) -> Response:
 
 
 async def prune(request: Request) -> Response:
-    """Deletes the records of a chain that are older than so many days; says how many."""
+    """Deletes the records of a chain that are older than a number of days; says how many."""
     store, actor = await require_admin(request)
     days = number_in(request, "days")
     if days is None:

@@ -1,4 +1,4 @@
-"""Damage: stored contributions that can't be read harm their device alone, and are told once."""
+"""Damage: stored contributions that can't be read harm their device alone, and are logged once."""
 
 import logging
 from collections.abc import Callable

@@ -93,7 +93,7 @@ def _of_federations(tallies: dict[str, Tally]) -> Iterator[Metric]:
     yield devices
     states = GaugeMetricFamily(
         "elmgrove_server_devices_by_state",
-        "Devices by how they are doing, as far as they told.",
+        "Devices by state, as they last reported.",
         labels=["federation", "state"],
     )
     for name, tally in tallies.items():

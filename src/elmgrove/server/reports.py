@@ -1,4 +1,4 @@
-"""What devices tell of themselves, over HTTP: taken and shown; and their commands."""
+"""What devices report of themselves, over HTTP: taken and shown; and their commands."""
 
 import asyncio
 import math
@@ -28,7 +28,7 @@ MOST_SHOWN, COMMANDS_SHOWN = 1000, 100
 
 
 async def put_summary(request: Request) -> Response:
-    """Takes how a device is doing, in place of what it told before; gives what waits for it."""
+    """Takes a device's status in place of the one before; gives the commands that wait for it."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
@@ -67,7 +67,7 @@ async def index(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """Tells all that is known of a device in a time: status, minutes, events and commands."""
+    """Gives all that is known of a device in a time: status, minutes, events and commands."""
     caller = await _looking(request)
     store, federation = caller.service.store, caller.federation.name
     name = request.path_params["device"]
@@ -81,7 +81,7 @@ async def show(request: Request) -> Response:
     events = await store.occurrences(federation, name, begin, stated or math.inf, MOST_SHOWN)
     commands = await store.commands(federation, name, COMMANDS_SHOWN)
     if told is None and not events and not commands:
-        raise Problem("not-found", f"{name!r} has told nothing of itself, or has not joined")
+        raise Problem("not-found", f"{name!r} has reported nothing, or has not joined")
     minutes = await store.minutes(federation, name, begin, end)
     found = {"minutes": minutes, "events": [*map(_event, events)]}
     found |= {"told": _told(told), "commands": [*map(_command, commands)]}
@@ -89,7 +89,7 @@ async def show(request: Request) -> Response:
 
 
 async def ask_command(request: Request) -> Response:
-    """Lets an action wait for a device, which does it when it syncs the next time."""
+    """Lets a command wait for a device, which does it at its next sync."""
     caller = await caller_of(request)
     caller.require_admin()
     asked, name = await json_of(request), request.path_params["device"]

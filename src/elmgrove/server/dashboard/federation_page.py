@@ -349,7 +349,7 @@ def _settings(caller: Caller) -> list[tuple[str, str, Any]]:
             "one of all devices" if charter.merged else "its own",
         ),
         ("Shows", "what devices see of each other", terms.shows),
-        ("Least", "other devices behind a sum before it is told", terms.least),
+        ("Least", "other devices in a sum before it is given out", terms.least),
         ("Keys last", "until a device needs another", lasts),
         ("Members", "which names may join", members),
     ]

@@ -26,7 +26,7 @@ LONGEST_SEARCH = 200
 _LAST_PAGE = 10**6
 #: What a state is called.
 WORDS = {
-    "anomalous": "Anomalous now",
+    "anomalous": "Anomalous",
     "changing": "Changing",
     "silent": "Silent",
     "untold": "Not heard of",
@@ -38,8 +38,8 @@ WORDS = {
 MEANINGS = {
     "anomalous": "an event is open: rows are anomalous, now",
     "changing": "what is normal seems to have changed, and the device asks about it",
-    "silent": "it ought to have told something of itself by now",
-    "untold": "it has joined, and tells nothing of itself",
+    "silent": "it should have reported by now",
+    "untold": "it has joined, and reports nothing",
     "learning": "it has not learned enough yet to tell what is anomalous",
     "watching": "it knows what is normal, and sees nothing else",
     "revoked": "its key was taken back",

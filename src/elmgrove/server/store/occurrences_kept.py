@@ -1,4 +1,4 @@
-"""Events in the store: what devices told of each, and when it was."""
+"""Events in the store: what devices reported of each, and when it was."""
 
 import json
 from collections.abc import Sequence

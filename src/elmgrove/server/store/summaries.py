@@ -1,4 +1,4 @@
-"""Summaries in the store: what devices tell of themselves, by the minute and by events."""
+"""Summaries in the store: what devices report of themselves, by the minute and by events."""
 
 import asyncio
 import json
