@@ -269,8 +269,8 @@ class Settings(RowSettings):
 
     on_change: Annotated[
         str,
-        f"What to do when rows have changed for good: {', '.join(ON_CHANGE)} (ask; forget faster; a "
-        "new normal beside the others; learn from the beginning).",
+        f"What to do when rows have changed for good: {', '.join(ON_CHANGE)} (ask; forget faster; "
+        "a new normal beside the others; learn from the beginning).",
         ALARMS,
     ] = TELL
 
