@@ -19,8 +19,8 @@ from benchmarks.quality.centroids import WINDOWS, Centroids
 from benchmarks.quality.machines import Machine, machine
 from benchmarks.quality.windows import Matrix
 from elmgrove import Detector, FalseAlarmRate
-from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.drift import CHANGE, SLOW, SPIKE, Drift
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove_papers.data import recordings
 from elmgrove_papers.data.fans import NORMAL
 

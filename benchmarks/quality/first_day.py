@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.quality.sets import ARCHIVES, Placed, archived, archived_names
 from benchmarks.quality.windows import Labels, Matrix
 from elmgrove import Detector
-from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.drift import SPIKE
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import OPENED
 
 SETS = ("SMD", "TEP", "SMAP/MSL", "NAB")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Detector, HiddenLayer, PatternRule
-from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.agents import Start

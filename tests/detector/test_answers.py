@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, PatternRule
-from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.false_alarms import WATCHING
 from elmgrove.detector.feedback import accept, reject, undo
 from elmgrove.detector.history import Span
-from elmgrove.detector.rate_test import WATCHING
 from elmgrove.detector.state import pack_detector, unpack_detector
 from elmgrove.detector.tuning import tune
 from support.laws import law_examples

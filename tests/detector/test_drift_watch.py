@@ -5,8 +5,8 @@ import pytest
 from scipy.signal import lfilter
 
 from elmgrove import Detector, PatternRule
-from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.drift import CHANGE, SCATTERED, SLOW, Drift
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.peers import Other
 from elmgrove.detector.state import pack_detector, unpack_detector
 from support.contributions import DISTANT, cloud

@@ -18,7 +18,7 @@ from elmgrove.detector.events import (
     json_when,
     when_text,
 )
-from elmgrove.detector.rate_test import CHANGING, WATCHING, Flagged
+from elmgrove.detector.false_alarms import CHANGING, WATCHING, Flagged
 from elmgrove.detector.verdict import Cause, Verdict
 
 RULE = AlarmRule(k=2, n=3, cooldown=4)

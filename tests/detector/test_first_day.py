@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.drift import CHANGE, SCATTERED, SPIKE, Drift
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import ENDED, OPENED
-from elmgrove.detector.rate_test import WATCHING
+from elmgrove.detector.false_alarms import WATCHING
 from elmgrove.detector.state import pack_detector, unpack_detector
 from elmgrove.detector.verdict import Verdict
 from support.laws import law_seeds

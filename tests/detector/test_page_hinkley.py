@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 
-from elmgrove.detector.change_test import Neighbours, PageHinkley, rarities, rarity
+from elmgrove.detector.drift_detector import Neighbours, PageHinkley, rarities, rarity
 from elmgrove.detector.recent import Recent
 from elmgrove.errors import BadInput
 

@@ -7,10 +7,10 @@ import pytest
 
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.false_alarms import LEARNING, WATCHING
 from elmgrove.detector.feedback import reject
 from elmgrove.detector.history import Span
 from elmgrove.detector.patterns import PatternRule
-from elmgrove.detector.rate_test import LEARNING, WATCHING
 from elmgrove.detector.state import pack_detector, unpack_detector
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma
 from elmgrove.detector.tuning import tune

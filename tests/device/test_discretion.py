@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, HiddenLayer, Spectrum
-from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import Hit, OpenEvent
 from elmgrove.detector.verdict import Cause
 from elmgrove.device.commands import Commands

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate
+from elmgrove.detector.false_alarms import CHANGING
 from elmgrove.detector.peers import Other
-from elmgrove.detector.rate_test import CHANGING
 from elmgrove.device.reporter import StateLog
 from support.contributions import DISTANT, cloud
 from support.moments import moments_of

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, PatternRule
-from elmgrove.detector.change_test import DriftDetector
-from elmgrove.detector.rate_test import CHANGING, WATCHING
+from elmgrove.detector.drift_detector import DriftDetector
+from elmgrove.detector.false_alarms import CHANGING, WATCHING
 from elmgrove.device.drift_response import ADAPTING, DriftResponse
 from elmgrove.device.reporter import StateLog
 from elmgrove.errors import BadInput

@@ -11,8 +11,7 @@ import pytest
 import trustme
 
 from elmgrove import BadInput
-from elmgrove.device.home_assistant import discovery_topic
-from elmgrove.device.topics import DeviceTopics
+from elmgrove.device.home_assistant import DeviceTopics, discovery_topic
 from elmgrove.exchange import mqtt as blobs_module
 from elmgrove.exchange import mqtt as board_module
 from elmgrove.exchange.base import Tls, Unauthorized, Unreachable

@@ -7,7 +7,7 @@ import pytest
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, PatternRule
 from elmgrove.algebra.covariance import lent_together
-from elmgrove.detector.change_test import DriftDetector
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure
 from elmgrove.federation.member import Member

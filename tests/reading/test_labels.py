@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.reading.labels import read_label_spans, within
+from elmgrove.reading.table import read_label_spans, within
 
 NOON = 1772452800.0  # 2026-03-02 12:00 UTC
 

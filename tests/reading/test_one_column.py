@@ -6,7 +6,7 @@ import pytest
 
 from elmgrove import BadInput
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.one_column import has_column, read_column
+from elmgrove.reading.table import has_column, read_column
 
 TEXT = "a,mode,b\n1,auto,2\n\n3, manual ,4\n5,,6\n7,auto,8\n"
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.reading.one_column import ColumnCells
+from elmgrove.reading.table import ColumnCells
 from elmgrove.rounds.predictor import Target
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elmgrove.server.dashboard.audit_page import ActCounts
-from elmgrove.server.store import chain
+from elmgrove.server.store import audit
 from elmgrove.server.store.store import Store
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ def publish_fixture(store: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Publishes something at a time."""
 
     async def publish(at: float) -> None:
-        monkeypatch.setattr(chain, "time", SimpleNamespace(time=lambda: at))
+        monkeypatch.setattr(audit, "time", SimpleNamespace(time=lambda: at))
         await store.put("fans", "a", 7, 2.5, b"x", at, successor=lambda held: True)
 
     return publish
@@ -36,7 +36,7 @@ async def test_what_is_over_is_counted_once_until_it_is_pruned(
         return await count(federation, act, begin, end)
 
     monkeypatch.setattr(store, "act_count", counted)
-    monkeypatch.setattr(chain, "time", SimpleNamespace(time=lambda: 3600.0 * (PLACE - 1)))
+    monkeypatch.setattr(audit, "time", SimpleNamespace(time=lambda: 3600.0 * (PLACE - 1)))
     await store.note("fans", "server", "tried", {})
     counts, places = ActCounts(), range(PLACE - 1, PLACE + 3)
     # That the federation was made is the oldest record, and of now.

@@ -10,8 +10,8 @@ import pytest
 
 from elmgrove.errors import BadInput
 from elmgrove.federation.audit import AuditRecord, BrokenChain, require_unbroken
-from elmgrove.server.store import chain
-from elmgrove.server.store.administrators import AdministratorRow
+from elmgrove.server.store import audit
+from elmgrove.server.store.admins import AdministratorRow
 from elmgrove.server.store.records import DeviceRow, StoredEntry
 from elmgrove.server.store.store import Store, open_store
 from support.services import execute
@@ -100,7 +100,7 @@ async def test_what_did_not_happen_is_not_told(store: Store) -> None:
 
 
 def failing() -> Any:
-    yield from chain.record("fans", "server", "tried")
+    yield from audit.record("fans", "server", "tried")
     raise ValueError("late")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmgrove.federation.audit import require_unbroken
-from elmgrove.server.store.administrators import AdministratorRow
+from elmgrove.server.store.admins import AdministratorRow
 from elmgrove.server.store.records import DeviceRow, FederationRow
 from elmgrove.server.store.store import Store
 from support.places import GOLDEN

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from elmgrove.federation.commands import Command
-from elmgrove.server.store.chain import NoSuchFederation
-from elmgrove.server.store.glance import (
+from elmgrove.server.store.audit import NoSuchFederation
+from elmgrove.server.store.fleet import (
     ANOMALOUS,
     FLEET_STATES,
     REVOKED,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from elmgrove.server.live import SECONDS_BETWEEN_NEWS, LiveFleet
-from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.records import FederationRow
 from elmgrove.server.store.store import Store
 from support.stores import opened

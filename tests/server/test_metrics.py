@@ -12,7 +12,7 @@ import pytest
 
 from elmgrove.federation.charter import address_of
 from elmgrove.server.metrics import NO_ROUTE, TEXT, ServerMetrics
-from elmgrove.server.store.glance import FLEET_STATES
+from elmgrove.server.store.fleet import FLEET_STATES
 from elmgrove.server.store.store import open_store
 from support.ports import free_port
 from support.scraped import Scraped, documented

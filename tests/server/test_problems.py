@@ -12,7 +12,7 @@ from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
 from elmgrove.federation.ledger import Outdated, Refused
 from elmgrove.server.problems import KINDS, Problem, problem_of
 from elmgrove.server.refusals import Refusals
-from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.database import StoreUnavailable
 from support.serving import ADMIN, Server, refused
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elmgrove.server.secrets import Passwords
-from elmgrove.server.store.visits import VisitRow
+from elmgrove.server.store.admins import VisitRow
 from support.serving import ADMIN, Server, contents, refused
 from support.stores import opened
 

@@ -14,9 +14,9 @@ import pytest
 
 from elmgrove.errors import BadFile, BadInput
 from elmgrove.server.store import store as store_module
-from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.database import Operation, StoreUnavailable
-from elmgrove.server.store.enrolment import device_with
+from elmgrove.server.store.federations import device_with
 from elmgrove.server.store.records import Change, DeviceRow, FederationRow, StoredEntry
 from elmgrove.server.store.store import Store, open_store
 from support.forked import CONTEXT, write_until_killed

@@ -8,9 +8,9 @@ import pytest
 from elmgrove.federation.audit import require_unbroken
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.report import MOST_RESULTS
-from elmgrove.server.store.chain import NoSuchFederation
-from elmgrove.server.store.commands import MOST_OPEN
+from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.records import CommandRow, DeviceRow
+from elmgrove.server.store.reports import MOST_OPEN
 from elmgrove.server.store.store import Store
 from support.stores import FANS, opened
 from support.summaries import summary

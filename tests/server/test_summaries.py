@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from elmgrove.federation.report import MOST_EVENTS, Minute, Summary
-from elmgrove.server.store import occurrences_kept, summaries
-from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store import reports
+from elmgrove.server.store.admins import VisitRow
+from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.records import DeviceRow, FederationRow, Occurrence
 from elmgrove.server.store.store import Store
-from elmgrove.server.store.visits import VisitRow
 from support.stores import FANS, opened
 from support.summaries import MINUTE, cooperation, event, minute, status, summary
 
@@ -125,8 +125,8 @@ async def test_two_that_tell_at_the_same_time_lose_no_minute(store: Store) -> No
 async def test_a_device_that_tells_too_many_hours_keeps_the_newest(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summaries, "MOST_HOURS", 20)
-    monkeypatch.setattr(summaries, "MOST_HOURS_AT_ONCE", 8)
+    monkeypatch.setattr(reports, "MOST_HOURS", 20)
+    monkeypatch.setattr(reports, "MOST_HOURS_AT_ONCE", 8)
     for first in (0, 10, 20, 30):
         told = tuple(minute(60 * (first + n)) for n in range(10))
         await store.take_summary("fans", summary(minutes=told), 1.0)
@@ -214,7 +214,7 @@ async def test_a_device_that_floods_events_keeps_the_newest(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However it dates and numbers them, and no other device loses one."""
-    monkeypatch.setattr(occurrences_kept, "MOST_OCCURRENCES", 50)
+    monkeypatch.setattr(reports, "MOST_OCCURRENCES", 50)
     await store.take_summary("fans", summary("fan-2", events=(event(1),)), 1.0)
     for first in range(0, 210, MOST_EVENTS):
         # All at the same time: numbers decide.
@@ -228,7 +228,7 @@ async def test_a_device_can_not_fill_the_disk_by_long_events(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By their letters the oldest go; none is written in more bytes than it came in."""
-    monkeypatch.setattr(occurrences_kept, "MOST_LETTERS", 20_000)
+    monkeypatch.setattr(reports, "MOST_LETTERS", 20_000)
     for first in range(0, 20, 10):
         told = tuple({**event(first + n), "text": "Ж" * 3000} for n in range(10))
         await store.take_summary("fans", summary(events=told), 1.0)
@@ -282,7 +282,7 @@ async def test_what_is_told_again_is_as_old_as_at_first(store: Store) -> None:
 
 
 async def test_much_is_forgotten_in_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summaries, "FORGOTTEN_AT_ONCE", 10)
+    monkeypatch.setattr(reports, "FORGOTTEN_AT_ONCE", 10)
     told = tuple(minute(60 * n) for n in range(25))
     await store.take_summary("fans", summary(minutes=told), 1.0)
     assert [await store.forget(2.0, 0.0, 0.0) for _ in range(4)] == [10, 10, 5, 0]
@@ -324,4 +324,4 @@ async def test_the_largest_summary_is_taken(store: Store) -> None:
         quarantine=({"values": "x" * 90_000},),
     )
     await store.take_summary("fans", Summary.from_fields(json.loads(json.dumps(told.fields))), 1.0)
-    assert len(await minutes(store)) == summaries.MOST_HOURS_AT_ONCE
+    assert len(await minutes(store)) == reports.MOST_HOURS_AT_ONCE

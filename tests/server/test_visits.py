@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from elmgrove.federation.audit import require_unbroken
-from elmgrove.server.store.administrators import AdministratorRow
+from elmgrove.server.store.admins import MOST_VISITS, AdministratorRow, VisitRow
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.store import Store
-from elmgrove.server.store.visits import MOST_VISITS, VisitRow
 from support.stores import opened
 
 pytestmark = pytest.mark.anyio

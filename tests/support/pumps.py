@@ -7,8 +7,8 @@ import pandas as pd
 from scipy.signal import lfilter
 
 from elmgrove import Detector
-from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.drift import Drift
+from elmgrove.detector.drift_detector import DriftDetector
 
 NAMES = ["rpm", "temp", "volt", "amp"]
 TEMP = 1

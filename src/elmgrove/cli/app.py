@@ -39,7 +39,7 @@ COMMANDS = {
     "federate": "elmgrove.cli.federate:federate",
     "predict": "elmgrove.cli.predict:predict",
     "serve": "elmgrove.cli.serve:serve",
-    "backup": "elmgrove.cli.backup:backup",
+    "backup": "elmgrove.cli.serve:backup",
     "federation": "elmgrove.cli.federation:federation",
     "fleet": "elmgrove.cli.fleet:fleet",
     "device": "elmgrove.cli.device:device",

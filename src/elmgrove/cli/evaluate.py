@@ -30,8 +30,8 @@ from elmgrove.cli.options import (
 )
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.detector.plot import draw_scores, save_picture
-from elmgrove.detector.rate_test import LEARNING
 from elmgrove.detector.replay import TIME, Course
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.detector.tuning import too_few_scores, tune

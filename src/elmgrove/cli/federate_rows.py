@@ -15,8 +15,7 @@ from elmgrove.cli.options import notes, read
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import number
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.one_column import ColumnCells, read_column
-from elmgrove.reading.table import Table, read_table
+from elmgrove.reading.table import ColumnCells, Table, read_column, read_table
 from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.predictor import Target
 

@@ -46,16 +46,15 @@ from elmgrove.cli.options import (
 from elmgrove.cli.pooled import basis_like
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import when_text
-from elmgrove.detector.rate_test import CHANGING, WATCHING, Flagged, RateTest
+from elmgrove.detector.false_alarms import CHANGING, WATCHING, Flagged, RateTest
 from elmgrove.detector.self_test import errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.detector.windows import Choice
 from elmgrove.device.status import mark_state
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
-from elmgrove.reading.labels import within
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.table import Table
+from elmgrove.reading.table import Table, within
 from elmgrove.storage.disk import load, locked, save
 
 

@@ -25,9 +25,8 @@ from elmgrove.federation.member import Member, borrowed_by
 from elmgrove.federation.similarity import Comparison, unlike_used, worth_telling
 from elmgrove.reading.formats import STANDARD_INPUT
 from elmgrove.reading.joined import read_folder
-from elmgrove.reading.labels import read_label_spans, within
 from elmgrove.reading.layout import LAYOUT, Layout
-from elmgrove.reading.table import Table, read_table
+from elmgrove.reading.table import Table, read_label_spans, read_table, within
 from elmgrove.reading.times import Clock
 from elmgrove.reading.times import told as time_told
 

@@ -17,8 +17,7 @@ from elmgrove.cli.options import Data, SkipBad, notes, read, with_layout
 from elmgrove.errors import BadInput
 from elmgrove.reading.formats import STANDARD_INPUT
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.one_column import ColumnCells, has_column, read_column
-from elmgrove.reading.table import Table
+from elmgrove.reading.table import ColumnCells, Table, has_column, read_column
 from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.predictor import Predictor
 from elmgrove.storage.disk import load

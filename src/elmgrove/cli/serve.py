@@ -228,3 +228,21 @@ def _reached(host: str) -> str:
     if host in ("", "0.0.0.0", "::"):
         return "localhost"
     return f"[{host}]" if ":" in host else host
+
+
+def backup(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The back-up to write.", dir_okay=False)],
+    store: StoreUrl = "elmgrove.db",
+    store_file: StoreFile = None,
+) -> None:
+    """Write all that a SQLite store holds to one new file, while a server goes on.
+
+    All that devices were told to be stored before the back-up began is in it. To restore it, stop
+    the server and copy it to the store's place. PostgreSQL is backed up with pg_dump.
+
+    Example: [bold]elmgrove backup --store fleet.db backup.db[/]
+    """
+    where = chosen_store(context, store, store_file)
+    require_extra("elmgrove.server.store.backup", "server").back_up(where, file)
+    notes.print(f"Wrote {file}.")

@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from elmgrove.cli.options import percent, shown
 from elmgrove.cli.running import AgentUrl, ControlToken, Device, StateOrAgent
 from elmgrove.detector.events import normal_at
-from elmgrove.detector.rate_test import LEARNING
+from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.federation.member import Borrowing
 
 Fields = Mapping[str, Any]

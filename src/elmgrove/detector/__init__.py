@@ -1,8 +1,8 @@
 """From a row to a verdict: the detector, its model, thresholds, quarantine and alarms."""
 
-from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import SPIKE, Drift
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import WORSENED, AlarmRule, Event
 from elmgrove.detector.feedback import Feedback, accept, reject, undo
 from elmgrove.detector.history import Span

@@ -9,7 +9,7 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.rate_test import CHANGING, LEARNING, RateTest
+from elmgrove.detector.false_alarms import CHANGING, LEARNING, RateTest
 from elmgrove.detector.recent import Recent, Stamp
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole

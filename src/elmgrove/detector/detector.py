@@ -18,9 +18,10 @@ from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.detector.answers import Answers
-from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.decision import AlarmGate
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import AlarmRule, Events
+from elmgrove.detector.false_alarms import CHANGING, LEARNING, RateTest
 from elmgrove.detector.frames import rows_with_names
 from elmgrove.detector.gaussian import single_model
 from elmgrove.detector.history import HOUR, History, split_at
@@ -30,7 +31,6 @@ from elmgrove.detector.model import Answer, Model, Part
 from elmgrove.detector.patterns import RAW, Matching, PatternRule
 from elmgrove.detector.peers import Other, Peers
 from elmgrove.detector.quarantine import Quarantine, Waiting
-from elmgrove.detector.rate_test import CHANGING, LEARNING, RateTest
 from elmgrove.detector.recent import stamps_of
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Cause, Verdict, bulk_of, explained, score_of, view_of

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.change_test import (
+from elmgrove.detector.drift import CHANGE, BlockMean, Drift, Since, described
+from elmgrove.detector.drift_detector import (
     ALLOWED,
     HEIGHT,
     LEAST_ANOMALOUS,
@@ -18,7 +19,6 @@ from elmgrove.detector.change_test import (
     neighbours_of,
     rarities,
 )
-from elmgrove.detector.drift import CHANGE, BlockMean, Drift, Since, described
 
 if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from elmgrove.detector.rate_test import CHANGING
+from elmgrove.detector.false_alarms import CHANGING
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.errors import BadInput, require_whole
 
@@ -89,7 +89,7 @@ class Alarm:
     """Applies k of n to a stream, of which it is told the anomalous rows alone.
 
     >>> alarm = Alarm(AlarmRule(k=2, n=3))
-    >>> [alarm.raised(Mark(row, row)) for row in (1, 4, 6, 7)]
+    >>> [alarm.raised(Hit(row, row)) for row in (1, 4, 6, 7)]
     [False, False, True, True]
     >>> alarm.first.row
     6

@@ -11,7 +11,7 @@ from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import OWN
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.rate_test import LEARNING
+from elmgrove.detector.false_alarms import LEARNING
 
 # The rows that errors are tried on, evenly chosen among the last ones, and the share of them that
 # must be flagged before an error counts as noticed: more than the 9 of 10 that are promised, since
@@ -74,9 +74,10 @@ def smallest_errors(detector: Detector) -> list[SmallestError]:
 def errors_in_words(noticed: Sequence[SmallestError]) -> str:
     """Says what a self-test found, of many sensors the best and the worst; '' if it found nothing.
 
-    >>> print(errors_in_words([Noticed("temp", 1.84, 7.0)]))
+    >>> print(errors_in_words([SmallestError("temp", 1.84, 7.0)]))
     Smallest errors it notices (in 9 of 10 rows): temp ± 1.8.
-    >>> print(errors_in_words([Noticed("temp", 1.84, 7.0), Noticed("volt", 4.7, 1.0)])[46:])
+    >>> found = [SmallestError("temp", 1.84, 7.0), SmallestError("volt", 4.7, 1.0)]
+    >>> print(errors_in_words(found)[46:])
     temp ± 1.8; only large ones, as no other sensor tells: volt ± 4.7.
     """
     ranked = sorted(noticed, key=_reach)

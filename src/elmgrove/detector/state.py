@@ -11,8 +11,8 @@ from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.packing import Packed, pack_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import Fresh
-from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.history import HOUR, Bucket, BucketPart
 from elmgrove.detector.mixture import Mixture

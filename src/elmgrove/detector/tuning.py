@@ -9,8 +9,8 @@ from typing import Any
 from elmgrove.algebra.oselm import require_forgetting
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.detector.mixture import Mixture
-from elmgrove.detector.rate_test import LEARNING
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.errors import BadInput
 

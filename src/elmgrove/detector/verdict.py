@@ -10,8 +10,8 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import Bulk, Distance
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.rows import Array
+from elmgrove.detector.false_alarms import Flagged
 from elmgrove.detector.model import Model
-from elmgrove.detector.rate_test import Flagged
 
 
 def score_of(model: Model, x: Array) -> float:

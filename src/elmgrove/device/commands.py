@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any
 
 from elmgrove.device.actions import HalfDone, perform
+from elmgrove.device.home_assistant import UNDO
 from elmgrove.device.settings import BOUNDED, NONE
-from elmgrove.device.topics import UNDO
 from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove.exchange.responses import plain
 from elmgrove.federation.commands import Command, CommandResult

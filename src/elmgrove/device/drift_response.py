@@ -2,11 +2,11 @@
 
 import logging
 
-from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.drift import SPIKE, Drift
+from elmgrove.detector.drift_detector import DriftDetector
+from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.detector.feedback import accept
 from elmgrove.detector.history import Span
-from elmgrove.detector.rate_test import LEARNING
 from elmgrove.detector.removal import fade
 from elmgrove.device.settings import ADAPT, PATTERN, RELEARN, TELL
 from elmgrove.errors import BadInput

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from elmgrove.detector.events import OPENED, EventUpdate
-from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING
+from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device.control_server import Call, Refusal, Said, door_at
 from elmgrove.device.input_health import InputHealth

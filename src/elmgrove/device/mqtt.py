@@ -20,11 +20,22 @@ from elmgrove import __version__
 from elmgrove.detector.events import json_when
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device.control_server import Refusal
-from elmgrove.device.home_assistant import BORN, birth_topic, discovery, discovery_topic
+from elmgrove.device.home_assistant import (
+    ACCEPT,
+    BORN,
+    OFFLINE,
+    ONLINE,
+    REJECT,
+    UNDO,
+    WAITING,
+    DeviceTopics,
+    birth_topic,
+    discovery,
+    discovery_topic,
+)
 from elmgrove.device.outage import Outage
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
-from elmgrove.device.topics import ACCEPT, OFFLINE, ONLINE, REJECT, UNDO, WAITING, DeviceTopics
 from elmgrove.errors import ElmgroveError
 from elmgrove.exchange.base import Tls, Unreachable
 from elmgrove.exchange.broker_address import BrokerAddress, Message

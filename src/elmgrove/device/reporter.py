@@ -4,11 +4,11 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-from elmgrove.detector.change_test import DriftDetector
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import SPIKE, Drift
+from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import ENDED, EventUpdate
-from elmgrove.detector.rate_test import CHANGING, LEARNING, WATCHING
+from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.mqtt import Sink

@@ -15,7 +15,7 @@ from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.patterns import COMPARISONS, OTHERS, PatternRule
 from elmgrove.detector.windows import require_window
-from elmgrove.device.topics import RowTopics
+from elmgrove.device.home_assistant import RowTopics
 from elmgrove.errors import BadInput
 from elmgrove.exchange.broker_address import BrokerAddress, is_at_broker
 from elmgrove.federation.selection import RULES, Rule, rule_of

@@ -17,10 +17,10 @@ from elmgrove.algebra.packing import Packed, pack_part, pack_parts, unpack_part,
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import ROWS_ALIKE
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.false_alarms import WATCHING
 from elmgrove.detector.gaussian import summed
 from elmgrove.detector.model import Part, SingleModel
 from elmgrove.detector.peers import Other
-from elmgrove.detector.rate_test import WATCHING
 from elmgrove.detector.state import STATE_FORMAT, pack_state, unpack_detector
 from elmgrove.errors import BadInput, ElmgroveError, SingularSystem
 from elmgrove.federation.contribution import (

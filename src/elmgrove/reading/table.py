@@ -1,11 +1,12 @@
 """A file as a table: its rows with their lines, times and labels, and what is to be said of it."""
 
+import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Categories, columns_of, word_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.arrays import NpyArray, ParquetTable
-from elmgrove.reading.cells import is_missing
+from elmgrove.reading.cells import MISSING, is_missing
 from elmgrove.reading.columns import Columns, Header, StillMissing, doubts_about
 from elmgrove.reading.csv import Cells, CsvText, Numbers
 from elmgrove.reading.formats import (
     JSON_LINES,
+    NOT_TEXT,
     NPY,
     PARQUET,
     Opened,
@@ -29,7 +31,58 @@ from elmgrove.reading.formats import (
 from elmgrove.reading.jsonl import ObjectText, json_object
 from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.line_protocol import Measurement
-from elmgrove.reading.times import first_back, gaps_in, usual_interval
+from elmgrove.reading.times import Clock, first_back, gaps_in, usual_interval
+
+_WAY_OUT = "FILE=FORMAT says how times are written, like labels.csv=%m/%d/%Y %H:%M"
+
+
+def read_label_spans(said: str) -> list[tuple[float, float]]:
+    """Reads the spans in which something was wrong: begin and end, in the first two columns.
+
+    ``said`` is a CSV file, or ``FILE=FORMAT`` (as for ``strptime``). A first line without times
+    holds names; further columns are not looked at.
+    """
+    name, _, form = (said, "", "") if Path(said).exists() else said.partition("=")
+    try:
+        with Path(name).open(encoding="utf-8-sig", newline="") as file:
+            return list(_spans(name, file, Clock(form or None)))
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{name}: {NOT_TEXT}") from error
+    except csv.Error as error:
+        raise BadInput(f"{name}: this is no CSV ({error})") from error
+
+
+def within(times: NDArray[np.float64], spans: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
+    """Says of each time whether it is in one of the spans; both ends belong to them.
+
+    >>> within(np.array([1.0, 2.0, 5.0]), [(2.0, 3.0), (5.0, 9.0)]).tolist()
+    [False, True, True]
+    """
+    found = np.zeros(len(times), bool)
+    for begin, end in spans:
+        found |= (times >= begin) & (times <= end)
+    return found
+
+
+def _spans(name: str, lines: Iterator[str], clock: Clock) -> Iterator[tuple[float, float]]:
+    for number, cells in enumerate(csv.reader(lines), 1):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if number == 1 and not any(map(str.isdecimal, "".join(cells))):
+            continue  # names
+        begin, end = (_time(clock, cell) for cell in (*cells, "", "")[:2])
+        if begin is None or end is None:
+            raise BadInput(f"{name}, line {number}: {cells[:2]} are no begin and end; {_WAY_OUT}")
+        if end < begin:
+            raise BadInput(f"{name}, line {number}: ends before it begins")
+        yield begin, end
+
+
+def _time(clock: Clock, cell: str) -> float | None:
+    try:
+        return clock(cell)
+    except (ValueError, OverflowError):
+        return None
 
 
 class RecordBlock(Protocol):
@@ -347,3 +400,67 @@ def _gaps_told(times: NDArray[np.float64], late: list[int]) -> str:
         many = f"{len(back)} jump{'s' * (len(back) > 1)} back in time"
         told.append(f"{many}, by up to {-back.min():g} s")
     return f"{' and '.join(told)}: windows begin again there"
+
+
+@dataclass(frozen=True)
+class ColumnCells:
+    """The cells of one column as they stand, the line of each, and what to call them in errors."""
+
+    file: str
+    column: str
+    unit: str
+    cells: NDArray[Any]
+    lines: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def at(self, places: Any) -> "ColumnCells":
+        """Gives some of the cells, by their places or a mask."""
+        return replace(self, cells=self.cells[places], lines=self.lines[places])
+
+    def where(self, place: int) -> str:
+        """Names the place of a cell for a message: file, line and column."""
+        return f"{self.file}, {self.unit} {self.lines[place]}, {self.column}"
+
+
+def read_column(
+    where: Path | str, name: str, layout: Layout | None = None, *, skip_bad: bool = False
+) -> ColumnCells:
+    """Reads one column of a file; ``BadInput`` where a value is missing, unless ``skip_bad``.
+
+    A missing value is never held: nobody can tell what it would have been.
+    """
+    layout = layout or Layout()
+    cells, lines = list[Any](), list[int]()
+    with opened(where, layout.encoding) as file:
+        source = blocks_in(file, layout, None)
+        (place,) = source.header.places([name])
+        told = source.header.told(place)
+        for block in source.blocks():
+            for line, record in block.records():
+                try:
+                    cells.append(_cell(f"{file.name}, {source.unit} {line}", told, record, place))
+                    lines.append(line)
+                except BadInput as error:
+                    if not skip_bad:
+                        raise BadInput(f"{error}; --skip-bad leaves the row out") from error
+    held = np.empty(len(cells), object)
+    held[:] = cells
+    return ColumnCells(file.name, told, source.unit, held, np.array(lines, np.int64))
+
+
+def _cell(where: str, told: str, record: Sequence[Any] | BadInput, place: int) -> Any:
+    if isinstance(record, BadInput):
+        raise record
+    cell = record[place] if place < len(record) else None
+    if is_missing(cell):
+        raise BadInput(f"{where}, {told}: {MISSING}")
+    return cell
+
+
+def has_column(where: Path | str, name: str, layout: Layout | None = None) -> bool:
+    """Says whether a file has a column of this name."""
+    layout = layout or Layout()
+    with opened(where, layout.encoding) as file:
+        return name in blocks_in(file, layout, None).header.cells

@@ -12,7 +12,7 @@ from elmgrove.algebra.packing import Packed
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import number
-from elmgrove.reading.one_column import ColumnCells
+from elmgrove.reading.table import ColumnCells
 from elmgrove.rounds.evaluation import GlobalModel
 from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 

@@ -9,7 +9,7 @@ from elmgrove.federation.terms import DAY
 from elmgrove.server.auth import require_admin
 from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in
-from elmgrove.server.store.chain import OWN_CHAIN
+from elmgrove.server.store.audit import OWN_CHAIN
 
 #: Records of an answer unless stated, and at most.
 PAGE, LONGEST_PAGE = 100, 1000

@@ -11,10 +11,10 @@ from elmgrove.federation.terms import SUMS
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.secrets import hashed, matches, prefix, secret_of
 from elmgrove.server.service import Service, service_of
-from elmgrove.server.store.administrators import AdministratorRow, administrator_with
-from elmgrove.server.store.chain import OWN_CHAIN, by_administrator, by_device
+from elmgrove.server.store.admins import AdministratorRow, administrator_with
+from elmgrove.server.store.audit import OWN_CHAIN, by_administrator, by_device
 from elmgrove.server.store.database import Operation
-from elmgrove.server.store.enrolment import device_with, federation_of
+from elmgrove.server.store.federations import device_with, federation_of
 from elmgrove.server.store.records import DeviceRow, FederationRow
 from elmgrove.server.store.store import Store
 

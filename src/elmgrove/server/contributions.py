@@ -20,7 +20,7 @@ from elmgrove.federation.terms import of_enough
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
 from elmgrove.server.service import body_of
-from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.records import FederationRow, StoredEntry
 
 BLOB = "application/octet-stream"

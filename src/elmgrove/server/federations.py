@@ -12,7 +12,7 @@ from elmgrove.server.auth import ADMINISTRATORS, ROOT, Caller, Role, caller_of, 
 from elmgrove.server.problems import Problem, no_federation
 from elmgrove.server.secrets import hashed, is_secret, new_secret, require_password
 from elmgrove.server.service import LONGEST_CHARTER, json_of, service_of
-from elmgrove.server.store.administrators import AdministratorRow
+from elmgrove.server.store.admins import AdministratorRow
 from elmgrove.server.store.records import DeviceRow, FederationRow
 
 

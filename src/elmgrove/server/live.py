@@ -13,7 +13,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.server.damage import CorruptEntries, Reader
 from elmgrove.server.problems import Problem
-from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.database import StoreUnavailable
 from elmgrove.server.store.records import Change, FederationRow
 from elmgrove.server.store.store import Store

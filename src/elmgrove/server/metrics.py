@@ -23,11 +23,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmgrove.server.auth import require_admin
 from elmgrove.server.retention import Writes
-from elmgrove.server.store.chain import by_device
+from elmgrove.server.store.audit import by_device
 from elmgrove.server.store.database import Database, Operation, Statement, StoreUnavailable
-from elmgrove.server.store.glance import FLEET_STATES
+from elmgrove.server.store.fleet import FLEET_STATES, Tally
 from elmgrove.server.store.store import Store
-from elmgrove.server.store.tally import Tally
 
 #: Seconds for which what the store holds is not counted again, however often that is asked.
 FRESH = 5.0

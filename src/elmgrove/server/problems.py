@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 
 from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
 from elmgrove.federation.ledger import Outdated, Refused
-from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.database import StoreUnavailable
 
 #: Each kind of problem: its status and its title. The key ends the document's ``type``.

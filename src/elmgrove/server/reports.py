@@ -17,7 +17,7 @@ from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in, time_in
 from elmgrove.server.service import LONGEST_JSON, body_of, json_of, object_of
-from elmgrove.server.store.glance import require_known
+from elmgrove.server.store.fleet import require_known
 from elmgrove.server.store.records import CommandRow, Occurrence, ToldRow
 
 #: Devices of an answer unless stated, and at most.

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from elmgrove.federation.terms import DAY
 from elmgrove.server.limits import Seldom
 from elmgrove.server.store.database import StoreUnavailable
+from elmgrove.server.store.reports import FORGOTTEN_AT_ONCE
 from elmgrove.server.store.store import Store
-from elmgrove.server.store.summaries import FORGOTTEN_AT_ONCE
 
 log = logging.getLogger("elmgrove.server")
 

@@ -29,7 +29,7 @@ from elmgrove.cli.demo.pumps import (
     PumpRow,
 )
 from elmgrove.detector.events import Event, normal_at
-from elmgrove.detector.rate_test import WATCHING
+from elmgrove.detector.false_alarms import WATCHING
 from elmgrove.detector.self_test import smallest_errors
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.federation.member import Member

@@ -11,10 +11,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from elmgrove.algebra.basis import Categories, columns_of
+from elmgrove.device.home_assistant import RowTopics
 from elmgrove.device.mqtt import Access, Away, client_id
 from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source, Timing
 from elmgrove.device.sources.lines import Bad, Line, Records, Text
-from elmgrove.device.topics import RowTopics
 from elmgrove.errors import BadInput
 from elmgrove.exchange.broker_address import Message
 from elmgrove.exchange.responses import plain

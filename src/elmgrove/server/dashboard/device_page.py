@@ -31,7 +31,7 @@ from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.problems import Problem
 from elmgrove.server.reports import let_wait
-from elmgrove.server.store.glance import FleetRow
+from elmgrove.server.store.fleet import FleetRow
 from elmgrove.server.store.records import CommandRow, Occurrence, ToldRow
 
 #: Points of a chart, and lines of the table that says the same, at most.

@@ -23,7 +23,7 @@ from elmgrove.server.dashboard.session import Form, Visitor
 from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.federations import renewed_token
 from elmgrove.server.problems import Problem
-from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.database import StoreUnavailable
 from elmgrove.server.store.records import FederationRow
 

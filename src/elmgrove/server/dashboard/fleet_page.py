@@ -15,7 +15,7 @@ from elmgrove.server.dashboard.session import Visitor
 from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.problems import Problem
-from elmgrove.server.store.glance import FLEET_STATES, FleetPage, FleetRow, require_known
+from elmgrove.server.store.fleet import FLEET_STATES, FleetPage, FleetRow, require_known
 from elmgrove.server.store.records import Occurrence
 
 #: Devices on a page, and events that are drawn on it.

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from elmgrove.server.dashboard.session import Visitor
 from elmgrove.server.dashboard.shell import exchange_of, page
-from elmgrove.server.store.tally import Tally
+from elmgrove.server.store.fleet import Tally
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.session import NoVisit, Visitor
 from elmgrove.server.problems import too_many
-from elmgrove.server.store.chain import NoSuchFederation
+from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.database import StoreUnavailable
 
 #: Seconds between two signs of life: proxies cut what is silent for a minute.

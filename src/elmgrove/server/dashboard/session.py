@@ -34,10 +34,9 @@ from elmgrove.server.secrets import (
     visit_of,
 )
 from elmgrove.server.service import Service, body_of, service_of
-from elmgrove.server.store.administrators import AdministratorRow, administrator_with
-from elmgrove.server.store.chain import OWN_CHAIN, by_administrator
+from elmgrove.server.store.admins import AdministratorRow, VisitRow, administrator_with
+from elmgrove.server.store.audit import OWN_CHAIN, by_administrator
 from elmgrove.server.store.database import Operation
-from elmgrove.server.store.visits import VisitRow
 
 #: The fields of a form, each with its last value.
 Form = Mapping[str, str]

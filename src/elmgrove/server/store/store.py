@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from elmgrove.errors import BadInput
-from elmgrove.server.store.chain import (
+from elmgrove.server.store.audit import (
     SERVER,
     Raised,
     Which,
@@ -21,13 +21,12 @@ from elmgrove.server.store.chain import (
     record,
     writes,
 )
+from elmgrove.server.store.contributions import newest, newest_revision
 from elmgrove.server.store.database import Operation
-from elmgrove.server.store.enrolment import revoked
-from elmgrove.server.store.entries import newest, newest_revision
-from elmgrove.server.store.glance import Fleets
+from elmgrove.server.store.federations import revoked
+from elmgrove.server.store.fleet import Fleets, Tally, tallied
 from elmgrove.server.store.records import StoredEntry
 from elmgrove.server.store.sqlite import open_sqlite
-from elmgrove.server.store.tally import Tally, tallied
 
 FORMS = "sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or postgresql://..."
 #: For how many further revisions a superseded blob is kept.

@@ -14,8 +14,8 @@ from elmgrove.algebra.rows import Array
 from elmgrove.detector.decision import AlarmGate
 from elmgrove.detector.drift import SCATTERED, SPIKE, BlockMeans, Drift, Since, described
 from elmgrove.detector.events import Events
+from elmgrove.detector.false_alarms import CHANGING, LEARNING
 from elmgrove.detector.model import Model
-from elmgrove.detector.rate_test import CHANGING, LEARNING
 from elmgrove.detector.recent import Recent
 from elmgrove.detector.verdict import Verdict
 from elmgrove.errors import BadInput

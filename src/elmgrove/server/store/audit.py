@@ -1,4 +1,4 @@
-"""Chains in the store: what was done, written down in the transaction that does it."""
+"""The audit log in the store: written in the transaction that does what it records."""
 
 import json
 import math

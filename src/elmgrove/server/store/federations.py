@@ -1,4 +1,4 @@
-"""Enrolment in the store: federations, and the devices that joined them.
+"""Federations and the devices that joined them, in the store.
 
 The store is one object, because a write to a federation waits for the others, and its operations
 are some files, because one would be too long: ``Store`` adds what devices published.
@@ -8,7 +8,8 @@ import json
 from secrets import token_bytes
 from typing import Any
 
-from elmgrove.server.store.chain import (
+from elmgrove.server.store.admins import Visits
+from elmgrove.server.store.audit import (
     OWN_CHAIN,
     SERVER,
     NoSuchFederation,
@@ -19,7 +20,6 @@ from elmgrove.server.store.chain import (
 )
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.records import DeviceRow, FederationRow
-from elmgrove.server.store.visits import Visits
 
 FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, merged, terms
     FROM federation"""

@@ -1,4 +1,4 @@
-"""Entries in the store: what devices published, as it is read.
+"""Contributions in the store: what devices published, as it is read.
 
 ``Store`` adds how it is written; with both one file would be too long.
 """
@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from elmgrove.server.store.chain import reads
+from elmgrove.server.store.audit import reads
 from elmgrove.server.store.database import Operation
-from elmgrove.server.store.enrolment import Enrolment, require_federation
+from elmgrove.server.store.federations import Enrolment, require_federation
 from elmgrove.server.store.records import Change, Snapshot, StoredEntry
 
 # The name that no device has.
