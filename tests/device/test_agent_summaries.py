@@ -207,7 +207,7 @@ def test_a_server_that_does_not_hear_is_told_again_and_the_sync_goes_well(
         server.answer = Reply.json({"commands": []})
         server.asked.clear()
         wait_until(lambda: len(server.asked) >= 3)
-    untold = [r for r in caplog.records if "could not be told" in r.getMessage()]
+    untold = [r for r in caplog.records if "could not be reported" in r.getMessage()]
     assert len(untold) == 1, "once, not with each sync"
     assert "sync failed" not in caplog.text
     first, *_, last = (json.loads(asked.body)["minutes"] for asked in server.asked)
@@ -220,7 +220,7 @@ def test_what_is_refused_is_not_told_for_ever(caplog: pytest.LogCaptureFixture) 
     with told_of(server, 0.01):
         wait_until(lambda: len(server.asked) >= 5)
     assert [bool(json.loads(one.body)["minutes"]) for one in server.asked][-1] is False
-    assert sum("could not be told" in r.getMessage() for r in caplog.records) == 1
+    assert sum("could not be reported" in r.getMessage() for r in caplog.records) == 1
 
 
 # What is asked by somebody who wants no good

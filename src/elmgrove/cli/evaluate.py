@@ -358,9 +358,7 @@ def evaluate(
     ] = None,
     window: Annotated[
         str,
-        typer.Option(
-            help="Try this many rows as one input, or auto: 10 for a time series, else 1."
-        ),
+        typer.Option(help="Rows to try as one input, or auto: 10 for a time series, else 1."),
     ] = "auto",
     alarm: Annotated[
         str | None,

@@ -110,7 +110,7 @@ def serve(
     client_ca: Annotated[
         Path | None,
         typer.Option(
-            help="Hear only those with a certificate that this authority (PEM) signed.",
+            help="Answer only callers with a certificate that this authority (PEM) signed.",
             exists=True,
             dir_okay=False,
         ),

@@ -198,12 +198,8 @@ Fixed = Annotated[
 Sigma = Annotated[
     float | None, typer.Option(help="Mean plus this many standard deviations instead of a rate.")
 ]
-AlarmK = Annotated[
-    int | None, typer.Option(help="Anomalous rows, among the last --alarm-n, that open an event.")
-]
-AlarmN = Annotated[
-    int | None, typer.Option(help="Rows among which the anomalous ones are counted.")
-]
+AlarmK = Annotated[int | None, typer.Option(help="How many anomalous rows open an event...")]
+AlarmN = Annotated[int | None, typer.Option(help="...of how many last rows.")]
 Cooldown = Annotated[
     int | None, typer.Option(help="Rows without another alarm until an event has ended.")
 ]

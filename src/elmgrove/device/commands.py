@@ -31,9 +31,7 @@ REMEMBERED = 200
 REST = 3.0
 # Letters of what is said of a command.
 _LONGEST = 500
-_NOT_HERE = (
-    "this device does nothing that is asked on a server (its setting server_commands is none)"
-)
+_NOT_HERE = "this device does nothing asked on a server (its setting server_commands is none)"
 # What a server may take out of what was learned, by one request and by all of a day together: rows
 # of a day, and a tenth of those in the model.
 _SHARE = 0.1
@@ -41,7 +39,7 @@ _SHARE = 0.1
 TAKEN = "taken"
 _ON_THE_SERVER = " on the server"
 _INSTEAD = "ask at the device (elmgrove reject, accept), or set server_commands = any there"
-_BEFORE = "it was already told what came of this"
+_BEFORE = "its outcome was reported already"
 
 
 class Commands:

@@ -323,12 +323,8 @@ class Settings(RowSettings):
         "before.",
         FLEET,
     ] = False
-    alarm_k: Annotated[
-        int, "Anomalous rows, among the last alarm_n, that open an event.", ALARMS
-    ] = AlarmRule.k
-    alarm_n: Annotated[int, "Rows among which the anomalous ones are counted.", ALARMS] = (
-        AlarmRule.n
-    )
+    alarm_k: Annotated[int, "How many anomalous rows open an event...", ALARMS] = AlarmRule.k
+    alarm_n: Annotated[int, "...of how many last rows.", ALARMS] = AlarmRule.n
     alarm_cooldown: Annotated[
         int, "Rows without another alarm until the event has ended.", ALARMS
     ] = AlarmRule.cooldown

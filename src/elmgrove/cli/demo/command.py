@@ -108,9 +108,7 @@ class Live:
     def _warms(self, pump: Pump) -> Life:
         yield from self._quiet(pump, (0, _SOON))
         while True:
-            self._say(
-                f"{WARMS} stands still for {_STANDS} minutes, reported in {_TOLD_IN} seconds."
-            )
+            self._say(f"{WARMS} stands still for {_STANDS} minutes, shown in {_TOLD_IN} seconds.")
             pump.rest(_STANDS)
             yield from ([] for _ in range(_TOLD_IN))
             self._say(f"{WARMS} starts cold.")
