@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Detector
-from elmgrove.detector.feedback import accept
+from elmgrove.detector.feedback import accept, reject
+from elmgrove.detector.history import Span
 from elmgrove.device import actions, commands
 from elmgrove.device.actions import HalfDone
 from elmgrove.device.commands import COMMANDS, REMEMBERED, Commands
@@ -223,6 +224,18 @@ def test_what_the_owner_answered_is_not_undone_beyond_the_bound(member: Member, 
     made.step()
     assert made.outcomes()[-1].refused, f"{WAITING} rows are more than a tenth of 400"
     assert member.detector.learned - member.detector.taken == 400 + WAITING
+
+
+def test_what_the_owner_took_out_is_not_put_back_beyond_the_bound(
+    member: Member, disk: Disk
+) -> None:
+    made = Commands(member, disk)
+    reject(member.detector, Span(0.0, 1e12), by="command line")
+    assert member.detector.evidence.count == 0
+    made.take([command(1, "undo")])
+    made.step()
+    assert made.outcomes()[-1].refused
+    assert member.detector.evidence.count == 0
 
 
 def test_who_asked_on_a_server_is_told(member: Member, disk: Disk) -> None:
