@@ -40,7 +40,8 @@ def test_a_folder_is_learned_and_scored_as_the_file_of_all_its_columns(elmgrove:
     split(ROWS)
     write("pump.csv", ROWS)
     for data, state in (("pump", "parts.elm"), ("pump.csv", "whole.elm")):
-        assert elmgrove("learn", data, "--state", state, "--name", "pump").code == 0
+        given = ("--state", state, "--name", "pump", "--window", 1)
+        assert elmgrove("learn", data, *given).code == 0
     parts, whole = (
         load(Path(name), Member.from_bytes).detector for name in ("parts.elm", "whole.elm")
     )
@@ -60,7 +61,7 @@ def test_labels_as_times_are_labels(elmgrove: Elmgrove) -> None:
     write("pump.csv", ROWS, LABELS)
     spans("labels.csv")
     spans("us.csv", "%m/%d/%Y %H:%M")
-    given = ("--no-rivals", "--json", "--columns", "rpm", "--columns", "temp")
+    given = ("--no-rivals", "--json", "--columns", "rpm", "--columns", "temp", "--window", "1")
     found = [
         json.loads(elmgrove("evaluate", *case, *given).out)
         for case in (
