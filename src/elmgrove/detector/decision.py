@@ -11,7 +11,7 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.false_alarms import CHANGING, LEARNING, RateTest
 from elmgrove.detector.recent import Recent, Stamp
-from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
+from elmgrove.detector.thresholds import RISES, FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
 
 # The threshold may be older than the scores it is computed from by this part of them.
@@ -20,8 +20,6 @@ _SHARE = 128
 _MARGIN = 1.35
 # Rows that are anomalous one by one lift the threshold at most to so many times of what it was.
 _FOLLOW = 4.0
-# A threshold that rises by less stays where it is, in words.
-_HIGHER = 1.1
 # Where so many of them, the last, fill half of the rows or more, they do not come one by one.
 _TOGETHER = 5.0
 _LARGEST = sys.float_info.max
@@ -214,10 +212,9 @@ class AlarmGate:
             progress.change()
             return None
         stated = (self.policy.rate or 0.0) * progress.excess_rows
-        follows = limit
-        if len(near) > stated + 2.0 * math.sqrt(stated):
-            follows = near[max(math.floor(stated), 1) - 1]
-        rises = follows > _HIGHER * limit
+        many = len(near) > stated + 2.0 * math.sqrt(stated)
+        follows = near[max(math.floor(stated), 1) - 1] if many else limit
+        rises = follows > RISES * limit
         # Told once that it stays, and once that it follows.
         told = self.recent.accepted < self._raised_until and (self._rose or not rises)
         self._raised, self._rose = follows, (told and self._rose) or rises

@@ -14,6 +14,7 @@ from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.detector.events import json_when, normal_at
 from elmgrove.detector.model import Model
+from elmgrove.detector.thresholds import RISES
 from elmgrove.errors import BadInput
 
 #: Of more columns than this, how they move together is not looked at.
@@ -320,7 +321,7 @@ anomalous: a new normal or a fault? accept or reject
         if self.raised is not None:
             before, after = self.raised
             share = f"{100.0 * self.anomalous:.1f} % of rows are anomalous, one by one"
-            what = _FOLLOWS.format(before, after) if after > 1.1 * before else _STAYS
+            what = _FOLLOWS.format(before, after) if after > RISES * before else _STAYS
             return f"{self._since} {share}: {what}"
         what = "; ".join([self._moved, *map(str, self.relations)])
         known = f" ({normal_at(self.known)})" if self.known else ""

@@ -10,6 +10,8 @@ import numpy as np
 from elmgrove.detector.recent import Recent
 from elmgrove.errors import BadInput
 
+#: A threshold that rises by less stays as it is, in words.
+RISES = 1.1
 #: The lowest rate of false alarms: one in a year of rows at 30 a second. Nobody waits for less.
 LEAST_RATE = 1e-9
 # Scores without which nothing is said about their tail, where all rows are known to be normal; and
