@@ -30,8 +30,8 @@ _ROOT = f"/ui/{FEDERATION}/"
 _LEGEND = """
 Real agents (each follows a file, learns, saves, syncs, tells of itself, does commands), many in one
 process (each for itself would need 80 MB) and calmer: they look for rows each 2 s. Chromium has the
-live page of the fleet open, a line of it and a device; beside it a visitor asks for pages. shown
-after: from the moment when the server had a summary until a live page shows it; pages are told of
+live page of the fleet open, a line of it and a device; beside it a user asks for pages. shown
+after: from the moment when the server had a report until a live page shows it; pages are told of
 news once a second. Agents, server, Chromium and data base share this machine."""
 
 

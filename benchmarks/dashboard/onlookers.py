@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.dashboard.told_fleet import summary_of
+from benchmarks.dashboard.told_fleet import report_of
 from benchmarks.exchange.fleet import FEDERATION, TOKEN, name_of
 from elmgrove.errors import require_extra
 from elmgrove.exchange.connection import open_exchange
@@ -24,9 +24,9 @@ _SHOWN = "([where, text]) => document.querySelector(where)?.textContent.includes
 
 
 class Onlookers:
-    """Windows of one visit: the whole fleet, the probe among the fleet, and the probe's page.
+    """Windows of one session: the whole fleet, the probe among the fleet, and the probe's page.
 
-    Each device that is asked has a visit of its own: a browser has six connections to a server.
+    Each device that is asked has a session of its own: a browser has six connections to a server.
     """
 
     def __init__(self, browser: "Browser", base: str, token: str, folder: Path) -> None:
@@ -34,7 +34,7 @@ class Onlookers:
         self.faults = list[str]()
         #: Milliseconds that the live page of the fleet took, each time it was loaded again.
         self.reloads = list[float]()
-        self._context = self._visit()
+        self._context = self._session()
         url, keys = f"{base}/{FEDERATION}", folder / "probe.key"
         self._exchange = open_exchange(url, PROBE, token=TOKEN, keyfile=keys)
         self._learned = 100
@@ -58,7 +58,7 @@ class Onlookers:
 
     def ask(self, device: int) -> None:
         """Clicks on an event of a device: that was fine."""
-        page = self._open(self._visit(), f"devices/{name_of(device)}?from=now-1h&to=now")
+        page = self._open(self._session(), f"devices/{name_of(device)}?from=now-1h&to=now")
         page.get_by_role("button", name="That was fine").first.click()
         page.get_by_text("waits for the device's next sync").first.wait_for()
         page.locator("#live.on").wait_for()
@@ -84,11 +84,11 @@ class Onlookers:
     def _tell(self) -> int:
         """Tells of the probe; gives a number that pages show, and returns when it was taken."""
         self._learned += 1
-        told = summary_of(PROBE, 0, time.time(), (), (), learned=self._learned)
+        told = report_of(PROBE, 0, time.time(), (), (), learned=self._learned)
         self._exchange.report(told)
         return self._learned
 
-    def _visit(self) -> "BrowserContext":
+    def _session(self) -> "BrowserContext":
         """Logs in, as somebody at another machine would."""
         context = self._browser.new_context(base_url=self._base)
         context.set_default_timeout(_PATIENCE)

@@ -19,7 +19,7 @@ TARGET = 300.0
 TODAY = "from=now-24h&to=now"
 _ROOT = f"/ui/{FEDERATION}/"
 _LEGEND = """
-A visitor who has logged in asks for one page after another on one connection, in a random order,
+A user who has logged in asks for one page after another on one connection, in a random order,
 of a real `elmgrove serve`; the data base is on the same machine. first: the page's first time after
 the server started, which is not among the others."""
 

@@ -18,7 +18,7 @@ class Seen(NamedTuple):
 
 
 class PageReader:
-    """A visit of an administrator: the cookie, and a connection that stays open."""
+    """A session of an administrator: the cookie, and a connection that stays open."""
 
     def __init__(self, port: int, token: str) -> None:
         self._connection = HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
@@ -27,7 +27,7 @@ class PageReader:
         self._connection.request("POST", "/ui/login", urlencode({"token": token}), headers)
         answer = self._connection.getresponse()
         answer.read()
-        # What ends an older visit comes first.
+        # What ends an older session comes first.
         cookie = (answer.headers.get_all("set-cookie") or [""])[-1].partition(";")[0]
         if answer.status != 303 or not cookie:
             raise RuntimeError(f"the login was answered with {answer.status}")

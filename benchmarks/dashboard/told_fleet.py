@@ -1,4 +1,4 @@
-"""A store with a large fleet that has told of itself: summaries, minutes, events."""
+"""A store with a large fleet that has told of itself: reports, minutes, events."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.exchange.fleet import FEDERATION, Fleet, Size, name_of
 from elmgrove.federation.audit import AuditRecord
-from elmgrove.federation.report import Minute, Summary
+from elmgrove.federation.report import Minute, Report
 from elmgrove.server.store.store import Store, open_store
 
 #: A small layer: pages do not depend on its size, and ten thousand are quickly in.
@@ -74,8 +74,8 @@ async def _tell(url: str, devices: int) -> None:
         for first in range(1, _EVENTS_OF_BUSIEST, _AT_ONCE):
             numbers = range(first, first + _AT_ONCE)
             events = tuple(_event(n, now - 1200.0 * n, now) for n in numbers)
-            await store.take_summary(
-                FEDERATION, summary_of(name_of(BUSIEST), BUSIEST, now, (), events), now
+            await store.take_report(
+                FEDERATION, report_of(name_of(BUSIEST), BUSIEST, now, (), events), now
             )
     finally:
         await store.close()
@@ -90,11 +90,11 @@ async def _told(store: Store, device: int, now: float) -> None:
         events += (_event(9, now - 600.0, None),)
     count = _MINUTES_OF_DAY if device % DAY_EACH == 0 else _MINUTES
     minutes = tuple(_minute(last - back, device) for back in range(count))
-    told = summary_of(name_of(device), device, now, minutes, events, 9 if is_open else None)
-    await store.take_summary(FEDERATION, told, now - device % 90)
+    told = report_of(name_of(device), device, now, minutes, events, 9 if is_open else None)
+    await store.take_report(FEDERATION, told, now - device % 90)
 
 
-def summary_of(
+def report_of(
     name: str,
     device: int,
     now: float,
@@ -102,7 +102,7 @@ def summary_of(
     events: tuple[dict[str, Any], ...],
     number: int | None = None,
     **status: Any,
-) -> Summary:
+) -> Report:
     """Makes what a device tells of itself; ``number`` is that of its open event."""
     states = ("watching", "watching", "watching", "learning", "changing")
     known = {
@@ -115,7 +115,7 @@ def summary_of(
         "version": "0.2.0",
         "sync_seconds": 600.0,
     }
-    return Summary(name, now, known | status, minutes, events)
+    return Report(name, now, known | status, minutes, events)
 
 
 def _minute(minute: int, device: int) -> Minute:

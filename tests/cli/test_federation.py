@@ -22,8 +22,8 @@ from support.agents import NAMES, write_rows
 from support.commands import Elmgrove, Ran, one_clear_line
 from support.exchanges import Reply, saying
 from support.ports import reserved_port
+from support.reports import report, status
 from support.serving import ADMIN, Federation, Server, alter, charter, flipped, rows, said
-from support.summaries import status, summary
 
 Ask = Callable[..., Ran]
 _numbers = iter(range(1000))
@@ -179,9 +179,9 @@ def test_show_tells_how_devices_are_doing(ask: Ask, running_server: Server) -> N
     fans = running_server.found(charter())
     fans.enrol("fan-1", "fan-2", "fan-3", "fan-4")
     drifts = status(state="changing", drift={"text": "flow fell"}, event={"number": 1})
-    for told in (summary(), summary("fan-2", status=drifts), summary("fan-4")):
+    for told in (report(), report("fan-2", status=drifts), report("fan-4")):
         name, key = told.device, fans.keys[told.device]
-        answer = fans.ask("PUT", f"/summaries/{name}", key, json=told.fields)
+        answer = fans.ask("PUT", f"/reports/{name}", key, json=told.fields)
         assert answer.status_code == 200, answer.text
     fans.ask("DELETE", "/devices/fan-4", ADMIN)
     shown = ask("show", fans.charter.name).out

@@ -76,7 +76,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "min-max scaling": {"scaling": Scaling.minmax([-3] * 6, [4] * 6)},
     "no ridge to speak of": {"ridge": 1e-6},
-    "5 % false alarms, many strays": {"threshold": FalseAlarmRate(0.05)},
+    "5 % false alarms, many near_misses": {"threshold": FalseAlarmRate(0.05)},
     "mean and deviation": {"threshold": MeanSigma(3.0)},
     "fixed threshold": {"threshold": FixedThreshold(2.0)},
     "alarm rule with a cool-down": {"alarm": AlarmRule(k=2, n=4, cooldown=150)},
@@ -106,10 +106,10 @@ def test_an_unpacked_detector_goes_on_as_the_original(name: str, cut: int) -> No
 
 
 def test_many_strays_means_many() -> None:
-    detector = Detector(LAYER, **SETTINGS["5 % false alarms, many strays"])
+    detector = Detector(LAYER, **SETTINGS["5 % false alarms, many near_misses"])
     for row in stream(1, 625):
         detector.observe(row)
-    assert len(detector.gate.recent.strays) > 5
+    assert len(detector.gate.recent.near_misses) > 5
 
 
 def test_in_the_middle_of_a_cool_down() -> None:

@@ -11,10 +11,10 @@ from elmgrove.detector.recent import Recent
 from elmgrove.errors import BadInput
 
 
-def recent_of(scores: np.ndarray, strays: np.ndarray) -> Recent:
+def recent_of(scores: np.ndarray, near_misses: np.ndarray) -> Recent:
     recent = Recent(4096, 1, np.dtype(float))
     recent.accept_many(np.zeros((len(scores), 1)), scores)
-    for score in strays:
+    for score in near_misses:
         recent.refuse(score, score)
     return recent
 
@@ -48,9 +48,9 @@ def test_of_normal_rows_the_rarity_has_a_mean_of_one() -> None:
     st.lists(st.floats(0, 30), min_size=1, max_size=20),
 )
 def test_many_are_as_rare_as_each(
-    accepted: list[float], strays: list[float], scores: list[float]
+    accepted: list[float], near_misses: list[float], scores: list[float]
 ) -> None:
-    recent = recent_of(np.array(accepted), np.array(strays))
+    recent = recent_of(np.array(accepted), np.array(near_misses))
     each = [rarity(score, recent) for score in scores]
     assert rarities(np.array(scores), recent) == pytest.approx(each)
 

@@ -1,4 +1,4 @@
-"""What is remembered of accepted rows: bounded, spread over the younger half, with strays."""
+"""What is remembered of accepted rows: bounded, spread over the younger half, with near misses."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ class AgainstLists(RuleBasedStateMachine):
         assert len(numbers) - len(young) <= 16
         scores = [self.accepted[number - 1] for number in numbers]
         assert self.recent.ordered == sorted(scores)
-        assert self.recent.strays == []
+        assert self.recent.near_misses == []
 
 
 TestAgainstLists = AgainstLists.TestCase
@@ -112,14 +112,14 @@ def test_it_says_how_many_rows_are_missing_for_so_many_scores(rows: int, wanted:
     assert made.missing(wanted) == 0
 
 
-# Strays
+# NearMisses
 
 
 def test_a_row_refused_by_a_little_is_remembered_and_one_refused_by_a_lot_is_not() -> None:
     made = recent(0.9, 1.0, 1.1)
     made.refuse(2.4, threshold=2.0)
     made.refuse(40.0, threshold=2.0)
-    assert made.strays == [2.4]
+    assert made.near_misses == [2.4]
 
 
 def test_of_rows_refused_together_those_of_the_first_third_of_a_window_are_remembered() -> None:
@@ -127,10 +127,10 @@ def test_of_rows_refused_together_those_of_the_first_third_of_a_window_are_remem
     made.accept_many(np.zeros((8, WIDTH)), np.ones(8))
     for score in (2.1, 2.2, 2.3, 2.4, 2.5):
         made.refuse(score, threshold=2.0)
-    assert made.strays == [2.1, 2.2, 2.3]
+    assert made.near_misses == [2.1, 2.2, 2.3]
     made.accept_many(np.zeros((3, WIDTH)), np.ones(3))
     made.refuse(2.6, threshold=2.0)
-    assert made.strays == [2.1, 2.2, 2.3], "four rows after the last of them it is one of them"
+    assert made.near_misses == [2.1, 2.2, 2.3], "four rows after the last of them it is one of them"
     made.accept_many(np.zeros((4, WIDTH)), np.ones(4))
     again = Recent(CAPACITY, WIDTH, np.dtype(float), apart=5, window=10)
     again.restore(made.fields, made.arrays)
@@ -139,13 +139,13 @@ def test_of_rows_refused_together_those_of_the_first_third_of_a_window_are_remem
         one.accept_many(np.zeros((1, WIDTH)), np.ones(1))
         one.refuse(2.8, threshold=2.0)
         one.refuse(2.9, threshold=2.0)
-        assert one.strays == [2.1, 2.2, 2.3, 2.7, 2.8]
+        assert one.near_misses == [2.1, 2.2, 2.3, 2.7, 2.8]
 
 
 def test_a_stray_is_forgotten_with_the_scores_of_its_time() -> None:
     made = recent(*[1.0] * 40)
     made.refuse(2.1, threshold=2.0)
-    while made.strays:
+    while made.near_misses:
         oldest = times(made)[0]
         made.accept(np.zeros(WIDTH), 1.0)
     assert oldest <= 40 < times(made)[0]
@@ -155,7 +155,7 @@ def test_there_are_never_more_strays_than_scores_could_be() -> None:
     made = recent(1.0, 1.0, 1.0)
     for _ in range(10 * CAPACITY):
         made.refuse(2.1, threshold=2.0)
-    assert len(made.strays) == CAPACITY
+    assert len(made.near_misses) == CAPACITY
 
 
 def test_of_strays_as_many_are_kept_as_of_accepted_scores() -> None:
@@ -166,7 +166,7 @@ def test_of_strays_as_many_are_kept_as_of_accepted_scores() -> None:
         if index % 10 == 9:
             made.refuse(2.1, threshold=2.0)
     assert made.stride >= 32
-    assert len(made.strays) == pytest.approx(len(made) / 10, abs=2)
+    assert len(made.near_misses) == pytest.approx(len(made) / 10, abs=2)
 
 
 def test_nothing_grows_old_while_rows_are_refused() -> None:
@@ -182,14 +182,14 @@ def test_nothing_grows_old_while_rows_are_refused() -> None:
 def test_without_scores_no_strays_are_remembered() -> None:
     made = recent()
     made.refuse(2.1, threshold=2.0)
-    assert made.strays == []
+    assert made.near_misses == []
 
 
 def test_strays_follow_a_model_that_others_have_changed() -> None:
     made = recent(0.5, 1.0, 2.0)
     made.refuse(2.3, threshold=2.0)
     made.follow(0.5, 1.5)
-    assert made.strays == [pytest.approx(6.9)]
+    assert made.near_misses == [pytest.approx(6.9)]
     assert made.ordered == [1.5, 3.0, 6.0]
 
 
@@ -215,13 +215,13 @@ def test_restored_it_goes_on_as_the_saved_one() -> None:
         saved.refuse(5.5, threshold=5.0)
     restored = recent()
     restored.restore(saved.fields, saved.arrays)
-    assert restored.strays
+    assert restored.near_misses
     for score in np.linspace(0.0, 4.0, 700):
         for made in (saved, restored):
             made.accept(np.full(WIDTH, score), score)
             made.refuse(score + 1.0, threshold=score + 0.9)
         assert restored.ordered == saved.ordered
-        assert restored.strays == saved.strays
+        assert restored.near_misses == saved.near_misses
     assert restored.rows.tolist() == saved.rows.tolist()
     assert restored.fields == saved.fields
 

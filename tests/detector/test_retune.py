@@ -136,7 +136,7 @@ def test_more_refused_rows_than_chance_explains_do_not_count() -> None:
         recent.clock += 100
         recent.refuse(1.2 * detector.threshold, detector.threshold)
     tune(detector, rate=0.002)
-    assert len(recent.strays) == 300
+    assert len(recent.near_misses) == 300
     assert detector.threshold == recent.ordered[-1]
 
 

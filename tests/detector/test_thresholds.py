@@ -14,10 +14,10 @@ from elmgrove.detector.recent import Recent
 from elmgrove.detector.thresholds import Threshold, threshold_fields, threshold_from_fields
 
 
-def calibrated(scores: list[float], strays: list[float] | None = None) -> Recent:
-    """Rows with these scores, and strays, as they would be restored from a file."""
+def calibrated(scores: list[float], near_misses: list[float] | None = None) -> Recent:
+    """Rows with these scores, and near misses, as they would be restored from a file."""
     recent = Recent(4096, 1, np.dtype(float))
-    outside, rows = np.array(strays or []), len(scores)
+    outside, rows = np.array(near_misses or []), len(scores)
     counters = {"clock": rows, "accepted": rows, "strayed": len(outside), "stride": 1}
     recent.restore(
         {"recent": {**recent.fields["recent"], **counters}},
@@ -71,10 +71,10 @@ def test_the_limit_is_the_order_statistic_that_a_new_row_exceeds_at_the_rate(
 
 @given(st.integers(100, 400), st.sampled_from([0.01, 0.02, 0.05, 0.1]), st.integers(0, 3))
 def test_strays_that_chance_explains_count_as_if_they_had_been_accepted(
-    rows: int, rate: float, strays: int
+    rows: int, rate: float, near_misses: int
 ) -> None:
     scores = sorted(shuffled(rows))
-    split = rows - strays
+    split = rows - near_misses
     apart = calibrated(scores[:split], scores[split:])
     assert FalseAlarmRate(rate).limit(apart) == FalseAlarmRate(rate).limit(calibrated(scores))
 
@@ -85,8 +85,8 @@ def test_more_strays_than_chance_explains_do_not_lift_the_limit_above_what_was_a
 ) -> None:
     accepted = shuffled(500)
     top = max(accepted)
-    strays = [top + 1.0 + number for number in range(burst)]
-    assert FalseAlarmRate(rate).limit(calibrated(accepted, strays)) == top
+    near_misses = [top + 1.0 + number for number in range(burst)]
+    assert FalseAlarmRate(rate).limit(calibrated(accepted, near_misses)) == top
     assert FalseAlarmRate(rate).limit(calibrated(accepted)) < top
 
 

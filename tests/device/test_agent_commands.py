@@ -49,7 +49,7 @@ def pumps(running_server: Server) -> Federation:
 
 def shown(federation: Federation) -> dict[str, Any]:
     """What the server knows of the device; nothing before it told anything."""
-    answer = federation.ask("GET", "/summaries/pump", ADMIN)
+    answer = federation.ask("GET", "/reports/pump", ADMIN)
     return answer.json() if answer.status_code == 200 else {}
 
 

@@ -34,7 +34,7 @@ ROUTES = {
     "POST /devices",
     "GET /",
     "PUT /contributions",
-    "PUT /summaries",
+    "PUT /reports",
     "GET /entries",
     "GET /contributions",
     "GET /others",

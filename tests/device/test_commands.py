@@ -281,7 +281,7 @@ def test_what_fails_half_way_ends_the_agent_and_is_not_saved(
     assert disk.saved == []
 
 
-def test_no_more_wait_than_one_summary_tells_of(member: Member, disk: Disk) -> None:
+def test_no_more_wait_than_one_report_tells_of(member: Member, disk: Disk) -> None:
     made = Commands(member, disk)
     made.take([command(number, "reject") for number in range(5000)])
     done = 0

@@ -21,8 +21,8 @@ from elmgrove.device.redaction import Redaction
 from elmgrove.device.report import AgentReports
 from elmgrove.device.settings import Settings
 from elmgrove.federation.member import Member
-from elmgrove.federation.report import MOST_EVENTS, Summary
-from support.summaries import numbers_in
+from elmgrove.federation.report import MOST_EVENTS, Report
+from support.reports import numbers_in
 
 #: Readings of a sensor are near a level of its own, so that a number says whose it is.
 LEVEL, APART, DEVIATION = 1e7, 1e6, 1e3
@@ -43,7 +43,7 @@ def basis(*features: str, **more: Any) -> Basis:
 
 @st.composite
 def rows_of_an_event(draw: st.DrawFn) -> tuple[int, list[tuple[float, list[Cause], bool]]]:
-    """Rows of so many sensors: how anomalous each is, why, and whether there is a summary after it.
+    """Rows of so many sensors: how anomalous each is, why, and whether there is a report after it.
 
     What is seen of sensor 3 in row 7 is 73, so that each reading says whose it is.
     """
@@ -132,13 +132,13 @@ def device(sensors: int, **more: Any) -> Member:
     return Member("pump", detector)
 
 
-def summaries(of: Member) -> AgentReports:
+def reports(of: Member) -> AgentReports:
     return AgentReports(Settings(), of, Commands(of, nullcontext), lambda: None)
 
 
-def told_after_each(member: Member, X: np.ndarray) -> list[Summary]:
-    """What it tells, with a summary after each row; half-way it is started again."""
-    found, telling = [], summaries(member)
+def told_after_each(member: Member, X: np.ndarray) -> list[Report]:
+    """What it tells, with a report after each row; half-way it is started again."""
+    found, telling = [], reports(member)
     for number, row in enumerate(X):
         verdict = member.detector.observe(row, START + number)
         DriftDetector.of(member.detector).follow(verdict)
@@ -149,27 +149,27 @@ def told_after_each(member: Member, X: np.ndarray) -> list[Summary]:
         if 2 * number == len(X):
             telling.note()
             member = Member.from_bytes(member.to_bytes())
-            telling = summaries(member)
+            telling = reports(member)
     return found
 
 
-def read(summary: Summary, sensors: int) -> set[int]:
-    """The sensors whose readings are somewhere in a summary, be it in a text."""
-    numbers = [number for _, number in numbers_in(summary.fields)]
+def read(report: Report, sensors: int) -> set[int]:
+    """The sensors whose readings are somewhere in a report, be it in a text."""
+    numbers = [number for _, number in numbers_in(report.fields)]
     return {one for one in range(sensors) if any(abs(n - level(one)) < APART / 3 for n in numbers)}
 
 
 @pytest.mark.parametrize("window", [1, 3])
 @pytest.mark.parametrize("sensors", range(1, 11))
-def test_all_summaries_of_an_event_read_few_of_its_sensors(sensors: int, window: int) -> None:
+def test_all_reports_of_an_event_read_few_of_its_sensors(sensors: int, window: int) -> None:
     member = device(sensors, window=window)
     X = rows(1, 24, sensors)
     # One sensor after another is off, and farther off than the one before.
     for number in range(6, len(X)):
         X[number, number // 2 % sensors] += 4.0 * DEVIATION * number
     found = told_after_each(member, X)
-    assert {one["number"] for summary in found for one in summary.events} == {1}
-    told = set[int]().union(*(read(summary, sensors) for summary in found))
+    assert {one["number"] for report in found for one in report.events} == {1}
+    told = set[int]().union(*(read(report, sensors) for report in found))
     assert len(told) == fewest(sensors)
     causes = found[-1].events[-1]["causes"]
     assert len(causes) == min(sensors, 8)

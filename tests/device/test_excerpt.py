@@ -20,10 +20,10 @@ from elmgrove.federation.report import (
     MOST_BYTES_WAITING,
     MOST_EVENTS,
     MOST_WAITING,
-    Summary,
+    Report,
 )
 from elmgrove.federation.validation import json_size
-from support.summaries import status, summary
+from support.reports import report, status
 
 LONG = "温度" * 5000
 CAUSES = tuple(Cause(f"{number}{LONG}", 0.1, 1.5, 2.5) for number in range(8))
@@ -36,7 +36,7 @@ def event(number: int, causes: tuple[Cause, ...] = CAUSES, **more: Any) -> Event
 
 def taken(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a server takes: it refuses what is not an event, or too long."""
-    return list(summary(events=tuple(events)).events)
+    return list(report(events=tuple(events)).events)
 
 
 def test_events_of_usual_names_are_told_as_they_are() -> None:
@@ -94,7 +94,7 @@ def test_a_status_is_cut_with_a_word_that_it_was() -> None:
     assert json_size(found) <= MOST_BYTES_STATUS
     assert "left out" in found["cut"]
     assert found["event"]["causes"] == found["drift"]["sensors"] == []
-    assert summary(status=found).state == "watching"
+    assert report(status=found).state == "watching"
     assert "cut" not in status_within(status())
 
 
@@ -122,7 +122,7 @@ def test_rows_are_told_in_their_own_units_the_newest() -> None:
         {f"sensor {n}": X[59, n] + 1.0 for n in range(3)}, rel=1e-8
     )
     assert found[-1]["score"] == 9.5
-    assert summary(quarantine=tuple(found)).quarantine == tuple(found)
+    assert report(quarantine=tuple(found)).quarantine == tuple(found)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_of_wide_rows_fewer_are_told_and_of_very_wide_ones_the_first_columns(
 def test_a_wide_device_is_told_of_within_all_bounds() -> None:
     member = wide(2000, "x" * 300 + "{}")
     told = status_of(member) | {"version": "1", "sync_seconds": None}
-    made: Summary = summary(
+    made: Report = report(
         status=status_within(told),
         quarantine=tuple(rows_within(member.detector.quarantine.waiting, member.detector.basis)),
     )

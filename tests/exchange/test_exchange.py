@@ -24,8 +24,8 @@ from elmgrove.federation.merged import Merged
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from support.disks import full
 from support.exchanges import HonestExchange, saying
+from support.reports import report
 from support.serving import ADMIN, serving
-from support.summaries import summary
 from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
@@ -107,7 +107,7 @@ def test_a_key_is_changed_only_where_there_is_one_and_a_file_for_it(exchange: Wa
 def test_a_device_can_say_how_it_is_doing_and_is_asked_nothing_where_nobody_looks(
     exchange: Way,
 ) -> None:
-    told = summary("fan-1")
+    told = report("fan-1")
     assert exchange("fan-1").somebody_looks == isinstance(exchange("fan-1"), HttpExchange)
     assert exchange("fan-1").report(told) == ()
     assert exchange("fan-1").report(told) == (), "the same twice is once"

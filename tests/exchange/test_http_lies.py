@@ -28,7 +28,7 @@ from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import content_limit
 from support.exchanges import Asked, HonestExchange, Pieces, Reply, saying
 from support.lies import MONSTERS
-from support.summaries import summary
+from support.reports import report
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
 CHARTER = Charter("fans", BASIS, merged=True)
@@ -77,7 +77,7 @@ QUESTIONS: dict[str, Callable[[HttpExchange], Any]] = {
     "GET /contributions": lambda exchange: exchange.fetch(["fan-2"]),
     "GET /merged": lambda exchange: exchange.merged("fan-1", None),
     "GET /others": lambda exchange: exchange.others("fan-1", None),
-    "PUT /summaries": lambda exchange: exchange.report(summary()),
+    "PUT /reports": lambda exchange: exchange.report(report()),
 }
 #: What nobody who was asked anything says.
 NEVER = [
@@ -148,7 +148,7 @@ WRONG = {
     ],
     "GET /merged": [Reply(200, KNOWN.to_bytes()[:-1]), Reply(200, said("fan-2").to_bytes())],
     "GET /others": [Reply(200, KNOWN.to_bytes()[:-1]), Reply(200, said("fan-2").to_bytes())],
-    "PUT /summaries": [
+    "PUT /reports": [
         *(
             Reply.json({"commands": asks})
             for asks in (None, {}, "", ["x"], [[]], [COMMAND.fields, 7])
@@ -271,16 +271,16 @@ def test_what_is_no_command_is_left_out_and_told_once(caplog: pytest.LogCaptureF
     wrong += [{**fields, "asked_at": one} for one in ("", None, [], 10**400, float("inf"))]
     wrong += [{}, {**fields, "more": 1}, {**fields, "words": {"dry_run": True}}]
     wrong += [{**fields, "words": {"rows": [[1.0]]}}, {**fields, "words": {"from": "x" * 10**5}}]
-    with opened(but("PUT /summaries", Reply.json({"commands": [*wrong, fields]}))) as exchange:
-        assert exchange.report(summary()) == (COMMAND,)
-        assert exchange.report(summary()) == (COMMAND,)
+    with opened(but("PUT /reports", Reply.json({"commands": [*wrong, fields]}))) as exchange:
+        assert exchange.report(report()) == (COMMAND,)
+        assert exchange.report(report()) == (COMMAND,)
     assert len(caplog.records) == 1
 
 
-def test_no_more_commands_are_taken_than_one_summary_tells_of() -> None:
+def test_no_more_commands_are_taken_than_one_report_tells_of() -> None:
     asks = [{**COMMAND.fields, "id": f"{number}"} for number in range(2000)]
-    with opened(but("PUT /summaries", Reply.json({"commands": asks}))) as exchange:
-        assert [one.id for one in exchange.report(summary())] == [f"{n}" for n in range(20)]
+    with opened(but("PUT /reports", Reply.json({"commands": asks}))) as exchange:
+        assert [one.id for one in exchange.report(report())] == [f"{n}" for n in range(20)]
 
 
 def test_a_token_that_no_header_can_hold_is_refused() -> None:

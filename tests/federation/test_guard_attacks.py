@@ -11,7 +11,7 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.algebra.moments import Moments, zero_evidence
-from elmgrove.algebra.unsent import inputs_withheld
+from elmgrove.algebra.unsent import inputs_held_back
 from elmgrove.detector.feedback import reject
 from elmgrove.detector.history import Span
 from elmgrove.federation.charter import Charter
@@ -132,26 +132,26 @@ def test_of_windows_the_rows_at_both_ends_do_not_show(units: int) -> None:
     assert np.abs(at_the_ends(whole) - ends).max() < 1e-6
     given = uploaded(member)
     assert isinstance(given, Moments)
-    assert whole.count - given.count == inputs_withheld(basis)
+    assert whole.count - given.count == inputs_held_back(basis)
     assert np.abs(at_the_ends(given) - ends).max(axis=1).min() > 0.3
 
 
-def test_what_was_withheld_leaves_with_the_next_upload() -> None:
+def test_what_was_held_back_leaves_with_the_next_upload() -> None:
     basis = Basis(HiddenLayer(4, 8, seed=1), 40, window=10, score="distance")
     member, rows = (
         Charter("fans", basis).start("fan"),
         np.random.default_rng(1).normal(size=(400, 4)),
     )
-    withheld = inputs_withheld(basis)
+    held_back = inputs_held_back(basis)
     member.detector.learn_many(rows[:200])
-    assert uploaded(member).count == 191 - withheld
+    assert uploaded(member).count == 191 - held_back
     again = Member.from_bytes(member.to_bytes())
     assert again.rows_missing() == 0
     assert again.offer() == member.offer()
     again.detector.learn_many(rows[200:300])
     # Saved and loaded, it still knows which to withhold.
     again = Member.from_bytes(again.to_bytes())
-    assert uploaded(again).count == 291 - withheld
+    assert uploaded(again).count == 291 - held_back
 
 
 # Units that are 0 in most rows

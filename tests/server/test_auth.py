@@ -18,8 +18,8 @@ from elmgrove.server.routes import OFFERS, Offer
 from elmgrove.server.service import Service
 from elmgrove.server.store.records import FederationRow
 from elmgrove.server.store.store import Store
+from support.reports import report
 from support.serving import ADMIN, Federation, Server, charter, contents, said
-from support.summaries import summary
 
 _numbers = count(1)
 
@@ -70,8 +70,8 @@ def make_world(server: Server, administrators: dict[str, str]) -> World:
     mine.enrol("me", "you", "gone")
     other.enrol("me")
     assert mine.put(said("me", 1)).status_code == 200
-    told = summary("me").fields
-    answer = mine.ask("PUT", "/summaries/me", mine.keys["me"], json=told)
+    told = report("me").fields
+    answer = mine.ask("PUT", "/reports/me", mine.keys["me"], json=told)
     assert answer.status_code == 200, answer.text
     assert other.put(said("me", 7)).status_code == 200
     assert mine.ask("DELETE", "/devices/gone", ADMIN).status_code == 204
@@ -116,9 +116,7 @@ BODIES = {
     "PUT /v1/federations/{federation}/contributions/{device:path}": lambda: {
         "content": said("me", 1, 30).to_bytes()
     },
-    "PUT /v1/federations/{federation}/summaries/{device:path}": lambda: {
-        "json": summary("me").fields
-    },
+    "PUT /v1/federations/{federation}/reports/{device:path}": lambda: {"json": report("me").fields},
     "POST /v1/federations/{federation}/commands/{device:path}": lambda: {
         "json": {"action": "accept"}
     },

@@ -20,6 +20,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.server.store.backup import back_up
 from support.contributions import DISTANT, cloud
 from support.ports import free_port
+from support.reports import event, minute, report
 from support.services import execute, unavailable
 from support.serving import (
     ADMIN,
@@ -33,7 +34,6 @@ from support.serving import (
     serving,
     wait_until,
 )
-from support.summaries import event, minute, summary
 
 CHARTER = Charter("fans", DISTANT)
 NAMES = ("fan-1", "fan-2", "fan-3")
@@ -150,8 +150,8 @@ def test_everything_comes_back(database: str, tmp_path: Path) -> None:
             assert fans.put(said(name, seed)).status_code == 200
         assert fans.put(said(NAMES[0], 5, 30)).status_code == 200
         assert fans.ask("DELETE", f"/contributions/{NAMES[2]}", ADMIN).status_code == 204
-        told = summary(NAMES[0], minutes=(minute(),), events=(event(1),)).fields
-        where = f"/summaries/{NAMES[0]}"
+        told = report(NAMES[0], minutes=(minute(),), events=(event(1),)).fields
+        where = f"/reports/{NAMES[0]}"
         assert fans.ask("PUT", where, fans.keys[NAMES[0]], json=told).status_code == 200
         asked = fans.ask("POST", f"/commands/{NAMES[1]}", ADMIN, json={"action": "reject"})
         assert asked.status_code == 201
@@ -160,7 +160,7 @@ def test_everything_comes_back(database: str, tmp_path: Path) -> None:
         where = "/v1/administrators/anna/password"
         assert server.ask("PUT", where, ADMIN, **password).status_code == 204
     before = contents(database)
-    for table in ("told", "summary", "hour", "occurrence", "command", "changed"):
+    for table in ("told", "report", "hour", "event", "command", "changed"):
         assert before[table], table
     saved(database, tmp_path / "backup")
     with serving(database) as server:

@@ -16,8 +16,8 @@ from elmgrove.server.dashboard.time_range import RANGES
 from support.browser import Windows
 from support.guests import PASSWORD, tell
 from support.places import ROOT
+from support.reports import cooperation, event, minute, report, status
 from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
-from support.summaries import cooperation, event, minute, status, summary
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -47,7 +47,7 @@ def controls() -> set[str]:
                 found |= set(re.findall(r'"([A-Z][^"]+)"', inside)) or {inside}
         plain = re.sub(r"{{.*?}}|{%.*?%}", "", text)
         found |= set(re.findall(r'class="button[^"]*"[^>]*>([^<]+)<', plain))
-        found |= set(re.findall(r"<summary>([^<]+)<", text))
+        found |= set(re.findall(r"<report>([^<]+)<", text))
     return found
 
 
@@ -62,7 +62,7 @@ class Hand:
         """Clicks on what has this name, and waits for the address or for the text that follows."""
         self.clicked.add(name)
         place = self.page.locator(within)
-        found = place.locator("button, a, summary").filter(
+        found = place.locator("button, a, report").filter(
             has_text=re.compile(f"^{re.escape(name)}$")
         )
         found.first.click()
@@ -92,7 +92,7 @@ def told(name: str, **more: object) -> object:
     known = {"status": doing, "events": events, "minutes": (minute(NOW // 60 - 2),)}
     row = {"time": NOW - 600.0, "score": 9.5, "values": {"flow": 22.0}}
     known |= {"cooperation": cooperation(), "quarantine": (row,)}
-    return summary(name, time.time(), **(known | more))
+    return report(name, time.time(), **(known | more))
 
 
 @pytest.fixture(name="fans", scope="module")
@@ -212,7 +212,7 @@ def test_a_screen_reader_has_a_name_for_all_that_is_there(
     where += ("devices/fan-002", "federation", "audit")
     for path in ["/ui/", *(f"/ui/fans/{one}" for one in where)]:
         page.goto(path)
-        for closed in page.locator("summary").all():
+        for closed in page.locator("report").all():
             closed.click()
         read[path] = page.locator("body").aria_snapshot()
     for path, text in read.items():

@@ -10,8 +10,8 @@ import pytest
 from elmgrove.server.dashboard.rendering import iso
 from support.browser import Windows
 from support.guests import PASSWORD, tell
+from support.reports import event, report, status
 from support.serving import ADMIN, Federation, Server, charter, serving
-from support.summaries import event, status, summary
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -35,9 +35,9 @@ def pumps_fixture(server: Server) -> Federation:
     made, now = server.found(charter()), time.time()
     made.enrol("pump-1", "pump-2", f"press {NASTY}")
     opened = event(1, iso(now - 900), text=NASTY)
-    tell(made, summary("pump-1", now, status=status(learned=500)))
-    tell(made, summary("pump-2", now, status=status(state="learning", learned=20)))
-    anomalous = summary(f"press {NASTY}", now, status=status(event={"number": 1}), events=(opened,))
+    tell(made, report("pump-1", now, status=status(learned=500)))
+    tell(made, report("pump-2", now, status=status(state="learning", learned=20)))
+    anomalous = report(f"press {NASTY}", now, status=status(event={"number": 1}), events=(opened,))
     tell(made, anomalous)
     return made
 
@@ -141,13 +141,13 @@ def test_the_page_changes_when_a_device_tells_something(
     page.locator("#search").fill("")
     now = time.time()
     opened = event(7, iso(now - 120))
-    tell(pumps, summary("pump-1", now, status=status(event={"number": 7}), events=(opened,)))
+    tell(pumps, report("pump-1", now, status=status(event={"number": 7}), events=(opened,)))
     line.get_by_text("Anomalous").wait_for()
     assert "since" in line.locator("svg title").first.text_content()
     pumps.enrol("pump-3")
     page.get_by_role("link", name="pump-3").wait_for()
     assert page.evaluate("window.same"), "it is the same page"
-    # Another window of the same visit ends it: this one is led to the login.
+    # Another window of the same session ends it: this one is led to the login.
     other = page.context.new_page()
     other.goto("/ui/")
     other.get_by_role("button", name="Log out").click()
@@ -190,7 +190,7 @@ def test_long_names_and_causes_stick_out_of_no_page(
     cause = {"feature": "w" * 200, "share": 0.9, "seen": 1e300, "expected": -1e-300, "ago": 0}
     opened = event(1, iso(now - 900), causes=[cause])
     anomalous = status(event={"number": 1}, learned=10**15)
-    tell(made, summary(name, now, status=anomalous, events=(opened,)))
+    tell(made, report(name, now, status=anomalous, events=(opened,)))
     page = windows.logged_in(server, viewport={"width": width, "height": 740})
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     for where in ("", f"devices/{name}", "federation", "audit"):

@@ -16,8 +16,8 @@ from elmgrove.federation.report import Minute
 from elmgrove.server.dashboard.device_page import cause_told, cooperation_told
 from elmgrove.server.dashboard.rendering import clock, iso
 from support.guests import Guest, guest, tell, try_to_tell
+from support.reports import cooperation, event, minute, report, status
 from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
-from support.summaries import cooperation, event, minute, status, summary
 
 ME = "pump 3/ü"
 PART = "pump%203%2F%C3%BC"
@@ -59,7 +59,7 @@ def send(pumps: Federation, who: Guest, **fields: str) -> int:
 
 def told(pumps: Federation, **more: Any) -> list[Command]:
     """What the device is asked to do, after it told this."""
-    return tell(pumps, summary(ME, time.time(), **more))
+    return tell(pumps, report(ME, time.time(), **more))
 
 
 # What it says
@@ -330,7 +330,7 @@ def test_a_device_is_left_out_or_shut_out_after_one_was_asked_again(
     assert f"Shut {ME} out?" in page
     assert back in page
     assert send(pumps, ada, do="revoke") == 303
-    assert try_to_tell(pumps, summary(ME, time.time())).status_code == 403
+    assert try_to_tell(pumps, report(ME, time.time())).status_code == 403
     page = shown(pumps, ada)
     assert "Revoked" in page
     assert back in page
@@ -353,7 +353,7 @@ def test_each_link_and_form_of_a_page_is_about_its_own_device(server: Server, ad
     """Whatever a device is called: a browser resolves what looks like a path."""
     made = server.found(charter())
     made.enrol("x/../pump-1", "pump-1")
-    tell(made, summary("x/../pump-1", time.time(), events=(event(1, iso(time.time() - 60)),)))
+    tell(made, report("x/../pump-1", time.time(), events=(event(1, iso(time.time() - 60)),)))
     page = ada.get(f"/ui/{made.charter.name}/devices/x%2F..%2Fpump-1?from=now-1h&to=now").text
     places = re.findall(r'(?:href|action|hx-get)="([^"]+)"', page)
     assert len([one for one in places if "x%2F..%2Fpump-1" in one]) > 5

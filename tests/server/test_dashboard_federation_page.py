@@ -211,8 +211,8 @@ def test_with_tls_the_page_says_what_a_certificate_of_ones_own_needs(
     server: Server, ada: Guest
 ) -> None:
     path = f"/ui/{server.found(charter()).charter.name}/"
-    visit = f"__Host-elmgrove={ada.http.cookies['elmgrove']}"
-    page = ada.get(path, **{"X-Forwarded-Proto": "https", "Cookie": visit}).text
+    session = f"__Host-elmgrove={ada.http.cookies['elmgrove']}"
+    page = ada.get(path, **{"X-Forwarded-Proto": "https", "Cookie": session}).text
     assert "--exchange https://" in page
     assert "Add <code>--ca server.pem</code> where the certificate is your own." in page
     assert "--ca" not in ada.get(path).text

@@ -1,4 +1,4 @@
-"""Login and logout: by token or password, what the cookie is like, and when a visit ends."""
+"""Login and logout: by token or password, what the cookie is like, and when a session ends."""
 
 import asyncio
 import re
@@ -81,7 +81,7 @@ def test_the_cookie_is_for_this_host_alone_and_no_script_reads_it(server: Server
     with guest(server) as ada:
         stated = cookie(ada.login())
     value, *flags = stated.split("; ")
-    assert re.fullmatch(r"elmgrove=elm-root-visit-[\w-]{43}", value)
+    assert re.fullmatch(r"elmgrove=elm-root-session-[\w-]{43}", value)
     assert sorted(flags) == ["HttpOnly", "Max-Age=43200", "Path=/", "SameSite=strict"]
 
 
@@ -93,7 +93,7 @@ def test_through_tls_the_cookie_is_bound_to_it(tmp_path: Path) -> None:
     files = {"certificate": str(certificate), "private_key": str(key)}
     with serving(f"sqlite:///{tmp_path}/store.db", **files) as server, guest(server) as ada:
         stated = cookie(ada.login())
-        assert stated.startswith("__Host-elmgrove=elm-root-visit-")
+        assert stated.startswith("__Host-elmgrove=elm-root-session-")
         assert "Secure" in stated.split("; ")
         assert ada.is_in
         # One that came without TLS is nobody's.
@@ -107,10 +107,10 @@ def test_the_store_knows_a_hash_of_the_cookie_alone(small: Server) -> None:
     with guest(small, small.administrator("ada", "look")) as ada:
         secret = ada.http.cookies["elmgrove"]
         with closing(sqlite3.connect(small.store.removeprefix("sqlite:///"))) as connection:
-            held = repr(connection.execute("SELECT * FROM visit").fetchall())
+            held = repr(connection.execute("SELECT * FROM session").fetchall())
         assert "'ada'" in held
         assert secret not in held
-        assert secret.removeprefix("elm-visit-") not in held
+        assert secret.removeprefix("elm-session-") not in held
 
 
 def test_a_wrong_token_lets_nobody_in(small: Server) -> None:
@@ -178,7 +178,7 @@ def test_who_logs_in_again_and_again_is_not(small: Server) -> None:
         assert {ada.login().status_code for _ in range(2 * TRIES_BY_ADDRESS)} == {303}
 
 
-def test_a_logout_ends_the_visit_wherever_the_cookie_is(server: Server) -> None:
+def test_a_logout_ends_the_session_wherever_the_cookie_is(server: Server) -> None:
     with guest(server, ADMIN) as ada, guest(server) as thief:
         thief.http.cookies = httpx.Cookies(ada.http.cookies)
         assert thief.is_in
@@ -189,7 +189,7 @@ def test_a_logout_ends_the_visit_wherever_the_cookie_is(server: Server) -> None:
         assert not thief.is_in
 
 
-def test_a_second_login_ends_the_first_visit_of_a_browser(server: Server) -> None:
+def test_a_second_login_ends_the_first_session_of_a_browser(server: Server) -> None:
     with guest(server, ADMIN) as ada, guest(server) as thief:
         thief.http.cookies = httpx.Cookies(ada.http.cookies)
         ada.login()
@@ -197,7 +197,7 @@ def test_a_second_login_ends_the_first_visit_of_a_browser(server: Server) -> Non
         assert not thief.is_in
 
 
-def test_a_visit_ends_with_its_administrator(server: Server) -> None:
+def test_a_session_ends_with_its_administrator(server: Server) -> None:
     with guest(server, server.administrator("tove", "manage")) as tove:
         assert tove.is_in
         server.ask("DELETE", "/v1/administrators/tove", ADMIN)
@@ -208,7 +208,7 @@ def test_a_visit_ends_with_its_administrator(server: Server) -> None:
     server.ask("DELETE", "/v1/administrators/tove", ADMIN)
 
 
-def test_a_visit_ends_with_another_password(server: Server) -> None:
+def test_a_session_ends_with_another_password(server: Server) -> None:
     token = server.administrator("barbara", "look")
     with guest(server, token) as barbara:
         assert barbara.is_in
@@ -221,11 +221,13 @@ def test_a_visit_ends_with_another_password(server: Server) -> None:
     "change",
     [
         "UPDATE administrator SET expires = 1",
-        "UPDATE visit SET expires = 1",
+        "UPDATE session SET expires = 1",
         "UPDATE administrator SET created = 9e9",
     ],
 )
-def test_a_visit_ends_with_its_time_and_with_its_administrators(small: Server, change: str) -> None:
+def test_a_session_ends_with_its_time_and_with_its_administrators(
+    small: Server, change: str
+) -> None:
     with guest(small, small.administrator("ada", "look", days=1.0)) as ada:
         assert ada.is_in
         opened = sqlite3.connect(small.store.removeprefix("sqlite:///"))
@@ -234,7 +236,7 @@ def test_a_visit_ends_with_its_time_and_with_its_administrators(small: Server, c
         assert not ada.is_in
 
 
-def test_another_first_token_ends_the_visits_by_the_old_one(tmp_path: Path) -> None:
+def test_another_first_token_ends_the_sessions_by_the_old_one(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/store.db"
     with serving(store) as server:
         token = server.administrator("ada", "look")
@@ -250,7 +252,8 @@ def test_another_first_token_ends_the_visits_by_the_old_one(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "value", ["", "x", "elm-visit-", "elm-visit-" + "x" * 43, '"quoted"', "elm-admin-of-the-tests"]
+    "value",
+    ["", "x", "elm-session-", "elm-session-" + "x" * 43, '"quoted"', "elm-admin-of-the-tests"],
 )
 def test_a_made_up_cookie_is_nobodys(server: Server, value: str) -> None:
     with guest(server) as nobody:

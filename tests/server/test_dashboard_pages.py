@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from elmgrove.server.dashboard.pages import Page, route_of
-from elmgrove.server.dashboard.session import LONGEST_FORM, Form, Visitor
+from elmgrove.server.dashboard.session import LONGEST_FORM, Form, User
 from elmgrove.server.dashboard.shell import page
 from support.guests import Guest, guest
 from support.serving import ADMIN, Limits, Server, charter, refused, serving
@@ -21,13 +21,13 @@ OURS = "/ui/-/ours"
 taken = list[tuple[str, Form]]()
 
 
-async def _show(request: Request, visitor: Visitor) -> Response:
+async def _show(request: Request, user: User) -> Response:
     values = {"problem": "", "said": "", "name": "", "next": request.query_params["text"]}
-    return page(request, visitor, "login.html", **values)
+    return page(request, user, "login.html", **values)
 
 
-async def _take(request: Request, visitor: Visitor, form: Form) -> Response:
-    taken.append((visitor.name, form))
+async def _take(request: Request, user: User, form: Form) -> Response:
+    taken.append((user.name, form))
     return RedirectResponse("/ui/", 303)
 
 
@@ -100,8 +100,14 @@ def test_a_form_of_a_page_is_taken(ada: Guest) -> None:
 
 def test_a_form_without_what_its_page_holds_is_refused(server: Server, ada: Guest) -> None:
     with guest(server, ADMIN) as other:
-        of_another_visit = other.csrf
-    for fields in ({}, {"csrf": ""}, {"csrf": "x" * 43}, {"csrf": of_another_visit}, {"csrf": "é"}):
+        of_another_session = other.csrf
+    for fields in (
+        {},
+        {"csrf": ""},
+        {"csrf": "x" * 43},
+        {"csrf": of_another_session},
+        {"csrf": "é"},
+    ):
         answer = ada.post(OURS, fields)
         assert is_page(answer, 403)
         assert "nothing was changed" in answer.text
@@ -249,14 +255,14 @@ def test_the_dashboard_can_be_left_out(tmp_path: Path) -> None:
         assert bare.ask("GET", "/v1/federations", ADMIN).status_code == 200
 
 
-def test_a_visit_is_limited_as_a_key_is_and_told_on_a_page(tmp_path: Path) -> None:
+def test_a_session_is_limited_as_a_key_is_and_told_on_a_page(tmp_path: Path) -> None:
     store, limits = f"sqlite:///{tmp_path}/store.db", Limits(rate_by_key=1.0, rate_by_address=1.0)
     with (
         serving(store, limits=limits) as tight,
         guest(tight, ADMIN) as ada,
         guest(tight) as nobody,
     ):
-        # The address has used up what it may, and the visit has its own.
+        # The address has used up what it may, and the session has its own.
         answers = [nobody.get("/ui/login") for _ in range(15)]
         assert is_page(answers[-1], 429)
         assert int(answers[-1].headers["retry-after"]) >= 1

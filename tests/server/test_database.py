@@ -1,5 +1,6 @@
 """Tables of a released version become those of this one, with all that is in them."""
 
+import asyncio
 import shutil
 import sqlite3
 from contextlib import closing
@@ -10,12 +11,12 @@ import pytest
 from elmgrove.federation.audit import require_unbroken
 from elmgrove.server.store.admins import AdministratorRow
 from elmgrove.server.store.records import DeviceRow, FederationRow
-from elmgrove.server.store.store import Store
+from elmgrove.server.store.store import Store, open_store
 from support.places import GOLDEN
+from support.reports import event, minute, report
 from support.services import execute
 from support.serving import TABLES
 from support.stores import opened
-from support.summaries import event, minute, summary
 
 pytestmark = pytest.mark.anyio
 
@@ -58,8 +59,8 @@ async def test_what_an_older_release_wrote_is_there_and_what_is_new_works(golden
         async with opened(str(golden)) as store:
             if not again:
                 await require_all(store)
-            told = summary(minutes=(minute(),), events=(event(1),))
-            await store.take_summary("fans", told, 100.0)
+            told = report(minutes=(minute(),), events=(event(1),))
+            await store.take_report("fans", told, 100.0)
             assert await store.set_password("anna", "$argon2id$")
             page = await store.fleet("fans", now=100.0)
             assert [row.state for row in page.rows] == ["watching", "revoked"]
@@ -77,7 +78,7 @@ async def test_tables_that_grew_are_those_that_are_made(golden: Path, tmp_path: 
 
 async def be_of_version_4(url: str) -> None:
     """Makes the tables those that version 4 had."""
-    new = ("told", "summary", "hour", "occurrence", "command", "changed", "visit", "clock", "probe")
+    new = ("told", "report", "hour", "event", "command", "changed", "session", "clock", "probe")
     older = [f"DROP TABLE {name}" for name in new]
     older += ["ALTER TABLE administrator DROP COLUMN password"]
     older += ["ALTER TABLE federation ADD COLUMN alarm TEXT NOT NULL DEFAULT 'unknown'"]
@@ -108,4 +109,14 @@ async def test_tables_of_version_4_are_upgraded_on_each_data_base(database: str)
         assert await store.administrators() == [ANNA]
         assert await store.told("fans", "fan-1") is None
         assert await store.minutes("fans", "fan-1", 0.0, 1e12) == []
-        await store.take_summary("fans", summary(minutes=(minute(),)), 1.0)
+        await store.take_report("fans", report(minutes=(minute(),)), 1.0)
+
+
+async def test_servers_that_start_together_upgrade_once(database: str) -> None:
+    async with opened(database) as store:
+        assert await store.create_federation(FANS)
+    await be_of_version_4(database)
+    stores = await asyncio.gather(*(open_store(database) for _ in range(4)))
+    for store in stores:
+        assert await store.federation("fans") == FANS
+        await store.close()

@@ -4,7 +4,7 @@ import pytest
 
 from elmgrove.server.dashboard.device_page import DeviceTold, clock_said
 from elmgrove.server.store.records import ToldRow
-from support.summaries import status
+from support.reports import status
 
 
 def test_rows_in_quarantine_are_shown_where_they_were_told() -> None:

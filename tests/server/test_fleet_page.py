@@ -16,8 +16,8 @@ from elmgrove.server.dashboard.rendering import clock, iso
 from elmgrove.server.store.fleet import FLEET_STATES
 from support.guests import Guest, guest, tell
 from support.places import ROOT
+from support.reports import event, minute, report, status
 from support.serving import ADMIN, Federation, Server, charter, said
-from support.summaries import event, minute, status, summary
 
 NASTY = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
@@ -34,10 +34,10 @@ def mixed_fixture(server: Server) -> Federation:
     made, now = server.found(charter()), time.time()
     made.enrol("calm", "anomalous", "new", "quiet", "gone")
     over = event(1, iso(now - 7200), end=iso(now - 3600), peak_at=iso(now - 7000))
-    tell(made, summary("calm", now, status=status(learned=12_345), events=(over,)))
+    tell(made, report("calm", now, status=status(learned=12_345), events=(over,)))
     opened = event(2, iso(now - 600), peak=17.5)
-    tell(made, summary("anomalous", now, status=status(event={"number": 2}), events=(opened,)))
-    tell(made, summary("new", now, status=status(state="learning", learned=7)))
+    tell(made, report("anomalous", now, status=status(event={"number": 2}), events=(opened,)))
+    tell(made, report("new", now, status=status(state="learning", learned=7)))
     made.ask("DELETE", "/devices/gone", ADMIN)
     return made
 
@@ -82,14 +82,14 @@ def test_each_line_says_how_a_device_is_doing(ada: Guest, mixed: Federation) -> 
 def test_no_time_that_a_device_tells_takes_the_page_away(ada: Guest, mixed: Federation) -> None:
     last, end = 4_223_371_678, iso(253402300799.0)
     for events in ((event(7),), ()):
-        told = summary("calm", time.time(), minutes=(minute(last),), events=events)
+        told = report("calm", time.time(), minutes=(minute(last),), events=events)
         tell(mixed, told)
-    tell(mixed, summary("new", time.time(), events=(event(8, end), event(9, end, end=end))))
+    tell(mixed, report("new", time.time(), events=(event(8, end), event(9, end, end=end))))
     assert "calm" in lines(fleet(ada, mixed))
     for name in ("calm", "new"):
         assert ada.get(f"/ui/{mixed.charter.name}/devices/{name}").status_code == 200
     with pytest.raises(BadInput):
-        summary(minutes=(minute(last + 1),))
+        report(minutes=(minute(last + 1),))
     # What an earlier version kept is shown, too.
     assert (clock(253402300800.0), clock(-1e300)) == ("9999-12-31 23:59", "1-01-01 00:00")
 
@@ -183,7 +183,7 @@ def test_names_of_devices_are_text(ada: Guest, server: Server) -> None:
     made = server.found(charter())
     made.enrol(NASTY)
     opened = event(1, iso(time.time() - 60), text=NASTY)
-    tell(made, summary(NASTY, status=status(event={"number": 1}), events=(opened,)))
+    tell(made, report(NASTY, status=status(event={"number": 1}), events=(opened,)))
     for page in (fleet(ada, made), fleet(ada, made, search=NASTY)):
         assert "<script>alert" not in page
         assert "<img" not in page

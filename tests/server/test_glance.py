@@ -19,7 +19,7 @@ from elmgrove.server.store.fleet import (
 )
 from elmgrove.server.store.records import DeviceRow, FederationRow
 from elmgrove.server.store.store import Store
-from support.summaries import status, summary
+from support.reports import report, status
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ async def publish(store: Store, name: str, rows: float, at: float = 50.0) -> Non
 
 
 async def tell(store: Store, name: str, at: float, **told: Any) -> None:
-    await store.take_summary("fans", summary(name, status=status(**told)), at)
+    await store.take_report("fans", report(name, status=status(**told)), at)
 
 
 async def fleet(store: Store, **asked: Any) -> FleetPage:

@@ -11,8 +11,8 @@ from elmgrove.server.live import SECONDS_BETWEEN_NEWS, LiveFleet
 from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.records import FederationRow
 from elmgrove.server.store.store import Store
+from support.reports import report
 from support.stores import opened
-from support.summaries import summary
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ async def running(store: Store) -> AsyncIterator[LiveFleet]:
 
 
 async def tell(store: Store, name: str = "fan-1") -> None:
-    await store.take_summary("fans", summary(name), time.time())
+    await store.take_report("fans", report(name), time.time())
 
 
 async def test_who_has_seen_nothing_is_told_at_once(store: Store) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from elmgrove.server.dashboard import live
-from elmgrove.server.dashboard.live import MOST_BY_VISIT
+from elmgrove.server.dashboard.live import MOST_BY_SESSION
 from support.guests import Guest, guest, tell
 from support.ports import free_port
+from support.reports import report
 from support.serving import (
     ADMIN,
     AMPLE,
@@ -24,7 +25,6 @@ from support.serving import (
     serving,
     wait_until,
 )
-from support.summaries import summary
 
 
 @pytest.fixture(name="ada")
@@ -70,7 +70,7 @@ def test_a_page_is_told_that_something_changed(ada: Guest, fans: Federation) -> 
     with stream(ada, name) as told:
         assert next(told) == ": live"
         first = marker(next(told))
-        tell(fans, summary("fan-1"))
+        tell(fans, report("fan-1"))
         second = marker(next(told))
         assert second != first
         fans.ask("DELETE", "/devices/fan-2", ADMIN)
@@ -106,7 +106,7 @@ def test_a_page_says_what_it_has_seen(ada: Guest, fans: Federation) -> None:
     assert "hx-sse:connect" not in held.text, "what is over does not change"
 
 
-def test_a_stream_ends_with_its_visit(
+def test_a_stream_ends_with_its_session(
     server: Server, fans: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "HEARTBEAT", 0.05)
@@ -133,14 +133,14 @@ def test_one_who_has_not_logged_in_gets_none(server: Server, fans: Federation) -
         assert answer.status_code == 401
 
 
-def test_a_visit_has_so_many_at_once_and_those_that_ended_do_not_count(
+def test_a_session_has_so_many_at_once_and_those_that_ended_do_not_count(
     server: Server, ada: Guest, fans: Federation
 ) -> None:
     name = fans.charter.name
     with ExitStack() as opened:
         # Kept: one that nobody reads any more is closed.
-        told = [opened.enter_context(stream(ada, name)) for _ in range(MOST_BY_VISIT)]
-        assert [next(one) for one in told] == [": live"] * MOST_BY_VISIT
+        told = [opened.enter_context(stream(ada, name)) for _ in range(MOST_BY_SESSION)]
+        assert [next(one) for one in told] == [": live"] * MOST_BY_SESSION
         answer = ada.get(f"/ui/{name}/live")
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) >= 1
@@ -162,13 +162,13 @@ def test_those_that_come_at_once_are_no_more(ada: Guest, fans: Federation) -> No
             return opened.enter_context(live).status_code
 
         codes = list(crowd.map(come, range(20)))
-    assert (codes.count(200), codes.count(429)) == (MOST_BY_VISIT, 20 - MOST_BY_VISIT)
+    assert (codes.count(200), codes.count(429)) == (MOST_BY_SESSION, 20 - MOST_BY_SESSION)
 
 
-def test_a_visitor_has_so_many_however_often_they_logged_in(
+def test_a_user_has_so_many_however_often_they_logged_in(
     server: Server, fans: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MOST_BY_VISITOR", 2)
+    monkeypatch.setattr(live, "MOST_BY_USER", 2)
     url, token = f"/ui/{fans.charter.name}/live", server.administrator("bert", "look")
     with ExitStack() as opened:
         guests = [opened.enter_context(guest(server, token)) for _ in range(3)]

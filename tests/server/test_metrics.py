@@ -15,6 +15,7 @@ from elmgrove.server.metrics import NO_ROUTE, TEXT, ServerMetrics
 from elmgrove.server.store.fleet import FLEET_STATES
 from elmgrove.server.store.store import open_store
 from support.ports import free_port
+from support.reports import report, status
 from support.scraped import Scraped, documented
 from support.serving import (
     ADMIN,
@@ -29,7 +30,6 @@ from support.serving import (
     said,
     wait_until,
 )
-from support.summaries import status, summary
 
 PUT = "/v1/federations/{federation}/contributions/{device}"
 
@@ -84,8 +84,8 @@ def test_what_is_held_and_what_was_asked_is_counted(server: Server, fans: Federa
 
 def test_devices_are_counted_by_how_they_are_doing(server: Server, fans: Federation) -> None:
     def tell(name: str, **told: Any) -> None:
-        fields = summary(name, status=status(**told)).fields
-        where = f"/summaries/{address_of(name)}"
+        fields = report(name, status=status(**told)).fields
+        where = f"/reports/{address_of(name)}"
         assert fans.ask("PUT", where, fans.keys[name], json=fields).status_code == 200
 
     tell("fan-1", event={"number": 1})

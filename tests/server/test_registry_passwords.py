@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elmgrove.server.secrets import Passwords
-from elmgrove.server.store.admins import VisitRow
+from elmgrove.server.store.admins import SessionRow
 from support.serving import ADMIN, Server, contents, refused
 from support.stores import opened
 
@@ -102,18 +102,18 @@ def test_half_a_letter_is_in_no_password(server: Server) -> None:
     refused(server.ask("PUT", where("lena"), ADMIN, content=body), "malformed")
 
 
-def test_another_password_ends_visits(server: Server) -> None:
+def test_another_password_ends_sessions(server: Server) -> None:
     server.administrator("mona", "look")
 
-    async def visit(begin: bool) -> bool:
+    async def session(begin: bool) -> bool:
         async with opened(server.store) as store:
             if begin:
                 now = time.time()
-                await store.open_visit(VisitRow("id-of-mona", "mona", "c", now, now + 60))
-            return await store.visit("id-of-mona") is not None
+                await store.open_session(SessionRow("id-of-mona", "mona", "c", now, now + 60))
+            return await store.session("id-of-mona") is not None
 
     for method in ("PUT", "DELETE"):
-        assert asyncio.run(visit(True))
+        assert asyncio.run(session(True))
         asked = {"json": {"password": LONG}} if method == "PUT" else {}
         assert server.ask(method, where("mona"), ADMIN, **asked).status_code == 204
-        assert not asyncio.run(visit(False))
+        assert not asyncio.run(session(False))

@@ -11,9 +11,9 @@ import pytest
 from elmgrove.server import retention
 from elmgrove.server.store.records import FederationRow
 from elmgrove.server.store.store import Store
+from support.reports import event, minute, report
 from support.serving import charter, serving, wait_until
 from support.stores import FANS, opened
-from support.summaries import event, minute, summary
 
 DAY = 86400.0
 #: A clock that can be set: what time.time says beyond the true time.
@@ -152,5 +152,5 @@ async def _old(store: Store, ages: tuple[float, ...]) -> None:
     """Makes a federation with devices that were last heard of so many days ago."""
     assert await store.create_federation(FederationRow("fans", {}, 1e-3, None, "t", 1.0))
     for days in ages:
-        told = summary(str(days), minutes=(minute(),), events=(event(1),))
-        await store.take_summary("fans", told, time.time() - days * DAY)
+        told = report(str(days), minutes=(minute(),), events=(event(1),))
+        await store.take_report("fans", told, time.time() - days * DAY)

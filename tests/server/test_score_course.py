@@ -3,7 +3,7 @@
 import pytest
 
 from elmgrove.server.dashboard.device_page import MOST_LINES, ScoreCourse
-from support.summaries import minute
+from support.reports import minute
 
 
 def test_minutes_are_put_together_to_as_many_points_as_can_be_seen() -> None:

@@ -579,57 +579,8 @@ async def test_tables_of_a_newer_release_are_refused(tmp_path: Path) -> None:
         pass
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE elmgrove_schema SET version = 99")
-    with pytest.raises(BadFile, match=r"version 99 .* reads versions 1 to 7"):
+    with pytest.raises(BadFile, match=r"version 99 .* reads versions 4 to 5"):
         await open_store(str(path))
-
-
-async def test_tables_of_an_older_release_become_those_of_this_one(url: str) -> None:
-    async with opened(url) as store:
-        assert await store.create_federation(FANS)
-        await put(store, "a", b"1")
-    await be_of_the_first_version(url)
-    for _ in range(2):
-        async with opened(url) as store:
-            assert await store.federation("fans") == FANS, "its devices follow the default"
-            assert await content(store) == (1, [("a", b"1")])
-    async with opened(url) as store:
-        merged = replace(CARS, merged=True)
-        assert await store.create_federation(merged)
-        assert await store.federation("cars") == merged
-
-
-async def test_servers_that_start_together_upgrade_once(url: str) -> None:
-    async with opened(url) as store:
-        assert await store.create_federation(FANS)
-    await be_of_the_first_version(url)
-    stores = await asyncio.gather(*(open_store(url) for _ in range(4)))
-    for store in stores:
-        assert await store.federation("fans") == FANS
-        await store.close()
-
-
-async def be_of_the_first_version(url: str) -> None:
-    """Makes the tables those that version 1 had."""
-    older = (
-        "ALTER TABLE federation DROP COLUMN merged",
-        "ALTER TABLE federation DROP COLUMN terms",
-        "DROP INDEX device_of_next_key",
-        "ALTER TABLE device DROP COLUMN expires",
-        "ALTER TABLE device DROP COLUMN next_hash",
-        "DROP TABLE administrator",
-        "DROP TABLE audit",
-        *(f"DROP TABLE {name}" for name in ("told", "summary", "hour", "occurrence", "command")),
-        *(f"DROP TABLE {name}" for name in ("clock", "probe")),
-        *("DROP TABLE changed", "DROP TABLE visit"),
-        "UPDATE elmgrove_schema SET version = 1",
-    )
-    if not url.startswith("sqlite"):
-        for statement in older:
-            await execute(url, statement)
-        return
-    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
-        for statement in older:
-            connection.execute(statement)
 
 
 async def test_a_file_that_is_no_data_base_is_refused(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.records import CommandRow, DeviceRow
 from elmgrove.server.store.reports import MOST_OPEN
 from elmgrove.server.store.store import Store
+from support.reports import report
 from support.stores import FANS, opened
-from support.summaries import summary
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ async def ask(store: Store, *commands: Command, device: str = "fan-1") -> None:
 
 async def told(store: Store, *outcomes: CommandResult, device: str = "fan-1") -> list[Command]:
     """What a device hears that says so."""
-    return await store.take_summary("fans", summary(device, outcomes=outcomes), 200.0)
+    return await store.take_report("fans", report(device, outcomes=outcomes), 200.0)
 
 
 def done(number: int, *said: str, refused: bool = False) -> CommandResult:

@@ -1,4 +1,4 @@
-"""Summaries and commands over HTTP: what is told is shown, and what is none is refused."""
+"""Reports and commands over HTTP: what is told is shown, and what is none is refused."""
 
 import json
 import logging
@@ -14,25 +14,23 @@ import pytest
 
 from elmgrove.federation.charter import address_of
 from elmgrove.federation.commands import Command, CommandResult
-from elmgrove.federation.report import MOST_BYTES_SUMMARY, Summary
+from elmgrove.federation.report import MOST_BYTES_REPORT, Report
 from elmgrove.server.reports import MOST_SHOWN
+from support.reports import cooperation, event, minute, report, status
 from support.serving import ADMIN, Federation, Server, contents, refused
-from support.summaries import cooperation, event, minute, status, summary
 
 ME = "fan-1"
 
 
-def tell(
-    fans: Federation, told: Summary | dict[str, Any], key: str | None = None
-) -> httpx.Response:
-    fields = told.fields if isinstance(told, Summary) else told
+def tell(fans: Federation, told: Report | dict[str, Any], key: str | None = None) -> httpx.Response:
+    fields = told.fields if isinstance(told, Report) else told
     return tell_raw(fans, json.dumps(fields).encode(), key)
 
 
 def tell_raw(
     fans: Federation, body: bytes, key: str | None = None, who: str = ME
 ) -> httpx.Response:
-    return fans.ask("PUT", f"/summaries/{address_of(who)}", key or fans.keys[who], content=body)
+    return fans.ask("PUT", f"/reports/{address_of(who)}", key or fans.keys[who], content=body)
 
 
 def commands(answer: httpx.Response) -> list[Command]:
@@ -41,13 +39,13 @@ def commands(answer: httpx.Response) -> list[Command]:
 
 
 def listed(fans: Federation, **query: str) -> Any:
-    answer = fans.ask("GET", "/summaries", ADMIN, params=query)
+    answer = fans.ask("GET", "/reports", ADMIN, params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
 def shown(fans: Federation, who: str = ME, **query: Any) -> Any:
-    answer = fans.ask("GET", f"/summaries/{address_of(who)}", ADMIN, params=query)
+    answer = fans.ask("GET", f"/reports/{address_of(who)}", ADMIN, params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -66,7 +64,7 @@ def iso(seconds: float) -> str:
 def test_what_a_device_tells_is_shown(fans: Federation) -> None:
     now = time.time()
     of_now = tuple(minute(int(now // 60) - n) for n in range(3, -1, -1))
-    told = summary(
+    told = report(
         "fan 3/ü",
         now,
         minutes=of_now,
@@ -96,7 +94,7 @@ def test_what_a_device_tells_is_shown(fans: Federation) -> None:
 def test_the_time_that_is_shown_is_asked_for(fans: Federation) -> None:
     begin = 1714572000
     told = tuple(minute(begin // 60 + n) for n in range(100))
-    assert tell(fans, summary(minutes=told, events=(event(1),))).status_code == 200
+    assert tell(fans, report(minutes=told, events=(event(1),))).status_code == 200
     assert shown(fans)["minutes"] == []
     found = shown(fans, **{"from": begin + 600, "to": iso(begin + 1200)})
     assert [one[0] for one in found["minutes"]] == [begin // 60 + n for n in range(10, 20)]
@@ -121,13 +119,13 @@ def test_the_time_that_is_shown_is_asked_for(fans: Federation) -> None:
     ids=repr,
 )
 def test_a_time_that_is_none_is_refused(fans: Federation, query: dict[str, str]) -> None:
-    tell(fans, summary())
-    refused(fans.ask("GET", f"/summaries/{ME}", ADMIN, params=query), "malformed")
+    tell(fans, report())
+    refused(fans.ask("GET", f"/reports/{ME}", ADMIN, params=query), "malformed")
 
 
 def test_pages_are_sorted_searched_and_filtered(fans: Federation) -> None:
-    tell(fans, summary(status=status(learned=5)))
-    told = summary("fan-2", status=status(learned=9, state="learning"))
+    tell(fans, report(status=status(learned=5)))
+    told = report("fan-2", status=status(learned=9, state="learning"))
     tell_raw(fans, json.dumps(told.fields).encode(), who="fan-2")
     names = ["fan-2", "fan-1", "fan 3/ü"]
     assert [one["name"] for one in listed(fans, sort="-learned")["rows"]] == names
@@ -153,12 +151,12 @@ def test_pages_are_sorted_searched_and_filtered(fans: Federation) -> None:
     ids=repr,
 )
 def test_a_page_that_is_none_is_refused(fans: Federation, query: dict[str, str]) -> None:
-    refused(fans.ask("GET", "/summaries", ADMIN, params=query), "malformed")
+    refused(fans.ask("GET", "/reports", ADMIN, params=query), "malformed")
 
 
 def test_nothing_is_shown_of_who_told_nothing(fans: Federation) -> None:
     for name in (ME, "stranger"):
-        refused(fans.ask("GET", f"/summaries/{name}", ADMIN), "not-found")
+        refused(fans.ask("GET", f"/reports/{name}", ADMIN), "not-found")
 
 
 # Commands
@@ -171,10 +169,10 @@ def test_an_command_is_told_done_and_shown(fans: Federation) -> None:
     asked = Command.from_fields(answer.json())
     assert (asked.action, asked.words, asked.asked_by) == ("accept", words, "root")
     for _ in range(2):
-        assert commands(tell(fans, summary())) == [asked]
+        assert commands(tell(fans, report())) == [asked]
     done = CommandResult(asked.id, time.time(), False, ("31 rows learned",))
-    assert commands(tell(fans, summary(outcomes=(done,)))) == []
-    assert commands(tell(fans, summary())) == []
+    assert commands(tell(fans, report(outcomes=(done,)))) == []
+    assert commands(tell(fans, report())) == []
     [found] = shown(fans)["commands"]
     assert found == {
         **asked.fields,
@@ -206,7 +204,7 @@ def test_an_command_is_told_done_and_shown(fans: Federation) -> None:
 )
 def test_an_command_that_no_device_can_do_is_refused(fans: Federation, asked: Any) -> None:
     refused(ask(fans, **asked), "malformed")
-    assert commands(tell(fans, summary())) == []
+    assert commands(tell(fans, report())) == []
 
 
 def test_commands_are_for_devices_that_come_for_them(fans: Federation) -> None:
@@ -219,10 +217,10 @@ def test_an_outcome_of_no_command_changes_nothing(fans: Federation, server: Serv
     asked = Command.from_fields(ask(fans, "fan-2", action="reject").json())
     before = len(server.audit(fans.charter.name))
     for name in (asked.id, "never-asked"):
-        told = summary(outcomes=(CommandResult(name, 1.0, True, ("no",)),))
+        told = report(outcomes=(CommandResult(name, 1.0, True, ("no",)),))
         assert commands(tell(fans, told)) == []
     assert len(server.audit(fans.charter.name)) == before
-    answer = tell_raw(fans, json.dumps(summary("fan-2").fields).encode(), who="fan-2")
+    answer = tell_raw(fans, json.dumps(report("fan-2").fields).encode(), who="fan-2")
     assert commands(answer) == [asked]
 
 
@@ -231,21 +229,21 @@ def test_an_outcome_of_no_command_changes_nothing(fans: Federation, server: Serv
 
 def test_a_device_tells_of_itself_alone(fans: Federation) -> None:
     mine, other = fans.keys[ME], fans.keys["fan-2"]
-    refused(tell(fans, summary(), other), "forbidden")
-    refused(tell(fans, summary("fan-2"), mine), "forbidden")
+    refused(tell(fans, report(), other), "forbidden")
+    refused(tell(fans, report("fan-2"), mine), "forbidden")
     for secret in (ADMIN, fans.server.administrator(f"{fans.charter.name}-m", "manage")):
-        refused(tell(fans, summary(), secret), "forbidden")
+        refused(tell(fans, report(), secret), "forbidden")
     for secret in (fans.token, "elm-key-none"):
-        refused(tell(fans, summary(), secret), "unauthorized")
+        refused(tell(fans, report(), secret), "unauthorized")
     fans.ask("DELETE", f"/devices/{ME}", ADMIN)
-    refused(tell(fans, summary(), mine), "forbidden")
+    refused(tell(fans, report(), mine), "forbidden")
     assert listed(fans, search=ME)["rows"][0]["seen"] is None
 
 
 def test_only_administrators_look_and_only_some_ask(fans: Federation) -> None:
-    tell(fans, summary())
+    tell(fans, report())
     look = fans.server.administrator(f"{fans.charter.name}-l", "look")
-    for path in ("/summaries", f"/summaries/{ME}"):
+    for path in ("/reports", f"/reports/{ME}"):
         assert fans.ask("GET", path, look).status_code == 200
         refused(fans.ask("GET", path, fans.keys[ME]), "forbidden")
         refused(fans.ask("GET", path, fans.token), "unauthorized")
@@ -253,10 +251,10 @@ def test_only_administrators_look_and_only_some_ask(fans: Federation) -> None:
     refused(ask(fans, secret=look, action="accept"), "forbidden")
     refused(ask(fans, secret=fans.keys[ME], action="accept"), "forbidden")
     refused(ask(fans, secret="x", action="accept"), "unauthorized")
-    assert commands(tell(fans, summary())) == []
+    assert commands(tell(fans, report())) == []
 
 
-# What is no summary
+# What is no report
 
 HUGE = 10**4000
 MONSTERS: list[Any] = [
@@ -268,12 +266,12 @@ MONSTERS: list[Any] = [
 DEEP = b"[" * 200_000
 
 
-def test_whatever_is_no_summary_is_refused_and_changes_nothing(
+def test_whatever_is_no_report_is_refused_and_changes_nothing(
     fans: Federation, server: Server
 ) -> None:
-    kept = summary(minutes=(minute(),), events=(event(1),), status=status(event={"number": 1}))
+    kept = report(minutes=(minute(),), events=(event(1),), status=status(event={"number": 1}))
     assert tell(fans, kept).status_code == 200
-    tables = ("told", "summary", "hour", "occurrence", "command", "changed")
+    tables = ("told", "report", "hour", "event", "command", "changed")
     before = {name: rows for name, rows in contents(server.store).items() if name in tables}
     fields = kept.fields
     wrong: list[Any] = [
@@ -326,7 +324,7 @@ def test_whatever_stands_in_any_place_is_taken_or_refused(
     fans: Federation, caplog: pytest.LogCaptureFixture
 ) -> None:
     chance, answers = random.Random(7), Counter[int]()
-    whole = summary(
+    whole = report(
         minutes=(minute(),),
         events=(event(1), event(2, 17, end=50)),
         cooperation=cooperation(),
@@ -347,8 +345,8 @@ def test_whatever_stands_in_any_place_is_taken_or_refused(
     listed(fans)
 
 
-def test_a_summary_that_is_too_large_is_refused_while_it_comes(fans: Federation) -> None:
-    body = json.dumps({**summary().fields, "more": "x" * MOST_BYTES_SUMMARY}).encode()
+def test_a_report_that_is_too_large_is_refused_while_it_comes(fans: Federation) -> None:
+    body = json.dumps({**report().fields, "more": "x" * MOST_BYTES_REPORT}).encode()
     refused(tell_raw(fans, body), "too-large")
 
 
@@ -356,6 +354,6 @@ def test_a_device_that_floods_events_fills_no_disk(fans: Federation) -> None:
     """Each request has new ones; what is kept of them is bounded, and so is what is shown."""
     for first in range(0, 21 * 60, 21):
         told = tuple(event(first + n, end="2024-05-01T15:00:00Z") for n in range(21))
-        assert tell(fans, summary(events=told)).status_code == 200
+        assert tell(fans, report(events=told)).status_code == 200
     found = shown(fans, **{"from": "2024-05-01T00:00:00Z", "to": "2024-05-02T00:00:00Z"})
     assert len(found["events"]) == MOST_SHOWN

@@ -14,7 +14,7 @@ from elmgrove.exchange.base import listing_of, merged_of, others_of
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.contribution import Contribution, Departure, bundle
-from elmgrove.federation.report import Summary
+from elmgrove.federation.report import Report
 
 #: What is written to the connection, piece by piece.
 Pieces = Iterator[bytes]
@@ -66,12 +66,12 @@ class HonestExchange:
     charter: Charter
     others: list[Contribution]
     asks: list[Command] = field(default_factory=list)
-    heard: list[Summary] = field(default_factory=list)
+    heard: list[Report] = field(default_factory=list)
 
     @property
     def outcomes(self) -> list[CommandResult]:
         """What came of commands, as it was told."""
-        return [outcome for summary in self.heard for outcome in summary.outcomes]
+        return [outcome for report in self.heard for outcome in report.outcomes]
 
     def __call__(self, asked: Asked) -> Reply:
         match asked.route:
@@ -82,8 +82,8 @@ class HonestExchange:
             case "PUT /contributions":
                 put = Contribution.from_bytes(asked.body)
                 return Reply.json({"origin": put.origin, "epoch": put.epoch, "revision": 1})
-            case "PUT /summaries":
-                self.heard.append(Summary.from_fields(json.loads(asked.body)))
+            case "PUT /reports":
+                self.heard.append(Report.from_fields(json.loads(asked.body)))
                 done = {outcome.command for outcome in self.outcomes}
                 waiting = [command.fields for command in self.asks if command.id not in done]
                 return Reply.json({"commands": waiting})

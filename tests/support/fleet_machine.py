@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from elmgrove import Basis, Detector, HiddenLayer
-from elmgrove.algebra.unsent import inputs_withheld
+from elmgrove.algebra.unsent import inputs_held_back
 from elmgrove.detector.windows import stacked
 from elmgrove.exchange.base import Exchange, Unreachable
 from elmgrove.exchange.memory import MemoryExchange
@@ -50,7 +50,7 @@ class Device:
     member: Member
     rows: np.ndarray = field(default_factory=NOTHING.copy)
     given: np.ndarray | None = None
-    withheld: tuple[int, ...] = ()
+    held_back: tuple[int, ...] = ()
     inside: bool = False
     forgot_giving: bool = False
     guarded: bool = False
@@ -73,7 +73,7 @@ class Device:
     def shared(self) -> np.ndarray:
         """The inputs that others may know."""
         given = stacked(NOTHING if self.given is None else self.given, self.basis.window)
-        return np.delete(given, self.withheld, axis=0)
+        return np.delete(given, self.held_back, axis=0)
 
     def note_given(self) -> None:
         """Takes note of what the member has given away by now: all that it learned, or as before.
@@ -90,17 +90,17 @@ class Device:
             every = (
                 range(before + window, len(self.inputs) + 1, window) if self.guarded else range(0)
             )
-            most = inputs_withheld(self.basis)
-            self.withheld = tuple(number - 1 for number in every[-most:]) if most else ()
+            most = inputs_held_back(self.basis)
+            self.held_back = tuple(number - 1 for number in every[-most:]) if most else ()
             self.given, self.forgot_giving = self.rows, False
 
     def back_up(self) -> None:
         self.note_given()
-        self.backups.append((self.member.to_bytes(), self.rows, self.given, self.withheld))
+        self.backups.append((self.member.to_bytes(), self.rows, self.given, self.held_back))
 
     def restore(self, back: int) -> None:
         gave, before = self.given is not None, len(self.shared)
-        blob, self.rows, self.given, self.withheld = self.backups[-1 - back % len(self.backups)]
+        blob, self.rows, self.given, self.held_back = self.backups[-1 - back % len(self.backups)]
         # Under the guard what is held stays, which has rows that the restored state does not know.
         forgot = self.given is None or (self.guarded and len(self.shared) < before)
         self.forgot_giving = (gave or self.forgot_giving) and (self.forgot_giving or forgot)

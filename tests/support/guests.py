@@ -10,7 +10,7 @@ import httpx
 
 from elmgrove.federation.charter import address_of
 from elmgrove.federation.commands import Command
-from elmgrove.federation.report import Summary
+from elmgrove.federation.report import Report
 from support.serving import ADMIN, Federation, Server, client
 
 PASSWORD = "correct horse battery"
@@ -46,7 +46,7 @@ class Guest:
 
     @property
     def csrf(self) -> str:
-        """What the forms of this visit hold."""
+        """What the forms of this session hold."""
         found = re.search(r'name="csrf" value="([^"]+)"', self.get("/ui/").text)
         assert found is not None
         return found[1]
@@ -66,13 +66,13 @@ def guest(server: Server, token: str | None = None) -> Iterator[Guest]:
         yield made
 
 
-def tell(federation: Federation, told: Summary) -> list[Command]:
+def tell(federation: Federation, told: Report) -> list[Command]:
     """Lets a device tell a server how it is doing, as its agent does; gives what it is asked."""
     answer = try_to_tell(federation, told)
     assert answer.status_code == 200, answer.text
     return [Command.from_fields(one) for one in answer.json()["commands"]]
 
 
-def try_to_tell(federation: Federation, told: Summary) -> httpx.Response:
-    where, key = f"/summaries/{address_of(told.device)}", federation.keys[told.device]
+def try_to_tell(federation: Federation, told: Report) -> httpx.Response:
+    where, key = f"/reports/{address_of(told.device)}", federation.keys[told.device]
     return federation.ask("PUT", where, key, json=told.fields)

@@ -255,7 +255,7 @@ class Liar:
             truth = chance.choice(self._truths)(asked)
             if self.honest or not self._lies(asked.route, chance):
                 return truth
-            kinds = (*LIES, asking, asking) if asked.route == "PUT /summaries" else LIES
+            kinds = (*LIES, asking, asking) if asked.route == "PUT /reports" else LIES
             kind = slow if chance.randrange(RARELY) == 0 else chance.choice(kinds)
             said = kind(asked, truth, chance)
             # A slow one is told by what it begins with.

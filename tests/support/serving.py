@@ -44,7 +44,7 @@ LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 #: All that hold what was asked for; the audit tells of refusals as well.
 TABLES = (
     *("elmgrove_schema", "federation", "device", "entry", "content", "administrator"),
-    *("told", "summary", "hour", "occurrence", "command", "changed", "visit", "clock"),
+    *("told", "report", "hour", "event", "command", "changed", "session", "clock"),
 )
 #: More than any test uses up, so that tests may ask as fast as they can.
 AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)

@@ -22,7 +22,7 @@ from elmgrove.algebra.scaling import Scaling
 from elmgrove.algebra.similarity import fit, groups, join, usual_tolerance
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.algebra.summing import WAITING, MomentSums
-from elmgrove.algebra.unsent import ROWS_ALIKE, Fresh, inputs_withheld
+from elmgrove.algebra.unsent import ROWS_ALIKE, Fresh, inputs_held_back
 
 __all__ = [
     "OSELM",
@@ -45,7 +45,7 @@ __all__ = [
     "first_model",
     "fit",
     "groups",
-    "inputs_withheld",
+    "inputs_held_back",
     "join",
     "lent",
     "losses_left_out",

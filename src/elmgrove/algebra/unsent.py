@@ -85,7 +85,7 @@ class FewValues:
 
     def __init__(self, basis: Basis) -> None:
         self._columns, self._window = basis.layer.inputs, basis.window
-        # Where windows are withheld as well, these may be of one group.
+        # Where windows are held back as well, these may be of one group.
         self._enough = ROWS_ALIKE * (1 if basis.window == 1 else 2)
         self._block = max(_WAITING // basis.inputs, _FIRST)
         self.begin()
@@ -358,7 +358,7 @@ def _number(numbered: Numbered) -> int:
     return numbered[0]
 
 
-def inputs_withheld(basis: Basis) -> int:
+def inputs_held_back(basis: Basis) -> int:
     """Counts the windows to withhold from an upload, so that others can't tell where it ends.
 
     Sums over windows that follow each other differ from place to place in the rows at both ends
@@ -380,32 +380,32 @@ class Fresh:
 
     A unit of relu is exactly 0 in many rows, and what few rows activate can be read off the sums:
     so of each unit those rows are counted (``active``). Windows overlap: so every w-th input is
-    kept, as many as are withheld (``inputs_withheld``). Columns with few values single rows out:
-    those are withheld as well (``FewValues``). What is withheld leaves with a later upload.
+    kept, as many as are held back (``inputs_held_back``). Columns with few values single rows out:
+    those are held back as well (``FewValues``). What is held back leaves with a later upload.
     """
 
     def __init__(self, basis: Basis) -> None:
         self._basis = basis
         self._layer = basis.hidden if basis.layer.activation == "relu" else None
         self._window, self._width = basis.window, basis.inputs
-        self._kept: deque[Numbered] = deque(maxlen=inputs_withheld(basis))
+        self._kept: deque[Numbered] = deque(maxlen=inputs_held_back(basis))
         self.few = FewValues(basis)
         self.inputs = 0
         self.begin()
 
-    def begin(self, withheld: Sequence[Numbered] = (), forgetting: float = 1.0) -> None:
-        """Begins again: all that was learned is in an upload but what was withheld."""
+    def begin(self, held_back: Sequence[Numbered] = (), forgetting: float = 1.0) -> None:
+        """Begins again: all that was learned is in an upload but what was held back."""
         #: Whether it knows of all rows since the last upload.
         self.known = True
         # Whether a file that said nothing is all that there is.
         self._unsaid = False
         #: What had been learned when it last came to know nothing; None if it knows all.
         self.since: Evidence | None = None
-        left = [(number - self.inputs, x) for number, x in withheld]
+        left = [(number - self.inputs, x) for number, x in held_back]
         #: Inputs since the last upload.
         self.inputs = 0
         self._kept.clear()
-        # What was last found to be withheld, and when.
+        # What was last found to be held back, and when.
         self._answer: tuple[tuple[int, float], list[Numbered] | None] | None = None
         units = 0 if self._layer is None else self._layer.units
         self._total, self._largest = np.zeros(units), np.zeros(units)
@@ -441,8 +441,8 @@ class Fresh:
             self._total = self._total + H.sum(axis=0)
             self._largest = np.maximum(self._largest, H.max(axis=0, initial=0.0))
 
-    def active(self, withheld: Sequence[tuple[Array, float]] = ()) -> Array | None:
-        """The rows but those withheld that each unit was active in; None where units always are.
+    def active(self, held_back: Sequence[tuple[Array, float]] = ()) -> Array | None:
+        """The rows but those held back that each unit was active in; None where units always are.
 
         As many as if each had as large a share in the unit's sums as the largest one has: a row
         that outweighs all others counts for one, with them.
@@ -450,7 +450,7 @@ class Fresh:
         if self._layer is None:
             return None
         total = np.array(self._total)
-        for x, weight in withheld:
+        for x, weight in held_back:
             total -= weight * self._layer(np.asarray(x, np.float64))
         total[total < 1e-9 * self._largest] = 0.0
         active: Array = total / np.where(self._largest > 0.0, self._largest, 1.0)
@@ -466,7 +466,7 @@ class Fresh:
         """The numbers of the windows to withhold, whatever is in them."""
         return {number for number, _ in self._kept}
 
-    def withheld(self, forgetting: float) -> list[Numbered] | None:
+    def held_back(self, forgetting: float) -> list[Numbered] | None:
         """Gives the inputs to withhold; None where one of them is not known any more."""
         if self._answer is None or self._answer[0] != (self.inputs, forgetting):
             held = self.few.held(self.inputs, forgetting, self._kept)

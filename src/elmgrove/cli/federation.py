@@ -212,7 +212,7 @@ def _told(opened: httpx.Client, name: str) -> Iterator[Fields]:
     offset = 0
     while True:
         asked = {"limit": _PAGE, "offset": offset}
-        where = f"/{name}/summaries"
+        where = f"/{name}/reports"
         answer = request(opened, "GET", where, params=asked, expected=(200, 404))
         found = list(answer.json().each("rows")) if answer.status == 200 else []
         yield from found

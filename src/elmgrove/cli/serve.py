@@ -119,7 +119,7 @@ def serve(
     audit_days: Annotated[
         float, typer.Option(help="Days for which the audit is kept; 0 = for ever.", min=0.0)
     ] = 365.0,
-    summary_days: Annotated[
+    report_days: Annotated[
         float,
         typer.Option(help="Days for which devices' minutes are kept; 0 = for ever.", min=0.0),
     ] = 7.0,
@@ -212,7 +212,7 @@ def serve(
             answer_deadline=answer_deadline,
         ),
         audit_days=audit_days,
-        summary_days=summary_days,
+        report_days=report_days,
         event_days=event_days,
         device_metrics=device_metrics,
         open_metrics=open_metrics,

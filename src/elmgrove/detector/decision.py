@@ -267,7 +267,7 @@ class AlarmGate:
         old, self.policy = self.policy, policy
         known = isinstance(old, FalseAlarmRate) and old.explains(self.recent)
         if known and old.rate != policy.rate:
-            self.recent.settle_strays()
+            self.recent.settle_near_misses()
         apart = _apart(policy, self.progress.window)
         enough = self.recent.suit(policy.minimum, policy.capacity, apart)
         self.progress.restate(policy.rate, policy.confidence)

@@ -22,7 +22,8 @@ from elmgrove.errors import BadInput
 
 # One row in so many is as rare as a row can count: a huge score is no change.
 _RAREST = math.log(100.0)
-# Strays are above nearly all that was accepted: where more than this share is above, none matters.
+# Near misses are above nearly all that was accepted: where more than this share is above, none
+# matters.
 _FEW = 0.1
 # What is assumed of neighbours before any came: so many say one thing, known by so many rows.
 _ASSUMED, _ASSUMED_ROWS = 2, 128.0
@@ -39,17 +40,17 @@ def rarity(score: float, recent: Recent) -> float:
     """
     accepted = recent.ordered
     above = len(accepted) - bisect_right(accepted, score)
-    strays = recent.strays if above < _FEW * len(accepted) else ()
-    above += sum(stray > score for stray in strays)
-    return min(math.log((len(accepted) + len(strays) + 1.0) / (above + 1.0)), _RAREST)
+    near_misses = recent.near_misses if above < _FEW * len(accepted) else ()
+    above += sum(near_miss > score for near_miss in near_misses)
+    return min(math.log((len(accepted) + len(near_misses) + 1.0) / (above + 1.0)), _RAREST)
 
 
 def rarities(scores: Array, recent: Recent) -> Array:
     """Says of many scores what ``rarity`` says of one."""
-    known = [np.sort(np.array(some)) for some in (recent.ordered, recent.strays)]
-    accepted, strays = (len(some) - np.searchsorted(some, scores, "right") for some in known)
+    known = [np.sort(np.array(some)) for some in (recent.ordered, recent.near_misses)]
+    accepted, near_misses = (len(some) - np.searchsorted(some, scores, "right") for some in known)
     matters = accepted < _FEW * len(known[0])
-    above = accepted + np.where(matters, strays, 0)
+    above = accepted + np.where(matters, near_misses, 0)
     among = len(known[0]) + np.where(matters, len(known[1]), 0)
     return np.asarray(np.minimum(np.log((among + 1.0) / (above + 1.0)), _RAREST))
 

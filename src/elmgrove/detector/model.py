@@ -27,7 +27,7 @@ class Part:
 
     Parts of one device never share a row, and under one number only ever grow, unless rows are
     taken out again. ``total`` is Σ x of its rows, where patterns are told apart by it; ``fresh``
-    follows those that were not given away yet. ``withheld`` is how many rows, as they count now,
+    follows those that were not given away yet. ``held_back`` is how many rows, as they count now,
     are left out of the evidence.
     """
 
@@ -36,7 +36,7 @@ class Part:
     evidence: Evidence
     total: Array | None = field(default=None, repr=False, compare=False)
     fresh: Fresh | None = field(default=None, repr=False, compare=False)
-    withheld: float = field(default=0.0, compare=False)
+    held_back: float = field(default=0.0, compare=False)
 
 
 class Answer(NamedTuple):

@@ -106,7 +106,7 @@ class Recent:
 
     A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is
     left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
-    (``strays``) are remembered by their score for as long, and a threshold may count them.
+    (``near_misses``) are remembered by their score for as long, and a threshold may count them.
     Rows refused by a lot are not: they say nothing about what normal rows do. Of rows that were
     refused soon (``apart`` rows) after another, those of the first third of a ``window`` count,
     which is how long normal ones stay; with all of them a fault would walk the threshold up.
@@ -122,11 +122,11 @@ class Recent:
         #: When the last row was refused, in rows that came, and the first of those before it.
         self.refused_at = self.burst_at = -apart
         self._scores: deque[tuple[int, float]] = deque()
-        self._strays: deque[tuple[int, float]] = deque()
-        #: Of so many rows one score is kept, and of so many strays.
+        self._near_misses: deque[tuple[int, float]] = deque()
+        #: Of so many rows one score is kept, and of so many near misses.
         self.stride = 1
-        #: The rows that came, accepted or not; those that were accepted; and those that strayed.
-        self.clock = self.accepted = self.strayed = 0
+        #: The rows that came, accepted or not; those accepted; and those that nearly missed.
+        self.clock = self.accepted = self.nearly_missed = 0
         self._last = LastRows(width, dtype)
         #: The scores in ascending order.
         self.ordered: list[float] = []
@@ -170,9 +170,9 @@ class Recent:
     def begin(self) -> None:
         """Forgets all scores, as if none had come; the last rows stay."""
         self._scores.clear()
-        self._strays.clear()
+        self._near_misses.clear()
         self.ordered, self.stride = [], 1
-        self.clock = self.accepted = self.strayed = 0
+        self.clock = self.accepted = self.nearly_missed = 0
         self.refused_at = self.burst_at = -self._apart
         self._level, self._factor = None, 1.0
 
@@ -185,11 +185,11 @@ class Recent:
         self.refused_at = self.clock
         first = self.clock - self.burst_at < self.together
         if first and score <= self._reach(threshold):
-            self.strayed += 1
-            if self.strayed % self.stride == 0:
-                self._strays.append((self.accepted, score))
-            if len(self._strays) > self.capacity:
-                self._strays.popleft()
+            self.nearly_missed += 1
+            if self.nearly_missed % self.stride == 0:
+                self._near_misses.append((self.accepted, score))
+            if len(self._near_misses) > self.capacity:
+                self._near_misses.popleft()
 
     def missing(self, scores: int) -> int:
         """Counts the rows to accept until the younger half of all has so many scores.
@@ -215,16 +215,16 @@ class Recent:
             self.begin()
         return not self.missing(scores)
 
-    def settle_strays(self) -> None:
+    def settle_near_misses(self) -> None:
         """Takes those refused by a little for accepted ones, as far as they count.
 
         Another threshold may lie above them: to that one they are rows like any others.
         """
         self._settle()
         # Where a kept score would be, so that it stays as long as those do.
-        taken = [(when // self.stride * self.stride, score) for when, score in self._strays]
+        taken = [(when // self.stride * self.stride, score) for when, score in self._near_misses]
         self._scores = deque(sorted([*self._scores, *taken], key=lambda entry: entry[0]))
-        self._strays.clear()
+        self._near_misses.clear()
         self.ordered = sorted(score for _, score in self._scores)
 
     @property
@@ -248,9 +248,9 @@ class Recent:
         return self._last.stamps
 
     @property
-    def strays(self) -> list[float]:
+    def near_misses(self) -> list[float]:
         """The scores of rows that were refused by a little, as far as they count."""
-        return [self._factor * score for _, score in self._strays]
+        return [self._factor * score for _, score in self._near_misses]
 
     def follow(self, before: float, after: float) -> None:
         """Lets all scores follow a model that others have changed, from one level to another.
@@ -275,12 +275,12 @@ class Recent:
         self._last.keep(~gone(self.stamps[:, 2]))
         # What was accepted was learned, so the one number follows from the other.
         before = learned - self.accepted
-        self._scores, self._strays = (
+        self._scores, self._near_misses = (
             deque(
                 (when, factor * score if when + before > since else score)
                 for when, score in compress(kept, ~gone(_numbers(kept) + before))
             )
-            for kept in (self._scores, self._strays)
+            for kept in (self._scores, self._near_misses)
         )
         self.ordered = sorted(score for _, score in self._scores)
         if not self.ordered:
@@ -302,9 +302,9 @@ class Recent:
         then, since, now = learned
         kept, before = min(now - since, len(self.rows)), now - self.accepted
         rows, stamps = self.rows[len(self.rows) - kept :], list(self._last.stamps)[-kept:]
-        scores, strays = (
+        scores, near_misses = (
             [(when + before, factor * score) for when, score in some if when + before > since]
-            for some in (self._scores, self._strays)
+            for some in (self._scores, self._near_misses)
         )
         stride = self.stride
         self.restore(fields, arrays)
@@ -313,7 +313,7 @@ class Recent:
         if kept:
             self._last.add_many(rows, [(*stamp[:2], int(stamp[2])) for stamp in stamps])
         self._scores.extend((number - before, score) for number, score in scores)
-        self._strays.extend((number - before, score) for number, score in strays)
+        self._near_misses.extend((number - before, score) for number, score in near_misses)
         self.accepted, self.clock = now - before, self.clock + now - then
         self.stride = max(stride, self.stride)
         self.ordered = sorted(score for _, score in self._scores)
@@ -333,7 +333,9 @@ class Recent:
         """Makes the scores what they have become: rows that come now are scored like that."""
         if self._level is not None:
             self._scores = deque((when, self._factor * score) for when, score in self._scores)
-            self._strays = deque((when, self._factor * score) for when, score in self._strays)
+            self._near_misses = deque(
+                (when, self._factor * score) for when, score in self._near_misses
+            )
             self._level, self._factor = None, 1.0
 
     def _note(self, score: float) -> None:
@@ -350,14 +352,14 @@ class Recent:
         oldest = self.accepted // 2
         while self._scores and self._scores[0][0] <= oldest:
             del self.ordered[bisect_left(self.ordered, self._scores.popleft()[1])]
-        while self._strays and self._strays[0][0] <= oldest:
-            self._strays.popleft()
+        while self._near_misses and self._near_misses[0][0] <= oldest:
+            self._near_misses.popleft()
         if len(self._scores) > self.capacity:
             self.stride *= 2
             kept = [entry for entry in self._scores if entry[0] % self.stride == 0]
             self._scores = deque(kept)
-            # Strays count beside scores: as many of them as of those.
-            self._strays = deque(list(self._strays)[1::2])
+            # Near misses count beside scores: as many of them as of those.
+            self._near_misses = deque(list(self._near_misses)[1::2])
             self.ordered = sorted(score for _, score in kept)
 
     def _reach(self, limit: float) -> float:
@@ -369,9 +371,10 @@ class Recent:
     @property
     def fields(self) -> dict[str, Any]:
         """Its counters, as JSON holds them."""
-        names = ("clock", "accepted", "strayed", "stride", "refused_at", "burst_at")
+        names = ("clock", "accepted", "stride", "refused_at", "burst_at")
+        known = {name: getattr(self, name) for name in names}
         followed = {"level": self._level, "factor": self._factor}
-        return {"recent": {name: getattr(self, name) for name in names} | followed}
+        return {"recent": {**known, "strayed": self.nearly_missed, **followed}}
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -380,8 +383,8 @@ class Recent:
             **self._last.arrays,
             "scores": np.array([score for _, score in self._scores]),
             "score_times": _numbers(self._scores),
-            "strays": np.array([score for _, score in self._strays]),
-            "stray_times": _numbers(self._strays),
+            "strays": np.array([score for _, score in self._near_misses]),
+            "stray_times": _numbers(self._near_misses),
         }
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -389,13 +392,13 @@ class Recent:
         known = fields["recent"]
         self.clock = require_whole("clock", known["clock"], 0)
         self.accepted = require_whole("accepted", known["accepted"], 0)
-        self.strayed = require_whole("strayed", known["strayed"], 0)
+        self.nearly_missed = require_whole("strayed", known["strayed"], 0)
         self.stride = require_whole("stride", known["stride"], 1)
         self.refused_at = require_whole("refused_at", known["refused_at"], -self._apart)
         self.burst_at = require_whole("burst_at", known["burst_at"], -self._apart)
         self._last.restore(arrays)
         self._scores = _paired(arrays["score_times"], arrays["scores"])
-        self._strays = _paired(arrays["stray_times"], arrays["strays"])
+        self._near_misses = _paired(arrays["stray_times"], arrays["strays"])
         self._level, self._factor = known["level"], float(known["factor"])
         if not 0.0 < self._factor < math.inf or not (self._level is None or self._level > 0.0):
             raise BadInput(f"scores can't have become {self._factor!r} times as high")

@@ -97,19 +97,19 @@ class FalseAlarmRate:
     def explains(self, recent: Recent) -> bool:
         """Says whether chance explains the number of rows that were refused by a little."""
         expected = self._expected(recent)
-        return len(recent.strays) <= expected + 3.0 * math.sqrt(expected)
+        return len(recent.near_misses) <= expected + 3.0 * math.sqrt(expected)
 
     def limit(self, recent: Recent) -> float:
         """Computes the threshold from the recent scores."""
-        accepted, strays, expected = recent.ordered, recent.strays, self._expected(recent)
+        accepted, near_misses, expected = recent.ordered, recent.near_misses, self._expected(recent)
         if not self.explains(recent):
             return accepted[-1]
         above = math.floor(expected + 1e-9)
-        return sorted(accepted[-above:] + strays)[-above]
+        return sorted(accepted[-above:] + near_misses)[-above]
 
     def _expected(self, recent: Recent) -> float:
         """How many of the recent rows may lie above the threshold."""
-        return self.rate * (len(recent.ordered) + len(recent.strays) + 1)
+        return self.rate * (len(recent.ordered) + len(recent.near_misses) + 1)
 
 
 @dataclass(frozen=True)

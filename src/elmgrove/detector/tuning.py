@@ -173,7 +173,7 @@ def _became(detector: Detector, was: tuple[str, float], short: str) -> str:
         said = f"{LEARNING}: no alarms before {missing} without an anomalous one"
         return f"{said}; {short}" if short else said
     recent = detector.gate.recent
-    kept = [*recent.ordered, *recent.strays]
+    kept = [*recent.ordered, *recent.near_misses]
 
     def above(limit: float) -> int:
         return sum(not score <= limit for score in kept)

@@ -93,8 +93,8 @@ class Work:
         self._commands = Commands(member, self._saved, self._note, allowed=settings.server_commands)
         told = AgentReports(settings, member, self._commands, self._note)
         looked_at = exchange is not None and exchange.somebody_looks
-        self._summaries = told if looked_at and settings.summaries else None
-        syncing = syncing_of(settings, member, exchange, self._save_to_send, self._summaries)
+        self._reports = told if looked_at and settings.reports else None
+        syncing = syncing_of(settings, member, exchange, self._save_to_send, self._reports)
         self._sync = (
             None
             if syncing is None
@@ -110,8 +110,8 @@ class Work:
         self._bookmark, self._where = reading.bookmark, reading.where
         for verdict in verdicts:
             self._reaction.follow(self._telling.tell(reading.where, verdict, reading.point))
-            if self._summaries is not None:
-                self._summaries.follow(verdict)
+            if self._reports is not None:
+                self._reports.follow(verdict)
             mark_state(self.member, verdict.time)
 
     def go_on_with(self, detector: Detector) -> None:
@@ -196,8 +196,8 @@ class Work:
         self.member.notes[HEARING] = self.hearing.fields
         if self._sync is not None and self._sync.last is not None:
             self.member.notes[SYNC] = self._sync.last
-        if self._summaries is not None:
-            self._summaries.note()
+        if self._reports is not None:
+            self._reports.note()
 
     def _live(self) -> dict[str, Any]:
         self._note()

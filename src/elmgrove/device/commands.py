@@ -75,7 +75,7 @@ class Commands:
         for one in self._noted:
             if given.pop(one["command"], None) is not None and one["said"] is None:
                 one["said"] = [_BEFORE]
-        # No more than can be told of with the next summary.
+        # No more than can be told of with the next report.
         room = max(MOST_RESULTS - len(self._untold), 0)
         self._waiting = deque(islice(given.values(), room))
 

@@ -27,7 +27,7 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange.responses import plain
 from elmgrove.federation.commands import Command
 from elmgrove.federation.member import Member, own_score, share_of_others
-from elmgrove.federation.report import MOST_CONTRIBUTORS, MOST_MINUTES, QUANTILES, Minute, Summary
+from elmgrove.federation.report import MOST_CONTRIBUTORS, MOST_MINUTES, QUANTILES, Minute, Report
 
 #: Scores that are held of a minute: of so many rows the quantiles are exact, of more they are those
 #: of as many that are drawn by lot. The largest score is always that of all rows.
@@ -184,7 +184,7 @@ class AgentReports:
 
     What is told are counts, scores, names of columns, and of events a few readings
     (``Redaction``). Rows are told with the setting ``show_rows`` alone; so is why a row could not
-    be used, which may quote it. All of it is bounded: a summary has at most ``MOST_BYTES_SUMMARY``.
+    be used, which may quote it. All of it is bounded: a report has at most ``MOST_BYTES_REPORT``.
     ``look`` notes in the member what its status shows beside its state.
     """
 
@@ -196,7 +196,7 @@ class AgentReports:
         self._discretion = Redaction(member.detector.basis, member.notes.get(CHOSEN, {}))
         self._last_row: float | None = member.notes.get(LAST_ROW)
         self._minutes = Minutes(member.notes.get(MINUTES, ()))
-        # The events that were heard as they are, and those of the summary under way.
+        # The events that were heard as they are, and those of the report under way.
         self._heard: tuple[Event, ...] = ()
         self._under_way: tuple[Event, ...] = ()
         self._told_trouble = False
@@ -214,7 +214,7 @@ class AgentReports:
         notes = {MINUTES: self._minutes.fields, CHOSEN: self._discretion.chosen}
         self._member.notes.update(notes | {LAST_ROW: self._last_row})
 
-    def make(self) -> Summary | None:
+    def make(self) -> Report | None:
         """Says how the device is doing now; None where that can't be said, which is logged once."""
         try:
             self._look()
@@ -226,7 +226,7 @@ class AgentReports:
             return None
 
     def heard(self, commands: Sequence[Command]) -> None:
-        """Takes note that the summary that was last made has arrived, and what is asked now."""
+        """Takes note that the report that was last made has arrived, and what is asked now."""
         self._minutes.told()
         self._heard = self._under_way
         self._commands.told()
@@ -244,13 +244,13 @@ class AgentReports:
         changed = {"time": time.time(), "before": before, "after": after}
         self._member.notes[COOPERATION] = changed
 
-    def _made(self) -> Summary:
+    def _made(self) -> Report:
         member, events = self._member, self._member.detector.events
         shows, waiting = self._settings.show_rows, member.detector.quarantine.waiting
         now = (*events.closed, *(() if events.open is None else (events.open,)))
         new = [event for event in now if event not in self._heard]
         self._under_way, status = now, self._status()
-        return Summary(
+        return Report(
             member.name,
             time.time(),
             status,

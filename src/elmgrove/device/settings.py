@@ -226,7 +226,7 @@ class Settings(RowSettings):
     ] = True
     sync_seconds: Annotated[float, "Seconds between two syncs; 0 = not by time.", FLEET] = 60.0
     sync_rows: Annotated[int, "Rows between two syncs; 0 = not by rows.", FLEET] = 0
-    summaries: Annotated[bool, "Tell the server how the device is doing.", FLEET] = True
+    reports: Annotated[bool, "Tell the server how the device is doing.", FLEET] = True
     show_rows: Annotated[bool, "Also the anomalous rows, with their values.", FLEET] = False
     server_commands: Annotated[
         str,

@@ -22,7 +22,7 @@ from elmgrove.exchange.session import Incoming, Outgoing, Session
 from elmgrove.federation.commands import Command
 from elmgrove.federation.ledger import Refused
 from elmgrove.federation.member import Member
-from elmgrove.federation.report import Summary
+from elmgrove.federation.report import Report
 from elmgrove.federation.terms import DAY
 
 log = logging.getLogger("elmgrove.device")
@@ -35,7 +35,7 @@ class AgentSession(Session):
     """A session that changes the device's key when it has become old, and tells how it is doing.
 
     A key is old after ``days`` (0: not by itself), and when two thirds of the time are over for
-    which keys of the federation last. The age of a key is that of its file. What ``summaries`` tell
+    which keys of the federation last. The age of a key is that of its file. What ``reports`` tell
     goes with each sync, if there are any; a sync does not fail because it was not heard.
     """
 
@@ -45,23 +45,23 @@ class AgentSession(Session):
         exchange: Exchange,
         keyfile: Path,
         days: float,
-        summaries: AgentReports | None = None,
+        reports: AgentReports | None = None,
         **more: Any,
     ) -> None:
         super().__init__(member, exchange, **more)
         self._keyfile = keyfile
         self._days = days
         self._not_before = 0.0
-        self._summaries = summaries
-        # Why a summary was not taken the last time: told once.
+        self._reports = reports
+        # Why a report was not taken the last time: told once.
         self._unheard = ""
 
     def prepare(self) -> Outgoing:
         """Gathers what to send now, and how the device is doing."""
         outgoing = super().prepare()
-        if self._summaries is None:
+        if self._reports is None:
             return outgoing
-        return replace(outgoing, summary=self._summaries.make())
+        return replace(outgoing, report=self._reports.make())
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
         """Syncs, with a new key if the one that there is has become old."""
@@ -75,25 +75,25 @@ class AgentSession(Session):
             raise Mismatch(
                 f"{error}\nStart the agent again: it converts what it learned"
             ) from error
-        if outgoing.summary is None:
+        if outgoing.report is None:
             return incoming
-        return replace(incoming, commands=self._report(outgoing.summary))
+        return replace(incoming, commands=self._report(outgoing.report))
 
     def apply(self, incoming: Incoming) -> SyncReport:
         """Lets the member learn what came back, and takes what is asked of the device."""
-        if self._summaries is None:
+        if self._reports is None:
             return super().apply(incoming)
         updates = incoming.merged is not None or incoming.others is not None
-        with self._summaries.comparing() if updates else nullcontext():
+        with self._reports.comparing() if updates else nullcontext():
             report = super().apply(incoming)
         if incoming.commands is not None:
-            self._summaries.heard(incoming.commands)
+            self._reports.heard(incoming.commands)
         return report
 
-    def _report(self, summary: Summary) -> tuple[Command, ...] | None:
+    def _report(self, report: Report) -> tuple[Command, ...] | None:
         """What is asked of the device; None if what it told was not heard."""
         try:
-            commands = self.exchange.report(summary)
+            commands = self.exchange.report(report)
         except ElmgroveError as error:
             if str(error) != self._unheard:
                 log.warning("the device's status could not be reported: %s", error)
@@ -127,7 +127,7 @@ def syncing_of(
     member: Member,
     exchange: Exchange | None,
     save: Callable[[Member], None],
-    summaries: AgentReports | None = None,
+    reports: AgentReports | None = None,
 ) -> AgentSession | None:
     """Gives what keeps the device in step with its exchange; None if it has none."""
     if exchange is None:
@@ -139,7 +139,7 @@ def syncing_of(
         exchange,
         path,
         settings.rotate_key_days,
-        summaries,
+        reports,
         rule=settings.rule,
         guarded=settings.guard,
         save=save,

@@ -18,7 +18,7 @@ from elmgrove.federation.ledger import Ledger, Version
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import StandingOthers
-from elmgrove.federation.report import Summary
+from elmgrove.federation.report import Report
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.sums import bounded
 
@@ -81,7 +81,7 @@ class Exchange(Protocol):
 
     @property
     def somebody_looks(self) -> bool:
-        """Whether somebody may look how devices are doing: if not, nobody needs a summary."""
+        """Whether somebody may look how devices are doing: if not, nobody needs a report."""
         ...
 
     @property
@@ -134,7 +134,7 @@ class Exchange(Protocol):
         """
         ...
 
-    def report(self, summary: Summary) -> tuple[Command, ...]:
+    def report(self, report: Report) -> tuple[Command, ...]:
         """Tells those who look after the devices how one is doing; gives what they ask of it.
 
         MUST be empty where nobody looks. A command is given until its outcome was told.
@@ -319,7 +319,7 @@ class BareExchange(ABC):
         """Gives None: groups are made when a device asks for its sums, and not kept."""
         return None
 
-    def report(self, summary: Summary) -> tuple[Command, ...]:
+    def report(self, report: Report) -> tuple[Command, ...]:
         """Gives nothing: nobody looks here."""
         return ()
 

@@ -29,7 +29,7 @@ from elmgrove.federation.contribution import (
 from elmgrove.federation.ledger import Refused
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import MOST_BYTES, content_limit, others_limit, require_makeable
-from elmgrove.federation.report import MOST_RESULTS, Summary
+from elmgrove.federation.report import MOST_RESULTS, Report
 from elmgrove.storage.disk import write
 
 # What stands before a key as long as it is not known whether the device has joined by it.
@@ -184,7 +184,7 @@ class HttpExchange:
         self._charter: Charter | None = None
         # What the last listing said.
         self._sizes = dict[str, int]()
-        # Whether the server takes summaries, and whether it was told that a command is none.
+        # Whether the server takes reports, and whether it was told that a command is none.
         self._looks, self._told_unclear = True, False
 
     @property
@@ -283,18 +283,18 @@ class HttpExchange:
         """Asks for the groups that the server keeps."""
         return self._request("GET", "/groups").json()
 
-    def report(self, summary: Summary) -> tuple[Command, ...]:
+    def report(self, report: Report) -> tuple[Command, ...]:
         """Tells the server how a device is doing; gives what its administrators ask of it.
 
-        As many commands as one summary tells the outcomes of. A server that is too old for it is
+        As many commands as one report tells the outcomes of. A server that is too old for it is
         asked no more.
         """
         if not self._looks:
             return ()
         answer = self._request(
             "PUT",
-            f"/summaries/{address_of(summary.device)}",
-            content=_written(summary.fields),
+            f"/reports/{address_of(report.device)}",
+            content=_written(report.fields),
             headers={"Content-Type": "application/json"},
             most=_MOST_COMMANDS,
             expected=(_OK, _NOT_FOUND, _NOT_ALLOWED),

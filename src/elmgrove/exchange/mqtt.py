@@ -41,7 +41,7 @@ from elmgrove.federation.contribution import (
 )
 from elmgrove.federation.ledger import Refused, Version, follows
 from elmgrove.federation.others import content_limit, require_makeable
-from elmgrove.federation.report import Summary
+from elmgrove.federation.report import Report
 
 #: The bytes of an announcement, at most.
 MOST_ANNOUNCED = 2048
@@ -644,9 +644,9 @@ class MqttExchange(BareExchange):
         """Whether there is a server for blobs: its dashboard shows the device."""
         return self._server is not None
 
-    def report(self, summary: Summary) -> tuple[Command, ...]:
+    def report(self, report: Report) -> tuple[Command, ...]:
         """Tells the server for blobs how a device is doing, if there is one; see ``Exchange``."""
-        return () if self._server is None else self._server.report(summary)
+        return () if self._server is None else self._server.report(report)
 
     def rotate_key(self) -> bool:
         """Changes the device's key on the server for blobs; False where there is none."""

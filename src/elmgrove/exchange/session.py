@@ -23,7 +23,7 @@ from elmgrove.federation.ledger import Outdated, Refused, Version, shrinks
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import MOST_BYTES
-from elmgrove.federation.report import Summary
+from elmgrove.federation.report import Report
 from elmgrove.federation.selection import GROUPS, PARTS, SUM, Everyone, Rule
 from elmgrove.federation.terms import SUMS
 
@@ -39,7 +39,7 @@ class Outgoing:
     ``held`` of others, which need not be fetched again. ``tolerance`` is set by a device with
     several patterns: it wants to know the others' apart. ``one_model`` says that others and this
     device are to become one. ``asks`` says that the device wants to know what is held of itself:
-    a state that was lost or restored may not know. ``summary`` says how the device is doing; None
+    a state that was lost or restored may not know. ``report`` says how the device is doing; None
     where it does not tell.
     """
 
@@ -52,7 +52,7 @@ class Outgoing:
     held: tuple[Contribution, ...]
     one_model: bool
     asks: bool
-    summary: Summary | None = None
+    report: Report | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Incoming:
     """What came back: the others' sums or ``others`` by name, and why an entry was not taken.
 
     None where it is what was known before, or is not asked for. ``own`` is what is held of the
-    device itself, if it ``asked``. ``commands`` are asked of it; None where the summary was not
+    device itself, if it ``asked``. ``commands`` are asked of it; None where the report was not
     taken, and is to be told again.
     """
 

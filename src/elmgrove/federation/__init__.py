@@ -16,7 +16,7 @@ from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import GroupLabel, Merged
-from elmgrove.federation.report import Summary
+from elmgrove.federation.report import Report
 from elmgrove.federation.selection import Rule, SameGroup, judge
 from elmgrove.federation.similarity import compare
 from elmgrove.federation.sums import BoundedSum, Influence
@@ -38,9 +38,9 @@ __all__ = [
     "Ledger",
     "Member",
     "Merged",
+    "Report",
     "Rule",
     "SameGroup",
-    "Summary",
     "Terms",
     "by_evidence",
     "by_parameters",

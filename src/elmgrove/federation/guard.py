@@ -9,7 +9,7 @@ from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import Moments, mixing
 from elmgrove.algebra.packing import numbers_in
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.unsent import ROWS_ALIKE, inputs_withheld
+from elmgrove.algebra.unsent import ROWS_ALIKE, inputs_held_back
 
 
 def least_new_rows(basis: Basis) -> int:
@@ -19,11 +19,11 @@ def least_new_rows(basis: Basis) -> int:
     Ñ·n of V, or those of C, s and e (the centre follows from them); k rows of as many columns as a
     row has are k times that many unknowns, however wide a window is. From k = numbers / columns
     rows on there are at least as many unknowns as numbers. With windows, so many must have come
-    that enough of them can be withheld. That is counting, not a proof of privacy: what many rows
+    that enough of them can be held back. That is counting, not a proof of privacy: what many rows
     have in common can be seen in any upload.
     """
     counted = math.ceil(numbers_in(basis) / basis.layer.inputs)
-    return max(counted, inputs_withheld(basis) * basis.window)
+    return max(counted, inputs_held_back(basis) * basis.window)
 
 
 def rows_until(least: float, weight: float, forgetting: float) -> float:

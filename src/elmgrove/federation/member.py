@@ -120,11 +120,11 @@ class Published:
         if [(part.number, part.learned) for part in self.parts] == [(0, self.learned)]:
             (part,) = self.parts
             numbers, arrays = pack_part("published", part.evidence)
-            known = {"learned": self.learned, **stated, **_withheld(part), **numbers}
+            known = {"learned": self.learned, **stated, **_held_back(part), **numbers}
             return {"published": known}, arrays
         fields, arrays = pack_parts("published", [part.evidence for part in self.parts])
         parts = [
-            {"number": part.number, "learned": part.learned, **_withheld(part), **numbers}
+            {"number": part.number, "learned": part.learned, **_held_back(part), **numbers}
             for part, numbers in zip(self.parts, fields, strict=True)
         ]
         return {"published": {"learned": self.learned, **stated, "parts": parts}}, arrays
@@ -150,12 +150,12 @@ class Published:
         return cls(learned, tuple(parts), threshold)
 
 
-def _withheld(part: Part) -> dict[str, float]:
-    return {"withheld": part.withheld} if part.withheld else {}
+def _held_back(part: Part) -> dict[str, float]:
+    return {"withheld": part.held_back} if part.held_back else {}
 
 
 def _part(number: int, fields: Fields, evidence: Evidence) -> Part:
-    return Part(number, fields["learned"], evidence, withheld=float(fields.get("withheld", 0.0)))
+    return Part(number, fields["learned"], evidence, held_back=float(fields.get("withheld", 0.0)))
 
 
 def _pack(prefix: str, parts: Sequence[Evidence], *, apart: bool) -> Packed:
@@ -184,7 +184,7 @@ class Giver:
     those are is told by their times: a file that has none and is learned twice counts twice.
 
     Rows that are forgotten count by their weight (``rows_until``), and those of a unit that is
-    mostly 0 by unit (``units_covered``). Of windows, some are withheld (``inputs_withheld``), and
+    mostly 0 by unit (``units_covered``). Of windows, some are held back (``inputs_held_back``), and
     rows that columns with few values single out (``FewValues``). Where a former self gave something
     away that this state does not know of, since it was lost or restored, the rows may be the same:
     so many count for nothing as that one can have had.
@@ -335,18 +335,18 @@ class Giver:
         evidence, fresh, weight = part.evidence, part.fresh, 0.0
         if fresh is not None:
             forgetting = self.detector.model.forgetting
-            withheld = (self._withheld(part) if guarded else None) or []
-            if withheld:
-                less = summed(self.detector.model, fresh.weighed(withheld, forgetting))
+            held_back = (self._held_back(part) if guarded else None) or []
+            if held_back:
+                less = summed(self.detector.model, fresh.weighed(held_back, forgetting))
                 # Of a column that moved in these rows alone nothing is left, no rounding either.
                 evidence, weight = (evidence - less).left_of(evidence), less.count
-            fresh.begin(withheld, forgetting)
-        return Part(part.number, part.learned, evidence, withheld=weight)
+            fresh.begin(held_back, forgetting)
+        return Part(part.number, part.learned, evidence, held_back=weight)
 
-    def _withheld(self, part: Part) -> list[tuple[int, Array]] | None:
+    def _held_back(self, part: Part) -> list[tuple[int, Array]] | None:
         """What others do not get of a part yet; None where that is not known any more."""
         fresh, forgetting = part.fresh, self.detector.model.forgetting
-        return [] if fresh is None else fresh.withheld(forgetting)
+        return [] if fresh is None else fresh.held_back(forgetting)
 
     def _before(self, part: Part) -> Part | None:
         return None if self.published is None else self.published.get(part.number)
@@ -355,9 +355,9 @@ class Giver:
         before = self._before(part)
         if before is None or before.learned != part.learned:
             return False
-        if not before.withheld:
+        if not before.held_back:
             return part.evidence == before.evidence
-        return math.isclose(part.evidence.count, before.evidence.count + before.withheld)
+        return math.isclose(part.evidence.count, before.evidence.count + before.held_back)
 
     def _missing(self, part: Part) -> float:
         """The rows to come, at least, before a part may be given away that is not as it was."""
@@ -367,9 +367,9 @@ class Giver:
     def _instead_of_held(self, part: Part) -> float:
         """The rows to come until there are enough without those that columns hold back."""
         fresh = part.fresh
-        if fresh is None or not (withheld := self._withheld(part)):
+        if fresh is None or not (held_back := self._held_back(part)):
             return 0
-        new = {number for number, _ in withheld if number > 0}
+        new = {number for number, _ in held_back if number > 0}
         return max(self._to_come(part, len(new - fresh.kept)), 0)
 
     def _to_come(self, part: Part, held: int = 0) -> float:
@@ -411,8 +411,8 @@ class Giver:
             return True
         active = None
         if fresh is not None:
-            withheld = self._withheld(part) or []
-            active = fresh.active(fresh.weighed(withheld, self.detector.model.forgetting))
+            held_back = self._held_back(part) or []
+            active = fresh.active(fresh.weighed(held_back, self.detector.model.forgetting))
         rows = np.zeros(basis.layer.units) if active is None else active
         # Of rows that nobody followed, each unit may have been active in one.
         doubtful = fresh is None or not fresh.known
@@ -424,7 +424,7 @@ class Giver:
         fresh, before = part.fresh, self._before(part)
         if fresh is None or self._unchanged(part):
             return True
-        if self._withheld(part) is None:
+        if self._held_back(part) is None:
             return False
         if fresh.known or not isinstance(fresh.since, Moments):
             return True

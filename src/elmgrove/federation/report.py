@@ -1,4 +1,4 @@
-"""Summaries: what a device reports to a server with a sync, and never a row unless it may."""
+"""Reports: what a device reports to a server with a sync, and never a row unless it may."""
 
 import sys
 from dataclasses import dataclass
@@ -21,30 +21,30 @@ from elmgrove.federation.validation import (
     require_text,
 )
 
-SUMMARY_FORMAT = 1
+REPORT_FORMAT = 1
 #: The quantiles of a minute's scores; the last is the largest score.
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 #: The states that a device can tell of.
 STATES = (LEARNING, WATCHING, CHANGING)
-#: Minutes of one summary.
+#: Minutes of one report.
 MOST_MINUTES = 1440
-#: Events of one summary: the open one, and the last that ended.
+#: Events of one report: the open one, and the last that ended.
 MOST_EVENTS = 21
-#: Rows of the quarantine in one summary.
+#: Rows of the quarantine in one report.
 MOST_WAITING = 50
-#: Devices that contributed, in one summary.
+#: Devices that contributed, in one report.
 MOST_CONTRIBUTORS = 50
-#: Outcomes of one summary.
+#: Outcomes of one report.
 MOST_RESULTS = 20
-#: Bytes of a summary as JSON: more than all its parts may have together.
-MOST_BYTES_SUMMARY = 512 * 1024
-#: Bytes of a summary's status.
+#: Bytes of a report as JSON: more than all its parts may have together.
+MOST_BYTES_REPORT = 512 * 1024
+#: Bytes of a report's status.
 MOST_BYTES_STATUS = 32 * 1024
-#: Bytes of a summary's events.
+#: Bytes of a report's events.
 MOST_BYTES_EVENTS = 96 * 1024
-#: Bytes of a summary's rows of the quarantine.
+#: Bytes of a report's rows of the quarantine.
 MOST_BYTES_WAITING = 96 * 1024
-#: Bytes of a summary's outcomes.
+#: Bytes of a report's outcomes.
 MOST_BYTES_RESULTS = 16 * 1024
 _MOST_BYTES_COOPERATION = 16 * 1024
 
@@ -116,7 +116,7 @@ class Minute:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Report:
     """How a device is doing: its ``status``, minutes, events, and what came of its commands.
 
     ``time`` is the device's clock. ``status`` is what the device's own status tells, with the
@@ -176,9 +176,9 @@ class Summary:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The summary as JSON holds it."""
+        """The report as JSON holds it."""
         return {
-            "format": SUMMARY_FORMAT,
+            "format": REPORT_FORMAT,
             "device": self.device,
             "time": self.time,
             "status": self.status,
@@ -190,12 +190,12 @@ class Summary:
         }
 
     @classmethod
-    def from_fields(cls, stated: Any) -> "Summary":
-        """Makes a summary of what ``fields`` gave; ``BadInput`` names the field that is wrong."""
+    def from_fields(cls, stated: Any) -> "Report":
+        """Makes a report of what ``fields`` gave; ``BadInput`` names the field that is wrong."""
         known = ("format", *cls.__dataclass_fields__)
-        if isinstance(stated, dict) and stated.get("format") not in (None, SUMMARY_FORMAT):
-            raise BadInput(f"format of a summary is {SUMMARY_FORMAT}: a newer Elmgrove wrote this")
-        fields = require_fields("a summary", stated, known)
+        if isinstance(stated, dict) and stated.get("format") not in (None, REPORT_FORMAT):
+            raise BadInput(f"format of a report is {REPORT_FORMAT}: a newer Elmgrove wrote this")
+        fields = require_fields("a report", stated, known)
         require_count("format", fields["format"])
         minutes = require_list("minutes", fields["minutes"], MOST_MINUTES)
         outcomes = require_list("outcomes", fields["outcomes"], MOST_RESULTS)

@@ -26,7 +26,7 @@ from elmgrove.server.dashboard.audit_page import ActCounts
 from elmgrove.server.dashboard.federation_page import Comparisons
 from elmgrove.server.dashboard.live import Streams
 from elmgrove.server.dashboard.pages import dashboard_routes, problem_page, to_login
-from elmgrove.server.dashboard.session import Doorkeeper, NoVisit
+from elmgrove.server.dashboard.session import Doorkeeper, NotSignedIn
 from elmgrove.server.limits import RECENT, Limiter, Limits, Unforwarded, buckets_by_key
 from elmgrove.server.metrics import Metered, ServerMetrics
 from elmgrove.server.problems import Problem
@@ -42,7 +42,7 @@ MAX_BODY = 64 * 2**20
 #: For how many days the audit is kept unless said otherwise.
 AUDIT_DAYS = 365.0
 #: For how many days minutes are kept, and events with what devices last told.
-SUMMARY_DAYS, EVENT_DAYS = 7.0, 90.0
+REPORT_DAYS, EVENT_DAYS = 7.0, 90.0
 DEFAULT = Limits()
 #: With TLS browsers are told to come by TLS alone, for a year.
 HSTS = ("Strict-Transport-Security", "max-age=31536000")
@@ -54,7 +54,7 @@ def make_app(
     *,
     max_body: int = MAX_BODY,
     audit_days: float = AUDIT_DAYS,
-    summary_days: float = SUMMARY_DAYS,
+    report_days: float = REPORT_DAYS,
     event_days: float = EVENT_DAYS,
     limits: Limits = DEFAULT,
     device_metrics: bool = False,
@@ -83,7 +83,7 @@ def make_app(
         app.state.comparisons, app.state.act_counts = Comparisons(), ActCounts()
         live = asyncio.gather(
             *(each.run() for each in service.live),
-            keep_deleting(store, audit_days, summary_days, event_days),
+            keep_deleting(store, audit_days, report_days, event_days),
         )
         try:
             # Many requests on one thread each, rather than one on many.
@@ -108,7 +108,7 @@ def make_app(
         routes=[*_routes(), Route("/openapi.json", _openapi), *pages],
         lifespan=lifespan,
         middleware=[Middleware(Metered, metrics), Middleware(Limiter, limits, keys, shown)],
-        exception_handlers=handlers | {NoVisit: to_login},
+        exception_handlers=handlers | {NotSignedIn: to_login},
     )
     app.state.metrics = metrics
     app.state.doorkeeper, app.state.refusals = Doorkeeper(), refusals
@@ -152,7 +152,7 @@ def listen(
     client_ca: Path | None = None,
     max_body: int = MAX_BODY,
     audit_days: float = AUDIT_DAYS,
-    summary_days: float = SUMMARY_DAYS,
+    report_days: float = REPORT_DAYS,
     event_days: float = EVENT_DAYS,
     limits: Limits = DEFAULT,
     device_metrics: bool = False,
@@ -175,7 +175,7 @@ def listen(
         admin_token,
         max_body=max_body,
         audit_days=audit_days,
-        summary_days=summary_days,
+        report_days=report_days,
         event_days=event_days,
         limits=limits,
         device_metrics=device_metrics,

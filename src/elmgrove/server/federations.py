@@ -209,7 +209,7 @@ async def remove_administrator(request: Request) -> Response:
 
 
 async def set_password(request: Request) -> Response:
-    """Gives an administrator a password for the dashboard, beside its token; ends its visits."""
+    """Gives an administrator a password for the dashboard, beside its token; ends its sessions."""
     name = _administrator(request)
     store, actor = await require_admin(request, own=name)
     stated = await json_of(request)
@@ -222,7 +222,7 @@ async def set_password(request: Request) -> Response:
 
 
 async def remove_password(request: Request) -> Response:
-    """Takes an administrator's password away: the token alone lets in. Ends its visits."""
+    """Takes an administrator's password away: the token alone lets in. Ends its sessions."""
     name = _administrator(request)
     store, actor = await require_admin(request, own=name)
     if not await store.set_password(name, None, actor=actor):

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmgrove.server.problems import Problem, too_many
-from elmgrove.server.secrets import hashed, secret_of, visit_of
+from elmgrove.server.secrets import hashed, secret_of, session_of
 
 log = logging.getLogger("elmgrove.server")
 
@@ -233,5 +233,5 @@ def neighbourhood(address: str) -> str:
 
 def _key_of(scope: Scope) -> str:
     """The hash of the secret, so that none is kept; '' where there is none."""
-    secret = secret_of(Headers(scope=scope)) or visit_of(scope)
+    secret = secret_of(Headers(scope=scope)) or session_of(scope)
     return hashed(secret) if secret else ""

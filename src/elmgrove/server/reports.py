@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove.federation.commands import Command
-from elmgrove.federation.report import MOST_BYTES_SUMMARY, Summary
+from elmgrove.federation.report import MOST_BYTES_REPORT, Report
 from elmgrove.federation.terms import DAY
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in, time_in
 from elmgrove.server.service import LONGEST_JSON, body_of, json_of, object_of
 from elmgrove.server.store.fleet import require_known
-from elmgrove.server.store.records import CommandRow, Occurrence, ToldRow
+from elmgrove.server.store.records import CommandRow, Event, ToldRow
 
 #: Devices of an answer unless stated, and at most.
 PAGE, LONGEST_PAGE = 100, 1000
@@ -27,24 +27,24 @@ DAYS, MOST_DAYS = 1.0, 31.0
 MOST_SHOWN, COMMANDS_SHOWN = 1000, 100
 
 
-async def put_summary(request: Request) -> Response:
+async def put_report(request: Request) -> Response:
     """Takes a device's status in place of the one before; gives the commands that wait for it."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
-    body = await body_of(request, MOST_BYTES_SUMMARY)
+    body = await body_of(request, MOST_BYTES_REPORT)
     # A large one takes a while, in which others are answered.
     large = len(body) > LONGEST_JSON
-    summary = await asyncio.to_thread(_summary, body) if large else _summary(body)
-    if summary.device != name:
-        raise Problem("forbidden", f"{name!r} may not tell of {summary.device!r}")
-    commands = await caller.store.take_summary(caller.federation, summary, time.time())
+    report = await asyncio.to_thread(_report, body) if large else _report(body)
+    if report.device != name:
+        raise Problem("forbidden", f"{name!r} may not tell of {report.device!r}")
+    commands = await caller.store.take_report(caller.federation, report, time.time())
     caller.service.live_fleet.wake()
     return JSONResponse({"commands": [command.fields for command in commands]})
 
 
-def _summary(body: bytes) -> Summary:
-    return Summary.from_fields(object_of(body))
+def _report(body: bytes) -> Report:
+    return Report.from_fields(object_of(body))
 
 
 async def index(request: Request) -> Response:
@@ -78,7 +78,7 @@ async def show(request: Request) -> Response:
         raise Problem("malformed", f"from: it must be up to {MOST_DAYS:g} days before to")
     told = await store.told(federation, name)
     # Rows may be ahead of the clock here: what is not said to end leaves out none of them.
-    events = await store.occurrences(federation, name, begin, stated or math.inf, MOST_SHOWN)
+    events = await store.events(federation, name, begin, stated or math.inf, MOST_SHOWN)
     commands = await store.commands(federation, name, COMMANDS_SHOWN)
     if told is None and not events and not commands:
         raise Problem("not-found", f"{name!r} has reported nothing, or has not joined")
@@ -120,11 +120,11 @@ def _told(told: ToldRow | None) -> dict[str, Any] | None:
     if told is None:
         return None
     times = {"received": told.received, "time": told.time, "due": told.due}
-    return times | told.summary
+    return times | told.report
 
 
-def _event(found: Occurrence) -> dict[str, Any]:
-    return {**found.event, "begin": found.begin, "end": found.ended}
+def _event(found: Event) -> dict[str, Any]:
+    return {**found.details, "begin": found.begin, "end": found.ended}
 
 
 def _command(found: CommandRow) -> dict[str, Any]:

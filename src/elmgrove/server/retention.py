@@ -21,7 +21,7 @@ TOLERANCE = 60.0
 
 
 async def keep_deleting(
-    store: Store, audit_days: float, summary_days: float, event_days: float
+    store: Store, audit_days: float, report_days: float, event_days: float
 ) -> None:
     """Delete what is too old once an hour, until cancelled; 0 days keep it for ever.
 
@@ -39,7 +39,7 @@ async def keep_deleting(
             continue
         try:
             now = await store.advance(time.time(), DAY)
-            await _forget(store, now, summary_days, event_days)
+            await _forget(store, now, report_days, event_days)
             if audit_days:
                 for chain in await store.chains():
                     await store.prune(chain, now - audit_days * DAY)
@@ -47,8 +47,8 @@ async def keep_deleting(
             log.exception("what is too old could not be deleted")
 
 
-async def _forget(store: Store, now: float, summary_days: float, event_days: float) -> None:
-    until = [now - days * DAY if days else 0.0 for days in (summary_days, event_days)]
+async def _forget(store: Store, now: float, report_days: float, event_days: float) -> None:
+    until = [now - days * DAY if days else 0.0 for days in (report_days, event_days)]
     while await store.forget(until[0], until[1], now) >= FORGOTTEN_AT_ONCE:
         pass
 

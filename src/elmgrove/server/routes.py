@@ -32,7 +32,7 @@ DEVICE = f"{FEDERATION}/devices/{{device:path}}"
 ADMINISTRATORS = "/v1/administrators"
 CONTRIBUTION = f"{FEDERATION}/contributions/{{device:path}}"
 ENTRY = f"{FEDERATION}/entries/{{device:path}}"
-SUMMARY = f"{FEDERATION}/summaries/{{device:path}}"
+REPORT = f"{FEDERATION}/reports/{{device:path}}"
 COMMAND = f"{FEDERATION}/commands/{{device:path}}"
 PASSWORD = f"{ADMINISTRATORS}/{{administrator}}/password"
 
@@ -192,20 +192,18 @@ OFFERS = (
         JSON,
         query=("anew", "groups"),
     ),
-    Offer("summaries_put", "PUT", SUMMARY, reports.put_summary, (KEY,), 200, JSON, body=JSON),
+    Offer("reports_put", "PUT", REPORT, reports.put_report, (KEY,), 200, JSON, body=JSON),
     Offer(
-        "summaries_index",
+        "reports_index",
         "GET",
-        f"{FEDERATION}/summaries",
+        f"{FEDERATION}/reports",
         reports.index,
         (ADMIN,),
         200,
         JSON,
         query=("search", "state", "sort", "limit", "offset"),
     ),
-    Offer(
-        "summaries_show", "GET", SUMMARY, reports.show, (ADMIN,), 200, JSON, query=("from", "to")
-    ),
+    Offer("reports_show", "GET", REPORT, reports.show, (ADMIN,), 200, JSON, query=("from", "to")),
     Offer("commands_ask", "POST", COMMAND, reports.ask_command, (ADMIN,), 201, JSON, body=JSON),
     Offer(
         "administrators_index",
@@ -305,7 +303,7 @@ def _operation(offer: Offer) -> dict[str, Any]:
     doc = inspect.getdoc(offer.handler) or ""
     operation: dict[str, Any] = {
         "operationId": offer.name,
-        "summary": doc.splitlines()[0],
+        "report": doc.splitlines()[0],
         "parameters": _parameters(offer),
         "responses": {
             str(offer.success): {"description": "Done"} | _content(offer.content),

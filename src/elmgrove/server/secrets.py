@@ -19,9 +19,9 @@ from starlette.types import Scope
 from elmgrove.errors import BadInput
 from elmgrove.server.problems import too_many
 
-#: What the secrets of visits begin with: of administrators by name, and of the first one, whose
-#: visits end when the server is started with another token.
-VISIT, ROOT_VISIT = "visit", "root-visit"
+#: What the secrets of sessions begin with: of administrators by name, and of the first one, whose
+#: sessions end when the server is started with another token.
+SESSION, ROOT_SESSION = "session", "root-session"
 
 
 def new_secret(purpose: str) -> str:
@@ -77,19 +77,19 @@ def secret_of(headers: Headers) -> str:
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 
-def visit_cookie(scope: Scope) -> str:
-    """Gives the name of the cookie that holds a visit's secret.
+def session_cookie(scope: Scope) -> str:
+    """Gives the name of the cookie that holds a session's secret.
 
     Through TLS it is one that nothing but this host, through TLS, can have set.
     """
     return "__Host-elmgrove" if scope.get("scheme") == "https" else "elmgrove"
 
 
-def visit_of(scope: Scope) -> str:
-    """Gives the secret of the visit that a request belongs to, valid or not; '' without one."""
+def session_of(scope: Scope) -> str:
+    """Gives the secret of the session that a request belongs to, valid or not; '' without one."""
     stated = Headers(scope=scope).get("cookie", "")
-    secret = cookie_parser(stated).get(visit_cookie(scope), "")
-    return secret if is_secret(VISIT, secret) or is_secret(ROOT_VISIT, secret) else ""
+    secret = cookie_parser(stated).get(session_cookie(scope), "")
+    return secret if is_secret(SESSION, secret) or is_secret(ROOT_SESSION, secret) else ""
 
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from elmgrove.federation.audit import AuditRecord
 from elmgrove.server.dashboard.rendering import address, clock, counted, path_of
-from elmgrove.server.dashboard.session import Visitor
+from elmgrove.server.dashboard.session import User
 from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.problems import Problem
@@ -112,15 +112,15 @@ class Bars:
         return step_told(self.seconds)
 
 
-async def show(request: Request, visitor: Visitor) -> Response:
+async def show(request: Request, user: User) -> Response:
     """Shows what was done in a federation in a time, by whom, and what was refused, and why."""
-    caller = await visitor.caller(request)
-    store, name, span = visitor.service.store, caller.federation.name, TimeRange.of(request)
+    caller = await user.caller(request)
+    store, name, span = user.service.store, caller.federation.name, TimeRange.of(request)
     seen, before = await store.latest(name), _before(request)
     records = await store.audit(name, RECORDS, before=before, since=span.begin, until=span.until)
     return page(
         request,
-        visitor,
+        user,
         "audit.html",
         federation=name,
         seen=seen if span.is_moving and before is None else None,

@@ -26,13 +26,13 @@ from elmgrove.server.dashboard.rendering import (
     part_of_url,
     path_of,
 )
-from elmgrove.server.dashboard.session import Form, Visitor
+from elmgrove.server.dashboard.session import Form, User
 from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.problems import Problem
 from elmgrove.server.reports import let_wait
 from elmgrove.server.store.fleet import FleetRow
-from elmgrove.server.store.records import CommandRow, Occurrence, ToldRow
+from elmgrove.server.store.records import CommandRow, Event, ToldRow
 
 #: Points of a chart, and lines of the table that says the same, at most.
 MOST_POINTS, MOST_LINES = 1200, 48
@@ -139,7 +139,7 @@ class ShownEvent:
     that the last answer about it was undone.
     """
 
-    occurrence: Occurrence
+    event: Event
     commands: tuple[CommandRow, ...]
     last_row: float | None = None
     undone: bool = False
@@ -147,7 +147,7 @@ class ShownEvent:
     @property
     def is_open(self) -> bool:
         """Says whether it has not ended."""
-        return self.occurrence.ended is None
+        return self.event.ended is None
 
     @property
     def span(self) -> dict[str, float] | None:
@@ -156,10 +156,10 @@ class ShownEvent:
         Of an open one these are the rows of which the device told: what comes while the answer is
         on its way may be something else.
         """
-        event, end = self.occurrence.event, self.occurrence.ended
+        event, end = self.event.details, self.event.ended
         if isinstance(event["begin"], int):
             return None
-        begin = self.occurrence.begin
+        begin = self.event.begin
         if end is None:
             known = (begin, seconds_of(event["peak_at"]), self.last_row)
             end = max(time for time in known if time is not None)
@@ -168,7 +168,7 @@ class ShownEvent:
     @property
     def named(self) -> dict[str, int]:
         """The word that names it, so that the device takes out all that was learned since."""
-        return {EVENT: self.occurrence.number}
+        return {EVENT: self.event.number}
 
     @property
     def words(self) -> Mapping[str, float]:
@@ -178,7 +178,7 @@ class ShownEvent:
     @property
     def answered(self) -> str:
         """What the device was told it was, by whomever and wherever; '' if nothing."""
-        said = self.occurrence.event.get("answered")
+        said = self.event.details.get("answered")
         return said if isinstance(said, str) else ""
 
     @property
@@ -191,16 +191,16 @@ class ShownEvent:
     @property
     def title(self) -> str:
         """Which event it is, and when it was."""
-        begin, ended = clock(self.occurrence.begin), self.occurrence.ended
+        begin, ended = clock(self.event.begin), self.event.ended
         if ended is None:
-            return f"Event {self.occurrence.number}, since {begin}"
+            return f"Event {self.event.number}, since {begin}"
         same_day, end = begin[:10] == clock(ended)[:10], clock(ended)
-        return f"Event {self.occurrence.number}, {begin} to {end[11:] if same_day else end}"
+        return f"Event {self.event.number}, {begin} to {end[11:] if same_day else end}"
 
     @property
     def strength(self) -> str:
         """How many rows were anomalous, how far off the worst was, and where that is normal."""
-        event = self.occurrence.event
+        event = self.event.details
         times = event["peak"] / event["threshold"] if event["threshold"] else None
         rows = f"{counted(event['rows'], 'row')} anomalous"
         peak = "" if times is None else f"at most {number(times)} times the threshold"
@@ -209,7 +209,7 @@ class ShownEvent:
     @property
     def causes(self) -> list[str]:
         """Why, a sentence for each feature that has some part in it."""
-        told = self.occurrence.event["causes"]
+        told = self.event.details["causes"]
         worth = [one for one in told if one["share"] is None or one["share"] >= _LEAST_SHARE]
         # What each has to do with it overlaps, so shares would add up to more than the whole.
         ordered = sorted(worth or told, key=lambda one: -(one["share"] or 0.0))
@@ -251,7 +251,7 @@ def up_to(time: float) -> dict[str, float]:
 
 
 def shown_events(
-    occurrences: Sequence[Occurrence],
+    events: Sequence[Event],
     commands: Sequence[CommandRow],
     last_row: float | None,
     undone: Collection[int] = (),
@@ -264,11 +264,11 @@ def shown_events(
             last_row,
             one.number in undone,
         )
-        for one in occurrences
+        for one in events
     ]
 
 
-def _is_about(row: CommandRow, event: Occurrence) -> bool:
+def _is_about(row: CommandRow, event: Event) -> bool:
     words = row.command.words
     if EVENT in words:
         # A device that began anew counts its events from 1 on.
@@ -388,10 +388,10 @@ class DeviceTold:
     rows: tuple[WaitingRow, ...] | None = None
 
     @classmethod
-    def of(cls, summary: Mapping[str, Any]) -> "DeviceTold":
-        """Reads a summary's status and quarantine."""
-        status = _mapping(summary.get("status"))
-        drift, rows = _mapping(status.get("drift")), summary.get("quarantine")
+    def of(cls, report: Mapping[str, Any]) -> "DeviceTold":
+        """Reads a report's status and quarantine."""
+        status = _mapping(report.get("status"))
+        drift, rows = _mapping(status.get("drift")), report.get("quarantine")
         known = [_mapping(row) for row in rows] if isinstance(rows, list) else None
         columns = tuple(_mapping(known[-1].get("values")))[:_MOST_COLUMNS] if known else ()
         answers = [_mapping(one) for one in _list(status.get("answers"))]
@@ -435,7 +435,7 @@ def clock_said(hours: Sequence[tuple[float, float, float]], told: ToldRow | None
     if ahead > _CHANCE:
         return _zone_asked(_zone(ahead) or ahead)
     zones = [_zone(first - received) for first, _, received in hours]
-    every = _number(_mapping(told.summary.get("status")).get("sync_seconds"))
+    every = _number(_mapping(told.report.get("status")).get("sync_seconds"))
     is_prompt = every is not None and every <= _CHANCE
     zone = zones[0] if is_prompt and len(zones) > 1 and zones[0] == zones[1] else None
     return _zone_asked(zone) if zone and zone >= -_MOST_BEHIND else ""
@@ -541,18 +541,18 @@ _MOST_COMMANDS = 2000
 REVOKE, LEAVE = CONFIRMED = "revoke", "leave"
 
 
-async def show(request: Request, visitor: Visitor) -> Response:
+async def show(request: Request, user: User) -> Response:
     """Shows a device; with ``do``, asks whether it is to be revoked or to leave."""
-    caller = await visitor.caller(request)
-    seen = await visitor.service.store.latest(caller.federation.name)
+    caller = await user.caller(request)
+    seen = await user.service.store.latest(caller.federation.name)
     device, span = await _device(request, caller), TimeRange.of(request)
     around: dict[str, Any] = {"federation": caller.federation.name, "device": device, "span": span}
     around["server"] = exchange_of(request)
     if (asked := request.query_params.get("do")) in CONFIRMED:
-        return page(request, visitor, "device_confirm.html", asked=asked, **around)
+        return page(request, user, "device_confirm.html", asked=asked, **around)
     return page(
         request,
-        visitor,
+        user,
         "device.html",
         seen=seen if span.is_moving else None,
         ranges=RANGES,
@@ -571,31 +571,31 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
     minutes = await store.minutes(federation, name, span.begin, span.end)
     commands = await store.commands(federation, name, _MOST_COMMANDS)
     found = (span.begin, span.until, MOST_EVENTS_SHOWN)
-    occurrences = await store.occurrences(federation, name, *found)
-    shown = None if told is None else DeviceTold.of(told.summary)
+    events = await store.events(federation, name, *found)
+    shown = None if told is None else DeviceTold.of(told.report)
     known = (None, ()) if shown is None else (shown.last_row, shown.undone)
-    events = shown_events(occurrences, commands, *known)
+    shown_ones = shown_events(events, commands, *known)
     # Of weeks they are many: in a thread, so that others are answered meanwhile.
     course = await asyncio.to_thread(ScoreCourse.of, minutes, span.begin, span.end)
-    summary: Mapping[str, Any] = {} if told is None else told.summary
+    report: Mapping[str, Any] = {} if told is None else told.report
     since = None if shown is None else shown.drift_since
     return {
         "told": shown,
         "answered": [command_told(row) for row in commands if answers(row, since)],
-        "cooperation": summary.get("cooperation"),
-        "cooperated": cooperation_told(summary.get("cooperation")),
+        "cooperation": report.get("cooperation"),
+        "cooperated": cooperation_told(report.get("cooperation")),
         "course": course,
         "clock_said": clock_said(await store.newest_hours(federation, name, 2), told),
         "lines": course.at_most(MOST_LINES),
-        "chart": _chart(course, events, span),
-        "events": events,
+        "chart": _chart(course, shown_ones, span),
+        "events": shown_ones,
         "commands": [(row, command_told(row)) for row in commands[:MOST_COMMANDS_SHOWN]],
     }
 
 
 def _chart(course: ScoreCourse, events: list[ShownEvent], span: TimeRange) -> dict[str, Any]:
     """What the chart draws, for its script."""
-    times = ((one.occurrence.begin, one.occurrence.ended or span.end) for one in events)
+    times = ((one.event.begin, one.event.ended or span.end) for one in events)
     # What is ahead of the clock is at the right edge.
     shaded = [[min(begin, span.end), min(end, span.end)] for begin, end in times]
     return {
@@ -606,9 +606,9 @@ def _chart(course: ScoreCourse, events: list[ShownEvent], span: TimeRange) -> di
     }
 
 
-async def take(request: Request, visitor: Visitor, form: Form) -> Response:
+async def take(request: Request, user: User, form: Form) -> Response:
     """Does what was said of a device, or lets it wait until the device comes for it."""
-    caller = await visitor.caller(request)
+    caller = await user.caller(request)
     device = await _device(request, caller)
     done = form.get("do", "")
     if done == REVOKE:

@@ -19,7 +19,7 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.selection import Judgement, judge
 from elmgrove.server.auth import Caller
 from elmgrove.server.damage import Reader
-from elmgrove.server.dashboard.session import Form, Visitor
+from elmgrove.server.dashboard.session import Form, User
 from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.federations import renewed_token
 from elmgrove.server.problems import Problem
@@ -279,14 +279,14 @@ def _placed(number: int, x: float, y: float) -> tuple[float, float]:
     )
 
 
-async def show(request: Request, visitor: Visitor) -> Response:
+async def show(request: Request, user: User) -> Response:
     """Shows what a federation is like: its devices beside each other, and what they agreed on."""
-    caller = await visitor.caller(request)
+    caller = await user.caller(request)
     groups, no_groups = await _tried(_groups(caller))
     compared, no_comparison = await _tried(request.app.state.comparisons.of(caller))
     return page(
         request,
-        visitor,
+        user,
         "federation.html",
         federation=caller.federation.name,
         compared=compared,
@@ -299,15 +299,15 @@ async def show(request: Request, visitor: Visitor) -> Response:
     )
 
 
-async def take(request: Request, visitor: Visitor, form: Form) -> Response:
+async def take(request: Request, user: User, form: Form) -> Response:
     """Makes a new token with which devices join, and shows it this once; the old one ends."""
-    caller = await visitor.caller(request)
+    caller = await user.caller(request)
     if form.get("do") != "token":
         raise Problem("malformed", "do: this page makes a token, and nothing else")
     name, invitation = caller.federation.name, Invitation.of(request, caller.federation)
     # Nothing else is on this page: what could fail would take the token with it.
     token = await renewed_token(request, caller)
-    return page(request, visitor, "token.html", federation=name, token=token, invitation=invitation)
+    return page(request, user, "token.html", federation=name, token=token, invitation=invitation)
 
 
 async def _tried(found: Awaitable[T]) -> tuple[T | None, str]:

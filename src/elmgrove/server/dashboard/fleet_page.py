@@ -11,12 +11,12 @@ from starlette.responses import Response
 
 from elmgrove.server.dashboard.federation_page import Invitation
 from elmgrove.server.dashboard.rendering import clock, counted, number, part_of_url, query
-from elmgrove.server.dashboard.session import Visitor
+from elmgrove.server.dashboard.session import User
 from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.problems import Problem
 from elmgrove.server.store.fleet import FLEET_STATES, FleetPage, FleetRow, require_known
-from elmgrove.server.store.records import Occurrence
+from elmgrove.server.store.records import Event
 
 #: Devices on a page, and events that are drawn on it.
 AT_ONCE, MOST_EVENTS = 100, 100
@@ -113,7 +113,7 @@ class Strip:
     words: str = "No events"
 
     @classmethod
-    def of(cls, events: Sequence[Occurrence], span: TimeRange) -> "Strip":
+    def of(cls, events: Sequence[Event], span: TimeRange) -> "Strip":
         """Draws events, the newest first."""
         if not events:
             return cls()
@@ -142,10 +142,10 @@ class FleetLine:
         return MEANINGS[self.row.state]
 
 
-async def show(request: Request, visitor: Visitor) -> Response:
+async def show(request: Request, user: User) -> Response:
     """Shows the devices of a federation: how each is doing, and its events of a time."""
-    caller = await visitor.caller(request)
-    store, federation = visitor.service.store, caller.federation
+    caller = await user.caller(request)
+    store, federation = user.service.store, caller.federation
     question, seen = FleetQuestion.of(request), await store.latest(federation.name)
     found = await store.fleet(
         federation.name,
@@ -160,7 +160,7 @@ async def show(request: Request, visitor: Visitor) -> Response:
     names, span = [row.name for row in found.rows], question.span
     events = await store.event_times(federation.name, names, span.begin, span.until, MOST_EVENTS)
     drawn = strips(events, span)
-    groups = visitor.service.live_others.groups_of(federation, names)
+    groups = user.service.live_others.groups_of(federation, names)
     root = f"/ui/{part_of_url(federation.name)}/"
     lines = [
         FleetLine(
@@ -173,7 +173,7 @@ async def show(request: Request, visitor: Visitor) -> Response:
     ]
     return page(
         request,
-        visitor,
+        user,
         "fleet.html",
         federation=federation.name,
         seen=seen if span.is_moving else None,
@@ -185,7 +185,7 @@ async def show(request: Request, visitor: Visitor) -> Response:
         ranges=RANGES,
         last=-(-found.total // AT_ONCE),
         first_shown=(question.number - 1) * AT_ONCE + 1,
-        unlike=list(visitor.service.live_others.unlike(federation).items()),
+        unlike=list(user.service.live_others.unlike(federation).items()),
         invitation=Invitation.of(request, federation),
     )
 
@@ -220,15 +220,15 @@ def _chips(question: FleetQuestion, found: FleetPage) -> list[dict[str, Any]]:
     ]
 
 
-def strips(events: Sequence[Occurrence], span: TimeRange) -> dict[str, Strip]:
+def strips(events: Sequence[Event], span: TimeRange) -> dict[str, Strip]:
     """Draws the events of several devices, the newest first, by the device's name."""
-    by_device = defaultdict[str, list[Occurrence]](list)
+    by_device = defaultdict[str, list[Event]](list)
     for one in events:
         by_device[one.device].append(one)
     return {name: Strip.of(found, span) for name, found in by_device.items()}
 
 
-def _steps(one: Occurrence, span: TimeRange) -> range:
+def _steps(one: Event, span: TimeRange) -> range:
     """The steps that an event touches; a short one is one step wide, so that it is seen."""
     width = (span.end - span.begin) / STEPS
     first = int((one.begin - span.begin) // width)
@@ -246,14 +246,14 @@ def _path(steps: set[int], top: int, height: int) -> str:
     )
 
 
-def _words(events: Sequence[Occurrence]) -> str:
+def _words(events: Sequence[Event]) -> str:
     told = [_told(one) for one in events[:TOLD]]
     if len(events) > TOLD:
         told.append(f"and {len(events) - TOLD} before these")
     return f"{counted(len(events), 'event')}: {'; '.join(told)}"
 
 
-def _told(one: Occurrence) -> str:
+def _told(one: Event) -> str:
     worst = f"worst score {number(one.peak)}"
     if one.ended is None:
         return f"since {clock(one.begin)} UTC and not over, {worst}"

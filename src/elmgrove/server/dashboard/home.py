@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elmgrove.server.dashboard.session import Visitor
+from elmgrove.server.dashboard.session import User
 from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.store.fleet import Tally
 
@@ -18,8 +18,8 @@ class Listed:
     tally: Tally
 
 
-async def show(request: Request, visitor: Visitor) -> Response:
+async def show(request: Request, user: User) -> Response:
     """Lists all federations, and how much is held of each."""
-    tallies = await visitor.service.store.tallies()
+    tallies = await user.service.store.tallies()
     listed = [Listed(name, tallies[name]) for name in sorted(tallies) if name]
-    return page(request, visitor, "home.html", federations=listed, address=exchange_of(request))
+    return page(request, user, "home.html", federations=listed, address=exchange_of(request))

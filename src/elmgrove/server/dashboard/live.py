@@ -10,17 +10,17 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from elmgrove.server.auth import Caller
-from elmgrove.server.dashboard.session import NoVisit, Visitor
+from elmgrove.server.dashboard.session import NotSignedIn, User
 from elmgrove.server.problems import too_many
 from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.database import StoreUnavailable
 
 #: Seconds between two signs of life: proxies cut what is silent for a minute.
 HEARTBEAT = 20.0
-#: Streams of one visit at once: a browser has one for each window that is in front, and of the six
-#: connections that it has to a server some must be left for pages. And those of one administrator,
-#: who may have logged in on several machines.
-MOST_BY_VISIT, MOST_BY_VISITOR = 4, 32
+#: Streams of one session at once: a browser has one for each window that is in front, and some of
+#: its six connections to a server must be left for pages. And those of one administrator, who may
+#: have logged in on several machines.
+MOST_BY_SESSION, MOST_BY_USER = 4, 32
 # nginx would hold back what is told until a buffer is full.
 _UNHELD = {"X-Accel-Buffering": "no"}
 
@@ -40,38 +40,38 @@ class _Stream(StreamingResponse):
 
 
 class Streams:
-    """All streams of a server: few for each visitor, and all over at once when the server ends."""
+    """All streams of a server: few for each user, and all over at once when the server ends."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._by_visit, self._by_visitor = Counter[str](), Counter[str]()
+        self._by_session, self._by_user = Counter[str](), Counter[str]()
         self._ending = asyncio.Event()
 
     def release(self) -> None:
         """Ends all streams, so that a server which ends need not wait for them."""
         self._ending.set()
 
-    async def show(self, request: Request, visitor: Visitor) -> Response:
-        """Tells a page whenever a summary, a contribution or a command of its federation came."""
-        caller = await visitor.caller(request)
+    async def show(self, request: Request, user: User) -> Response:
+        """Tells a page whenever a report, a contribution or a command of its federation came."""
+        caller = await user.caller(request)
         if (
-            self._by_visit.total() >= self._most
-            or self._by_visit[visitor.id_hash] >= MOST_BY_VISIT
-            or self._by_visitor[visitor.name] >= MOST_BY_VISITOR
+            self._by_session.total() >= self._most
+            or self._by_session[user.id_hash] >= MOST_BY_SESSION
+            or self._by_user[user.name] >= MOST_BY_USER
         ):
             raise too_many("as many pages are live as may be at once", HEARTBEAT)
-        self._count(visitor, 1)
+        self._count(user, 1)
         # After a break a browser says what it saw last.
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return _Stream(self._told(visitor, caller, seen[:64]), partial(self._count, visitor, -1))
+        return _Stream(self._told(user, caller, seen[:64]), partial(self._count, user, -1))
 
-    def _count(self, visitor: Visitor, change: int) -> None:
-        for counts, who in ((self._by_visit, visitor.id_hash), (self._by_visitor, visitor.name)):
+    def _count(self, user: User, change: int) -> None:
+        for counts, who in ((self._by_session, user.id_hash), (self._by_user, user.name)):
             counts[who] += change
             if not counts[who]:
                 del counts[who]
 
-    async def _told(self, visitor: Visitor, caller: Caller, seen: str) -> AsyncIterator[str]:
+    async def _told(self, user: User, caller: Caller, seen: str) -> AsyncIterator[str]:
         news = self._news(caller, seen)
         ending = asyncio.ensure_future(self._ending.wait())
         try:
@@ -80,14 +80,14 @@ class Streams:
                 await asyncio.wait((news, ending), timeout=HEARTBEAT, return_when="FIRST_COMPLETED")
                 if ending.done():
                     return
-                if not await visitor.is_there():
-                    raise NoVisit
+                if not await user.is_there():
+                    raise NotSignedIn
                 if not news.done():
                     yield ": still live\n\n"
                     continue
                 yield f"event: changed\nid: {news.result()}\ndata:\n\n"
                 news = self._news(caller, news.result())
-        except (NoVisit, NoSuchFederation):
+        except (NotSignedIn, NoSuchFederation):
             # The page is asked for again, and that will say why.
             yield "event: ended\ndata:\n\n"
         except StoreUnavailable:

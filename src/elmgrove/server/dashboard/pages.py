@@ -20,17 +20,17 @@ from elmgrove.server.dashboard import (
 from elmgrove.server.dashboard.rendering import HEADERS, asked_for, assets, path_of, query, rendered
 from elmgrove.server.dashboard.session import (
     Form,
-    Visitor,
+    User,
     form_of,
     parts_of,
     require_csrf,
-    visitor_of,
+    user_of,
 )
 from elmgrove.server.dashboard.time_range import with_range
 from elmgrove.server.problems import KINDS, Problem
 
-Show = Callable[[Request, Visitor], Awaitable[Response]]
-Take = Callable[[Request, Visitor, Form], Awaitable[Response]]
+Show = Callable[[Request, User], Awaitable[Response]]
+Take = Callable[[Request, User, Form], Awaitable[Response]]
 
 
 class Page(NamedTuple):
@@ -46,8 +46,8 @@ class Page(NamedTuple):
     is_ranged: bool = False
 
 
-async def _live(request: Request, visitor: Visitor) -> Response:
-    answer: Response = await request.app.state.streams.show(request, visitor)
+async def _live(request: Request, user: User) -> Response:
+    answer: Response = await request.app.state.streams.show(request, user)
     return answer
 
 
@@ -82,30 +82,30 @@ def route_of(page: Page) -> Route:
 async def _handled(page: Page, request: Request) -> Response:
     """Asks the page, once it is known who asks: no new page can forget to find that out."""
     request.state.route = page.path.replace(":path}", "}")
-    visitor = await visitor_of(request)
+    user = await user_of(request)
     if request.method == "POST" and page.take is not None:
-        form = await _form(request, visitor)
-        require_role(request, visitor.administrator)
-        answer = await page.take(request, visitor, form)
+        form = await _form(request, user)
+        require_role(request, user.administrator)
+        answer = await page.take(request, user, form)
     elif page.is_ranged and (said := with_range(request)) is not None:
         answer = RedirectResponse(path_of(request) + said, 303)
     else:
-        answer = await page.show(request, visitor)
+        answer = await page.show(request, user)
     for name, value in HEADERS.items():
         answer.headers.setdefault(name, value)
     return answer
 
 
-async def _form(request: Request, visitor: Visitor) -> Form:
+async def _form(request: Request, user: User) -> Form:
     form = await form_of(request)
-    require_csrf(form, visitor.csrf)
+    require_csrf(form, user.csrf)
     return form
 
 
 async def _leave(request: Request) -> Response:
     """Lets everybody log out, also who may only look."""
     request.state.route = "/ui/logout"
-    await _form(request, await visitor_of(request))
+    await _form(request, await user_of(request))
     return await session.leave(request)
 
 

@@ -25,16 +25,16 @@ from elmgrove.server.dashboard.rendering import rendered
 from elmgrove.server.limits import Buckets, neighbourhood, seldom
 from elmgrove.server.problems import KINDS, Problem, too_many
 from elmgrove.server.secrets import (
-    ROOT_VISIT,
-    VISIT,
+    ROOT_SESSION,
+    SESSION,
     hashed,
     new_secret,
     prefix,
-    visit_cookie,
-    visit_of,
+    session_cookie,
+    session_of,
 )
 from elmgrove.server.service import Service, body_of, service_of
-from elmgrove.server.store.admins import AdministratorRow, VisitRow, administrator_with
+from elmgrove.server.store.admins import AdministratorRow, SessionRow, administrator_with
 from elmgrove.server.store.audit import OWN_CHAIN, by_administrator
 from elmgrove.server.store.database import Operation
 
@@ -43,7 +43,7 @@ Form = Mapping[str, str]
 
 #: Bytes and fields of a form, at most.
 LONGEST_FORM, MOST_FIELDS = 2**14, 64
-#: The field that holds what only a page of this visit knows.
+#: The field that holds what only a page of this session knows.
 CSRF = "csrf"
 _URLENCODED = "application/x-www-form-urlencoded"
 
@@ -70,7 +70,7 @@ def require_csrf(form: Form, expected: str) -> None:
     if not hmac.compare_digest(form.get(CSRF, "").encode(), expected.encode()):
         raise Problem(
             "forbidden",
-            "this form was not sent by a page of this visit, or by one from before you logged in "
+            "this form was not sent by a page of this session, or by one from before you logged in "
             "again: go back, load the page again and repeat it; nothing was changed",
         )
 
@@ -104,15 +104,15 @@ def parts_of(url: str) -> SplitResult:
 
 
 #: Seconds after which one has to log in again.
-LONGEST_VISIT = 12 * 3600.0
+LONGEST_SESSION = 12 * 3600.0
 
 
-class NoVisit(Exception):
-    """A page is asked for by somebody who has not logged in, or whose visit is over."""
+class NotSignedIn(Exception):
+    """A page is asked for by somebody who has not logged in, or whose session is over."""
 
 
 @dataclass(frozen=True)
-class Visitor:
+class User:
     """An administrator who looks at pages, and what a form of these pages must hold (``csrf``)."""
 
     service: Service
@@ -127,60 +127,62 @@ class Visitor:
 
     @property
     def may_manage(self) -> bool:
-        """Says whether the visitor may change something; others see no buttons."""
+        """Says whether the user may change something; others see no buttons."""
         return self.administrator.role == Role.MANAGE.value
 
     async def caller(self, request: Request) -> Caller:
-        """Gives the visitor as the caller of a request about the federation in its path."""
+        """Gives the user as the caller of a request about the federation in its path."""
         return await administrator_at(request, self.administrator)
 
     async def is_there(self) -> bool:
-        """Says whether the visit still lasts."""
-        return await _visitor(self.service, self.id_hash) is not None
+        """Says whether the session still lasts."""
+        return await _user(self.service, self.id_hash) is not None
 
 
-async def visitor_of(request: Request) -> Visitor:
-    """Finds whose visit a request belongs to; raises ``NoVisit`` where there is none any more."""
-    service, secret = service_of(request), visit_of(request.scope)
-    found = await _visitor(service, _id_hash(service, secret)) if secret else None
+async def user_of(request: Request) -> User:
+    """Finds whose session a request belongs to; raises ``NotSignedIn`` if it has ended."""
+    service, secret = service_of(request), session_of(request.scope)
+    found = await _user(service, _id_hash(service, secret)) if secret else None
     if found is None:
-        raise NoVisit
+        raise NotSignedIn
     request.state.known = (OWN_CHAIN, by_administrator(found.name))
     return found
 
 
-async def _visitor(service: Service, id_hash: str) -> Visitor | None:
-    now, visit = time.time(), await service.store.visit(id_hash)
-    if visit is None or now >= visit.expires:
+async def _user(service: Service, id_hash: str) -> User | None:
+    now, session = time.time(), await service.store.session(id_hash)
+    if session is None or now >= session.expires:
         return None
-    if visit.administrator == ROOT:
+    if session.administrator == ROOT:
         administrator: AdministratorRow | None = root_of(service)
     else:
-        administrator = await service.store.administrator(visit.administrator)
+        administrator = await service.store.administrator(session.administrator)
     # One that was removed and added again is another one.
-    if administrator is None or administrator.created > visit.created:
+    if administrator is None or administrator.created > session.created:
         return None
     if administrator.invalid(now) is not None:
         return None
-    return Visitor(service, administrator, visit.csrf, id_hash)
+    return User(service, administrator, session.csrf, id_hash)
 
 
-async def begin_visit(request: Request, administrator: AdministratorRow, answer: Response) -> None:
-    """Begins a visit, whose secret goes with the answer: into a cookie that no script can read."""
+async def begin_session(
+    request: Request, administrator: AdministratorRow, answer: Response
+) -> None:
+    """Begins a session, whose secret goes into a cookie that no script can read."""
     service, now = service_of(request), time.time()
-    secret = new_secret(ROOT_VISIT if administrator.name == ROOT else VISIT)
-    made = VisitRow(
+    secret = new_secret(ROOT_SESSION if administrator.name == ROOT else SESSION)
+    made = SessionRow(
         _id_hash(service, secret),
         administrator.name,
         secrets.token_urlsafe(32),
         now,
-        now + LONGEST_VISIT,
+        now + LONGEST_SESSION,
     )
     store = service.store.by(lambda: _require_same(administrator))
-    await store.open_visit(made)
+    await store.open_session(made)
     # Else its first request would count as one of a stranger.
     request.state.made = hashed(secret)
-    _set_cookie(request, answer, secret, LONGEST_VISIT)
+    _set_cookie(request, answer, secret, LONGEST_SESSION)
 
 
 def _require_same(administrator: AdministratorRow) -> Operation[None]:
@@ -192,17 +194,17 @@ def _require_same(administrator: AdministratorRow) -> Operation[None]:
         raise Problem("forbidden", "what you logged in with was changed meanwhile: log in again")
 
 
-async def end_visit(request: Request, answer: Response) -> None:
-    """Ends the visit that a request belongs to, if there is one; its cookie is worthless."""
-    service, secret = service_of(request), visit_of(request.scope)
+async def end_session(request: Request, answer: Response) -> None:
+    """Ends the session that a request belongs to, if there is one; its cookie is worthless."""
+    service, secret = service_of(request), session_of(request.scope)
     if secret:
-        await service.store.close_visit(_id_hash(service, secret))
+        await service.store.close_session(_id_hash(service, secret))
     _set_cookie(request, answer, "", 0)
 
 
 def _set_cookie(request: Request, answer: Response, secret: str, seconds: float) -> None:
     answer.set_cookie(
-        visit_cookie(request.scope),
+        session_cookie(request.scope),
         secret,
         max_age=int(seconds),
         path="/",
@@ -213,11 +215,11 @@ def _set_cookie(request: Request, answer: Response, secret: str, seconds: float)
 
 
 def _id_hash(service: Service, secret: str) -> str:
-    """What the store knows a visit by.
+    """What the store knows a session by.
 
-    Of the first administrator that depends on the token: another one ends the visits by the old.
+    Of the first administrator that depends on the token: another one ends the sessions by the old.
     """
-    is_root = secret.startswith(prefix(ROOT_VISIT))
+    is_root = secret.startswith(prefix(ROOT_SESSION))
     return hashed(secret + service.admin_hash if is_root else secret)
 
 
@@ -283,15 +285,15 @@ async def show(request: Request) -> Response:
     request.state.route = "/ui/login"
     asked = request.query_params.get("next", "")
     try:
-        await visitor_of(request)
-    except NoVisit:
+        await user_of(request)
+    except NotSignedIn:
         said = "You have logged out." if "out" in request.query_params else ""
         return _page(asked, said=said)
     return RedirectResponse(_inside(asked), 303)
 
 
 async def take(request: Request) -> Response:
-    """Begins a visit, or says why not."""
+    """Begins a session, or says why not."""
     request.state.route = "/ui/login"
     form = await form_of(request)
     asked = form.get("next", "")
@@ -301,15 +303,15 @@ async def take(request: Request) -> Response:
         problem = await request.app.state.refusals.noted(request, refusal)
         return _page(asked, problem=problem, name=form.get("name", ""))
     answer = RedirectResponse(_inside(asked), 303)
-    await end_visit(request, answer)
-    await begin_visit(request, administrator, answer)
+    await end_session(request, answer)
+    await begin_session(request, administrator, answer)
     return answer
 
 
 async def leave(request: Request) -> Response:
-    """Ends the visit."""
+    """Ends the session."""
     answer = RedirectResponse("/ui/login?out", 303)
-    await end_visit(request, answer)
+    await end_session(request, answer)
     return answer
 
 

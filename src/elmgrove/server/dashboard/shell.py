@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elmgrove.server.dashboard.rendering import asked_for, part_of_url, query, rendered
-from elmgrove.server.dashboard.session import Visitor
+from elmgrove.server.dashboard.session import User
 from elmgrove.server.dashboard.time_range import stated_range
 
 #: The pages of a federation, by title: what follows its name in the path.
@@ -39,7 +39,7 @@ class PagePlace:
 
 def page(
     request: Request,
-    visitor: Visitor,
+    user: User,
     template: str,
     *,
     federation: str = "",
@@ -59,7 +59,7 @@ def page(
     )
     live = "" if seen is None else f"{root}live{query(seen=seen)}"
     place = PagePlace(federation, tuple(tabs), live, carried)
-    return rendered(template, visitor=visitor, place=place, here=asked_for(request), **values)
+    return rendered(template, user=user, place=place, here=asked_for(request), **values)
 
 
 def exchange_of(request: Request, federation: str = "") -> str:

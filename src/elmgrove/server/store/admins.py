@@ -63,14 +63,14 @@ class Administrators(Chains):
     async def remove_administrator(self, name: str, *, actor: str = SERVER) -> bool:
         """Removes an administrator, whose token is worthless from then on; says whether it was.
 
-        MUST end all visits of that administrator.
+        MUST end all sessions of that administrator.
         """
         return await self.write(OWN_CHAIN, _remove(name, actor))
 
     async def set_password(self, name: str, hashed: str | None, *, actor: str = SERVER) -> bool:
         """Sets the hash of an administrator's password, or takes it away; says whether it could.
 
-        MUST end all visits of that administrator.
+        MUST end all sessions of that administrator.
         """
         return await self.write(OWN_CHAIN, _set_password(name, hashed, actor))
 
@@ -103,7 +103,7 @@ def _remove(name: str, actor: str) -> Operation[bool]:
     if (yield from _named(name)) is None:
         return False
     yield ("DELETE FROM administrator WHERE name = $1", name)
-    yield from visits_ended(name)
+    yield from sessions_ended(name)
     yield from record(OWN_CHAIN, actor, "administrator removed", name=name)
     return True
 
@@ -112,7 +112,7 @@ def _set_password(name: str, hashed: str | None, actor: str) -> Operation[bool]:
     if (yield from _named(name)) is None:
         return False
     yield ("UPDATE administrator SET password = $2 WHERE name = $1", name, hashed)
-    yield from visits_ended(name)
+    yield from sessions_ended(name)
     act = "password removed" if hashed is None else "password set"
     yield from record(OWN_CHAIN, actor, act, name=name)
     return True
@@ -123,19 +123,19 @@ def _named(name: str) -> Operation[AdministratorRow | None]:
     return AdministratorRow(*rows[0]) if rows else None
 
 
-def visits_ended(name: str) -> Operation[None]:
-    """Ends all visits of an administrator: each was let in by what is no longer so."""
-    yield ("DELETE FROM visit WHERE administrator = $1", name)
+def sessions_ended(name: str) -> Operation[None]:
+    """Ends all sessions of an administrator: each was let in by what is no longer so."""
+    yield ("DELETE FROM session WHERE administrator = $1", name)
 
 
-#: Visits of one administrator at the same time: the oldest goes for one more.
-MOST_VISITS = 50
+#: Sessions of one administrator at the same time: the oldest goes for one more.
+MOST_SESSIONS = 50
 
-_VISIT = "SELECT id_hash, administrator, csrf, created, expires FROM visit"
+_SESSION = "SELECT id_hash, administrator, csrf, created, expires FROM session"
 
 
 @dataclass(frozen=True)
-class VisitRow:
+class SessionRow:
     """An administrator's stay on the dashboard; ``csrf`` is what its forms hold."""
 
     id_hash: str
@@ -145,37 +145,38 @@ class VisitRow:
     expires: float
 
 
-class Visits(Administrators):
-    """The store's operations on visits; that one begins is in the server's own chain.
+class Sessions(Administrators):
+    """The store's operations on sessions; that one begins is in the server's own chain.
 
     See ``Store``, which adds the others, for what holds for all methods.
     """
 
     @reads
-    def visit(self, id_hash: str) -> Operation[VisitRow | None]:
-        """Finds a visit. MUST be quick; whether it has expired is for the caller to say."""
-        rows = yield (f"{_VISIT} WHERE id_hash = $1", id_hash)
-        return VisitRow(*rows[0]) if rows else None
+    def session(self, id_hash: str) -> Operation[SessionRow | None]:
+        """Finds a session. MUST be quick; whether it has expired is for the caller to say."""
+        rows = yield (f"{_SESSION} WHERE id_hash = $1", id_hash)
+        return SessionRow(*rows[0]) if rows else None
 
-    async def open_visit(self, made: VisitRow) -> None:
-        """Begins a visit. MUST end what expired before, and the oldest of too many."""
+    async def open_session(self, made: SessionRow) -> None:
+        """Begins a session. MUST end what expired before, and the oldest of too many."""
         await self.write(OWN_CHAIN, _open(made))
 
-    async def close_visit(self, id_hash: str) -> None:
-        """Ends a visit; nothing if it is over."""
+    async def close_session(self, id_hash: str) -> None:
+        """Ends a session; nothing if it is over."""
         await self.write(OWN_CHAIN, _close(id_hash))
 
 
-def _open(made: VisitRow) -> Operation[None]:
-    yield ("DELETE FROM visit WHERE expires <= $1", made.created)
+def _open(made: SessionRow) -> Operation[None]:
+    yield ("DELETE FROM session WHERE expires <= $1", made.created)
     yield (
-        """DELETE FROM visit WHERE id_hash IN (SELECT id_hash FROM visit WHERE administrator = $1
+        """DELETE FROM session WHERE id_hash IN
+        (SELECT id_hash FROM session WHERE administrator = $1
         ORDER BY created DESC LIMIT 1000 OFFSET $2)""",
         made.administrator,
-        MOST_VISITS - 1,
+        MOST_SESSIONS - 1,
     )
     yield (
-        """INSERT INTO visit (id_hash, administrator, csrf, created, expires)
+        """INSERT INTO session (id_hash, administrator, csrf, created, expires)
         VALUES ($1, $2, $3, $4, $5)""",
         made.id_hash,
         made.administrator,
@@ -188,4 +189,4 @@ def _open(made: VisitRow) -> Operation[None]:
 
 
 def _close(id_hash: str) -> Operation[None]:
-    yield ("DELETE FROM visit WHERE id_hash = $1", id_hash)
+    yield ("DELETE FROM session WHERE id_hash = $1", id_hash)

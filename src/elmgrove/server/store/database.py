@@ -47,7 +47,7 @@ class Database(Protocol):
         """MUST let every operation end that has begun."""
 
 
-VERSION = 7
+VERSION = 5
 # Who may administer a server, by name, beside the token that it was started with.
 _ADMINISTRATOR = """CREATE TABLE administrator (
     name {text} PRIMARY KEY, role {text} NOT NULL, token_hash {text} NOT NULL,
@@ -65,29 +65,29 @@ _NEXT_KEY = """CREATE INDEX device_of_next_key ON device (federation, next_hash)
 # ``due`` is when it ought to be heard of again. ``mark`` is the begin of an event as the device
 # wrote it, the number of a row where it has no time; ``received`` is when the first of it came.
 # ``changed`` counts what changed about devices, besides what has a revision.
-_SUMMARIES = (
+_REPORTS = (
     """CREATE TABLE told (
         federation {text} NOT NULL, device {text} NOT NULL, received DOUBLE PRECISION NOT NULL,
         time DOUBLE PRECISION NOT NULL, due DOUBLE PRECISION, state {text} NOT NULL,
         learned BIGINT NOT NULL, event BOOLEAN NOT NULL, drift BOOLEAN NOT NULL,
         PRIMARY KEY (federation, device))""",
-    """CREATE TABLE summary (
-        federation {text} NOT NULL, device {text} NOT NULL, summary {text} NOT NULL,
+    """CREATE TABLE report (
+        federation {text} NOT NULL, device {text} NOT NULL, report {text} NOT NULL,
         PRIMARY KEY (federation, device))""",
     """CREATE TABLE hour (
         federation {text} NOT NULL, device {text} NOT NULL, hour BIGINT NOT NULL,
         received DOUBLE PRECISION NOT NULL, minutes {text} NOT NULL,
         PRIMARY KEY (federation, device, hour))""",
     "CREATE INDEX hour_by_age ON hour (received)",
-    """CREATE TABLE occurrence (
+    """CREATE TABLE event (
         federation {text} NOT NULL, device {text} NOT NULL, number BIGINT NOT NULL,
         mark {text} NOT NULL, begin DOUBLE PRECISION NOT NULL, ended DOUBLE PRECISION,
         peak DOUBLE PRECISION NOT NULL, received DOUBLE PRECISION NOT NULL, event {text} NOT NULL,
         PRIMARY KEY (federation, device, number, mark))""",
-    "CREATE INDEX occurrence_by_begin ON occurrence (federation, begin)",
-    "CREATE INDEX occurrence_of_device ON occurrence (federation, device, begin)",
-    "CREATE INDEX occurrence_open ON occurrence (federation, device) WHERE ended IS NULL",
-    "CREATE INDEX occurrence_by_age ON occurrence (received)",
+    "CREATE INDEX event_by_begin ON event (federation, begin)",
+    "CREATE INDEX event_of_device ON event (federation, device, begin)",
+    "CREATE INDEX event_open ON event (federation, device) WHERE ended IS NULL",
+    "CREATE INDEX event_by_age ON event (received)",
     """CREATE TABLE command (
         id {text} PRIMARY KEY, federation {text} NOT NULL, device {text} NOT NULL,
         action {text} NOT NULL, words {text} NOT NULL, asked_by {text} NOT NULL,
@@ -96,9 +96,9 @@ _SUMMARIES = (
     """CREATE TABLE changed (federation {text} PRIMARY KEY, number BIGINT NOT NULL)""",
 )
 # Who is on the dashboard; and the hash of an administrator's password.
-_VISITS = (
+_SESSIONS = (
     "ALTER TABLE administrator ADD COLUMN password {text}",
-    """CREATE TABLE visit (
+    """CREATE TABLE session (
         id_hash {text} PRIMARY KEY, administrator {text} NOT NULL, csrf {text} NOT NULL,
         created DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION NOT NULL)""",
 )
@@ -110,18 +110,11 @@ _CLOCK = "CREATE TABLE clock (seconds DOUBLE PRECISION NOT NULL)"
 _PROBE = "CREATE TABLE probe (content {bytes} NOT NULL)"
 # What makes the tables of a version those of the next.
 _UPGRADES = {
-    1: ("ALTER TABLE federation ADD COLUMN alarm {text} NOT NULL DEFAULT 'unknown'",),
-    2: (
-        "ALTER TABLE federation ADD COLUMN terms {text} NOT NULL DEFAULT '{{}}'",
-        "ALTER TABLE device ADD COLUMN expires DOUBLE PRECISION",
-        "ALTER TABLE device ADD COLUMN next_hash {text}",
-        _NEXT_KEY,
-        _ADMINISTRATOR,
-        _AUDIT,
-    ),
-    3: ("ALTER TABLE federation ADD COLUMN agenda {text}",),
-    4: (*_SUMMARIES, *_VISITS, _ACTS),
-    5: (
+    4: (
+        *(f"DROP TABLE IF EXISTS {name}" for name in ("report", "reply", "rounds_held", "rounds")),
+        "ALTER TABLE federation DROP COLUMN agenda",
+        *_REPORTS,
+        *_SESSIONS,
         _CLOCK,
         _PROBE,
         "ALTER TABLE federation ADD COLUMN merged BOOLEAN NOT NULL DEFAULT FALSE",
@@ -133,10 +126,6 @@ _UPGRADES = {
         "INSERT INTO audit SELECT * FROM former_audit",
         "DROP TABLE former_audit",
         _ACTS,
-    ),
-    6: (
-        *(f"DROP TABLE IF EXISTS {name}" for name in ("report", "reply", "rounds_held", "rounds")),
-        "ALTER TABLE federation DROP COLUMN agenda",
     ),
 }
 
@@ -168,8 +157,8 @@ TABLES = (
         FOREIGN KEY (federation, revision) REFERENCES entry ON DELETE CASCADE)""",
     _ADMINISTRATOR,
     _AUDIT,
-    *_SUMMARIES,
-    *_VISITS,
+    *_REPORTS,
+    *_SESSIONS,
     _ACTS,
     _CLOCK,
     _PROBE,

@@ -8,7 +8,7 @@ import json
 from secrets import token_bytes
 from typing import Any
 
-from elmgrove.server.store.admins import Visits
+from elmgrove.server.store.admins import Sessions
 from elmgrove.server.store.audit import (
     OWN_CHAIN,
     SERVER,
@@ -26,12 +26,12 @@ FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, merged,
 #: Bytes that are written to find out whether anything can be.
 PROBE_BYTES = 2**16
 #: What belongs to a federation by its name alone.
-BY_NAME = ("told", "summary", "hour", "occurrence", "command", "changed")
+BY_NAME = ("told", "report", "hour", "event", "command", "changed")
 DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
     WHERE federation = $1"""
 
 
-class Enrolment(Visits):
+class Enrolment(Sessions):
     """The store's operations on federations and devices, by name.
 
     See ``Store``, which adds the others, for what holds for all methods.

@@ -9,7 +9,7 @@ from elmgrove.errors import BadInput
 from elmgrove.server.store.audit import reads
 from elmgrove.server.store.database import Operation, Statement
 from elmgrove.server.store.federations import require_federation
-from elmgrove.server.store.reports import Summaries
+from elmgrove.server.store.reports import Reports
 
 #: What a device may be beside the states that it can tell of: with an event that is open, shut
 #: out, late, or never heard of.
@@ -91,7 +91,7 @@ class FleetPage:
     counts: dict[str, int]
 
 
-class Fleets(Summaries):
+class Fleets(Reports):
     """The store's operations on all devices of a federation at once.
 
     See ``Store``, which adds the others, for what holds for all methods.

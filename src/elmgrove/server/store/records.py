@@ -104,7 +104,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class ToldRow:
-    """What a device last told of itself: ``summary`` is JSON, without minutes and events.
+    """What a device last told of itself: ``report`` is JSON, without minutes and events.
 
     ``time`` is by the device's clock, ``received`` by the server's; by ``due`` it ought to be heard
     of again, if it said how often it syncs.
@@ -114,12 +114,12 @@ class ToldRow:
     received: float
     time: float
     due: float | None
-    summary: dict[str, Any]
+    report: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Occurrence:
-    """An event that a device told of; ``event`` is JSON.
+class Event:
+    """An event that a device told of; ``details`` is JSON.
 
     ``ended`` is None while it is open. ``begin`` and ``ended`` are times in any case, those of
     telling where the rows have none.
@@ -130,7 +130,7 @@ class Occurrence:
     begin: float
     ended: float | None
     peak: float
-    event: dict[str, Any]
+    details: dict[str, Any]
 
 
 @dataclass(frozen=True)

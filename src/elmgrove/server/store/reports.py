@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from elmgrove.federation.commands import Command, CommandResult
-from elmgrove.federation.report import MOST_RESULTS, Minute, Summary, seconds_of
+from elmgrove.federation.report import MOST_RESULTS, Minute, Report, seconds_of
 from elmgrove.server.store.audit import OWN_CHAIN, by_device, reads, record, writes
 from elmgrove.server.store.contributions import Entries
 from elmgrove.server.store.database import Operation, places, upsert
 from elmgrove.server.store.federations import DEVICE, changed, require_federation
-from elmgrove.server.store.records import CommandRow, Occurrence, ToldRow
+from elmgrove.server.store.records import CommandRow, Event, ToldRow
 
 #: Commands that wait for one device.
 MOST_OPEN = 200
@@ -96,28 +96,28 @@ def _command(*columns: Any) -> CommandRow:
 
 
 #: Events that are kept of a device, and the letters of all of them as JSON, at most.
-MOST_OCCURRENCES, MOST_LETTERS = 5000, 5 * 2**20
+MOST_EVENTS, MOST_LETTERS = 5000, 5 * 2**20
 #: What is a device's, in a table of what devices tell.
 OF_DEVICE = "federation = $1 AND device = $2"
 
 
-class OccurrencesKept(CommandsKept):
+class EventsKept(CommandsKept):
     """The store's operations on events.
 
     See ``Store``, which adds the others, for what holds for all methods.
     """
 
     @reads
-    def occurrences(
+    def events(
         self, federation: str, device: str, begin: float, end: float, limit: int
-    ) -> Operation[list[Occurrence]]:
+    ) -> Operation[list[Event]]:
         """Lists the newest events of a device that touch a time, newest first.
 
         An open one touches all that came after its begin.
         """
         rows = yield (
             # Not by the index of all devices' events.
-            f"""SELECT device, number, begin, ended, peak, event FROM occurrence
+            f"""SELECT device, number, begin, ended, peak, event FROM event
             WHERE {OF_DEVICE} AND begin < $3 AND (ended IS NULL OR ended >= $4)
             ORDER BY -begin, number DESC LIMIT {limit:d}""",
             federation,
@@ -125,12 +125,12 @@ class OccurrencesKept(CommandsKept):
             end,
             begin,
         )
-        return [_occurrence(*row) for row in rows]
+        return [_event(*row) for row in rows]
 
     @reads
     def event_times(
         self, federation: str, devices: Sequence[str], begin: float, end: float, each: int
-    ) -> Operation[list[Occurrence]]:
+    ) -> Operation[list[Event]]:
         """Lists when the newest events of each device were that touch a time, newest first.
 
         What they say is left out. However many one device tells, it MUST NOT hide another's; its
@@ -142,7 +142,7 @@ class OccurrencesKept(CommandsKept):
             f"""SELECT device, number, begin, ended, peak, '{{}}' FROM (
             SELECT device, number, begin, ended, peak, ROW_NUMBER() OVER (PARTITION BY device
             ORDER BY CASE WHEN ended IS NULL THEN 0 ELSE 1 END, begin DESC, number DESC) AS place
-            FROM occurrence WHERE federation = $1 AND begin < $2
+            FROM event WHERE federation = $1 AND begin < $2
             AND (ended IS NULL OR ended >= $3) AND device IN ({places(4, len(devices))})) newest
             WHERE place <= {each:d} ORDER BY begin DESC, device, number DESC""",
             federation,
@@ -150,54 +150,52 @@ class OccurrencesKept(CommandsKept):
             begin,
             *devices,
         )
-        return [_occurrence(*row) for row in rows]
+        return [_event(*row) for row in rows]
 
 
-def add_events(federation: str, summary: Summary, received: float) -> Operation[None]:
-    """Keeps the events of a summary, and ends those that it tells of no more."""
-    device = (federation, summary.device)
-    if summary.events:
-        rows = [(*device, *_columns(event, summary.time), received) for event in summary.events]
+def add_events(federation: str, report: Report, received: float) -> Operation[None]:
+    """Keeps the events of a report, and ends those that it tells of no more."""
+    device = (federation, report.device)
+    if report.events:
+        rows = [(*device, *_columns(event, report.time), received) for event in report.events]
         yield upsert(
-            "occurrence (federation, device, number, mark, begin, ended, peak, event, received)",
+            "event (federation, device, number, mark, begin, ended, peak, event, received)",
             rows,
             """(federation, device, number, mark) DO UPDATE SET ended = excluded.ended,
-            peak = excluded.peak, event = excluded.event WHERE occurrence.event <> excluded.event
-            OR (occurrence.ended IS NULL) <> (excluded.ended IS NULL)""",
+            peak = excluded.peak, event = excluded.event WHERE event.event <> excluded.event
+            OR (event.ended IS NULL) <> (excluded.ended IS NULL)""",
         )
-    yield from _end_others(federation, summary)
-    if summary.events:
+    yield from _end_others(federation, report)
+    if report.events:
         yield (
-            f"""DELETE FROM occurrence WHERE {OF_DEVICE} AND (number, mark) IN (
+            f"""DELETE FROM event WHERE {OF_DEVICE} AND (number, mark) IN (
             SELECT number, mark FROM (SELECT number, mark, ROW_NUMBER() OVER newest AS place,
-            SUM(LENGTH(event)) OVER newest AS letters FROM occurrence WHERE {OF_DEVICE}
+            SUM(LENGTH(event)) OVER newest AS letters FROM event WHERE {OF_DEVICE}
             WINDOW newest AS (ORDER BY begin DESC, number DESC, mark)) kept
-            WHERE place > {MOST_OCCURRENCES} OR letters > {MOST_LETTERS})""",
+            WHERE place > {MOST_EVENTS} OR letters > {MOST_LETTERS})""",
             *device,
         )
 
 
-def _end_others(federation: str, summary: Summary) -> Operation[None]:
+def _end_others(federation: str, report: Report) -> Operation[None]:
     """Ends the events that a device tells of no more: when, by the time of its rows.
 
     A file that is read years later has its events in its own time. Where rows have no time, an
     event is of the time when it was told.
     """
-    device, lasting = (federation, summary.device), sorted(_lasting(summary))
+    device, lasting = (federation, report.device), sorted(_lasting(report))
     among = f" AND number NOT IN ({places(3, len(lasting))})" if lasting else ""
-    select = (
-        f"SELECT number, mark, begin FROM occurrence WHERE {OF_DEVICE} AND ended IS NULL{among}"
-    )
+    select = f"SELECT number, mark, begin FROM event WHERE {OF_DEVICE} AND ended IS NULL{among}"
     over = yield (select, *device, *lasting)
     if not over:
         return
     newest = f"SELECT minutes FROM hour WHERE {OF_DEVICE} ORDER BY hour DESC LIMIT 1"
-    minutes = [one.minute for one in summary.minutes]
+    minutes = [one.minute for one in report.minutes]
     for (written,) in [] if minutes else (yield (newest, *device)):
         minutes = [one[0] for one in json.loads(written)]
     for number, mark, begin in over:
-        end = max(minutes) * 60.0 + 60.0 if minutes and not mark.isdigit() else summary.time
-        ending = f"UPDATE occurrence SET ended = $5 WHERE {OF_DEVICE} AND number = $3 AND mark = $4"
+        end = max(minutes) * 60.0 + 60.0 if minutes and not mark.isdigit() else report.time
+        ending = f"UPDATE event SET ended = $5 WHERE {OF_DEVICE} AND number = $3 AND mark = $4"
         yield (ending, *device, number, mark, max(begin, end))
 
 
@@ -215,22 +213,22 @@ def _columns(event: dict[str, Any], now: float) -> tuple[Any, ...]:
     )
 
 
-def _lasting(summary: Summary) -> set[int]:
+def _lasting(report: Report) -> set[int]:
     """The numbers of events that have not ended, by all that the device says."""
-    found = {event["number"] for event in summary.events if event["end"] is None}
-    number = (summary.status["event"] or {}).get("number")
+    found = {event["number"] for event in report.events if event["end"] is None}
+    number = (report.status["event"] or {}).get("number")
     return found | ({number} if type(number) is int else set())
 
 
-def _occurrence(
+def _event(
     device: str, number: int, begin: float, ended: float | None, peak: float, event: str
-) -> Occurrence:
-    return Occurrence(device, number, begin, ended, peak, json.loads(event))
+) -> Event:
+    return Event(device, number, begin, ended, peak, json.loads(event))
 
 
 #: Hours that are kept of a device, at most: 100 days.
 MOST_HOURS = 2400
-#: Hours of one summary, the newest; a device that syncs has one or two.
+#: Hours of one report, the newest; a device that syncs has one or two.
 MOST_HOURS_AT_ONCE = 168
 #: What is deleted for its age in one transaction, so that others need not wait long for it.
 FORGOTTEN_AT_ONCE = 1000
@@ -238,47 +236,47 @@ FORGOTTEN_AT_ONCE = 1000
 _LATE, _GRACE = 3.0, 30.0
 
 
-class Summaries(OccurrencesKept):
+class Reports(EventsKept):
     """The store's operations on what devices tell of themselves.
 
     See ``Store``, which adds the others, for what holds for all methods.
     """
 
     @writes
-    def take_summary(
-        self, federation: str, summary: Summary, received: float
+    def take_report(
+        self, federation: str, report: Report, received: float
     ) -> Operation[list[Command]]:
         """Takes what a device tells in the place of what it told before; gives its commands.
 
         MUST keep one of each minute and event, the last that was told; an event that is no longer
         told of has ended. An outcome of a command that is not open, or another device's, changes
         nothing. What is more than is kept of one device MUST go, the oldest first. Commands are the
-        oldest, as many as a summary can tell the outcomes of.
+        oldest, as many as a report can tell the outcomes of.
         """
         yield from require_federation(federation)
-        yield from _tell(federation, summary, received)
-        yield from _add_minutes(federation, summary, received)
-        yield from add_events(federation, summary, received)
-        commands = yield from open_commands(federation, summary.device)
-        done = {outcome.command: outcome for outcome in summary.outcomes}
+        yield from _tell(federation, report, received)
+        yield from _add_minutes(federation, report, received)
+        yield from add_events(federation, report, received)
+        commands = yield from open_commands(federation, report.device)
+        done = {outcome.command: outcome for outcome in report.outcomes}
         for command in commands:
             if command.id in done:
-                yield from end_command(federation, summary.device, command, done[command.id])
+                yield from end_command(federation, report.device, command, done[command.id])
         yield from changed(federation)
         return [command for command in commands if command.id not in done][:MOST_RESULTS]
 
     @reads
     def told(self, federation: str, device: str) -> Operation[ToldRow | None]:
         """Gives what a device last told of itself, without minutes and events."""
-        select = """SELECT t.device, t.received, t.time, t.due, s.summary FROM told t
-            JOIN summary s ON s.federation = t.federation AND s.device = t.device
+        select = """SELECT t.device, t.received, t.time, t.due, s.report FROM told t
+            JOIN report s ON s.federation = t.federation AND s.device = t.device
             WHERE t.federation = $1 AND t.device = $2"""
         rows = yield (select, federation, device)
         if not rows:
             yield from require_federation(federation)
             return None
-        device, received, time, due, summary = rows[0]
-        return ToldRow(device, received, time, due, json.loads(summary))
+        device, received, time, due, report = rows[0]
+        return ToldRow(device, received, time, due, json.loads(report))
 
     async def minutes(
         self, federation: str, device: str, begin: float, end: float
@@ -322,13 +320,13 @@ class Summaries(OccurrencesKept):
     async def forget(self, minutes_until: float, events_until: float, now: float) -> int:
         """Deletes minutes and events that came before these times, some at once; says how many.
 
-        Commands, and what a device last told of itself, go with events; visits that expired go too.
+        Commands, and the last report of a device, go with events; expired sessions go too.
         """
         return await self.write(OWN_CHAIN, _forget(minutes_until, events_until, now))
 
 
-def _tell(federation: str, summary: Summary, received: float) -> Operation[None]:
-    every = summary.status["sync_seconds"]
+def _tell(federation: str, report: Report, received: float) -> Operation[None]:
+    every = report.status["sync_seconds"]
     yield (
         """INSERT INTO told (federation, device, received, time, due, state, learned, event, drift)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -336,34 +334,34 @@ def _tell(federation: str, summary: Summary, received: float) -> Operation[None]
         time = excluded.time, due = excluded.due, state = excluded.state,
         learned = excluded.learned, event = excluded.event, drift = excluded.drift""",
         federation,
-        summary.device,
+        report.device,
         received,
-        summary.time,
+        report.time,
         None if every is None else received + _LATE * every + _GRACE,
-        summary.state,
-        summary.learned,
-        summary.event_open,
-        summary.drifts,
+        report.state,
+        report.learned,
+        report.event_open,
+        report.drifts,
     )
     kept = ("status", "cooperation", "quarantine")
-    told = {name: value for name, value in summary.fields.items() if name in kept}
+    told = {name: value for name, value in report.fields.items() if name in kept}
     yield (
-        """INSERT INTO summary (federation, device, summary) VALUES ($1, $2, $3)
-        ON CONFLICT (federation, device) DO UPDATE SET summary = excluded.summary""",
+        """INSERT INTO report (federation, device, report) VALUES ($1, $2, $3)
+        ON CONFLICT (federation, device) DO UPDATE SET report = excluded.report""",
         federation,
-        summary.device,
+        report.device,
         json.dumps(told, ensure_ascii=False),
     )
 
 
-def _add_minutes(federation: str, summary: Summary, received: float) -> Operation[None]:
+def _add_minutes(federation: str, report: Report, received: float) -> Operation[None]:
     hours: dict[int, dict[int, list[Any]]] = defaultdict(dict)
-    for minute in summary.minutes:
+    for minute in report.minutes:
         hours[minute.minute // 60][minute.minute] = _rounded(minute)
     newest = sorted(hours)[-MOST_HOURS_AT_ONCE:]
     if not newest:
         return
-    device = (federation, summary.device)
+    device = (federation, report.device)
     where = f"{OF_DEVICE} AND hour IN ({places(3, len(newest))})"
     for hour, held in (yield (f"SELECT hour, minutes FROM hour WHERE {where}", *device, *newest)):
         hours[hour] = {one[0]: one for one in json.loads(held)} | hours[hour]
@@ -384,10 +382,10 @@ def _forget(minutes_until: float, events_until: float, now: float) -> Operation[
     total = 0
     for table, key, age, until in (
         ("hour", "federation, device, hour", "received", minutes_until),
-        ("occurrence", "federation, device, number, mark", "received", events_until),
+        ("event", "federation, device, number, mark", "received", events_until),
         ("command", "id", "asked_at", events_until),
         ("told", "federation, device", "received", events_until),
-        ("visit", "id_hash", "expires", now),
+        ("session", "id_hash", "expires", now),
     ):
         old = f"FROM {table} WHERE {age} < $1 ORDER BY {age}, {key} LIMIT {FORGOTTEN_AT_ONCE}"
         found = yield (f"SELECT {key} {old}", until)
@@ -395,8 +393,8 @@ def _forget(minutes_until: float, events_until: float, now: float) -> Operation[
             yield (f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} {old})", until)
         total += len(found)
     yield (
-        """DELETE FROM summary WHERE NOT EXISTS (SELECT 1 FROM told t
-        WHERE t.federation = summary.federation AND t.device = summary.device)""",
+        """DELETE FROM report WHERE NOT EXISTS (SELECT 1 FROM told t
+        WHERE t.federation = report.federation AND t.device = report.device)""",
     )
     return total
 

@@ -14,11 +14,11 @@
   for (const event of ["htmx:sse:close", "htmx:sse:error"]) {
     document.addEventListener(event, (error) => {
       tell("off");
-      // The visit is over: the page itself leads to the login.
+      // The session is over: the page itself leads to the login.
       if (error.detail.status === 401) location.reload();
     });
   }
-  // By this the server says that the visit is over.
+  // By this the server says that the session is over.
   document.addEventListener("ended", () => location.reload());
 
   // As the server says it: dashboard/rendering.py has the same steps.

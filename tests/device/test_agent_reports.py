@@ -138,16 +138,16 @@ def test_a_device_that_does_no_commands_refuses_them() -> None:
 def test_a_device_that_tells_nothing_asks_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     server = HonestExchange(CHARTER, [], asks=[command(1)])
-    with told_of(server, 0.01, summaries=False):
+    with told_of(server, 0.01, reports=False):
         wait_until(lambda: synced(caplog) >= 5)
     assert server.heard == []
 
 
-# Servers that take no summaries
+# Servers that take no reports
 
 
 class Deaf:
-    """A server that is honest, but for what it answers to summaries."""
+    """A server that is honest, but for what it answers to reports."""
 
     def __init__(self, status: int, problem: str = "not-found") -> None:
         self.honest, self.asked = HonestExchange(CHARTER, []), list[Asked]()
@@ -157,13 +157,13 @@ class Deaf:
         )
 
     def __call__(self, asked: Asked) -> Reply:
-        if asked.route != "PUT /summaries":
+        if asked.route != "PUT /reports":
             return self.honest(asked)
         self.asked.append(asked)
         return self.answer
 
 
-def test_where_nobody_looks_no_summary_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nobody_looks_no_report_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     def useless(*_: object) -> float:
         raise AssertionError("this is for nobody")
 
@@ -233,7 +233,7 @@ def test_a_server_that_asks_and_asks_does_not_hold_up_the_rows(
     honest, given = HonestExchange(CHARTER, []), [0]
 
     def greedy(asked: Asked) -> Reply:
-        if asked.route == "PUT /summaries":
+        if asked.route == "PUT /reports":
             given[0] += 1
             asks = [command(2000 * given[0] + n, "reject").fields for n in range(1500)]
             return Reply.json({"commands": asks})
@@ -259,7 +259,7 @@ def test_a_row_that_cant_be_read_is_counted_and_not_quoted() -> None:
     bodies, honest = list[bytes](), HonestExchange(CHARTER, [])
 
     def listening(asked: Asked) -> Reply:
-        if asked.route == "PUT /summaries":
+        if asked.route == "PUT /reports":
             bodies.append(asked.body)
         return honest(asked)
 

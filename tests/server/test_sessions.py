@@ -1,4 +1,4 @@
-"""Visits and passwords in the store, on each data base: who is on the dashboard, and until when."""
+"""Sessions and passwords in the store, on each data base."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from elmgrove.federation.audit import require_unbroken
-from elmgrove.server.store.admins import MOST_VISITS, AdministratorRow, VisitRow
+from elmgrove.server.store.admins import MOST_SESSIONS, AdministratorRow, SessionRow
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.store import Store
 from support.stores import opened
@@ -25,12 +25,12 @@ async def store(database: str) -> AsyncIterator[Store]:
         yield store
 
 
-def visit(number: int = 1, who: str = "anna") -> VisitRow:
-    return VisitRow(f"id-{number}", who, f"csrf-{number}", 100.0 + number, 1e4 + number)
+def session(number: int = 1, who: str = "anna") -> SessionRow:
+    return SessionRow(f"id-{number}", who, f"csrf-{number}", 100.0 + number, 1e4 + number)
 
 
 async def there(store: Store, *numbers: int) -> list[int]:
-    return [number for number in numbers if await store.visit(f"id-{number}") is not None]
+    return [number for number in numbers if await store.session(f"id-{number}") is not None]
 
 
 async def acts(store: Store) -> list[tuple[str, str, str | None]]:
@@ -40,32 +40,32 @@ async def acts(store: Store) -> list[tuple[str, str, str | None]]:
     return [(one.actor, one.act, one.detail.get("name")) for one in records]
 
 
-async def test_a_visit_comes_back_as_it_was_begun_until_it_ends(store: Store) -> None:
-    assert await store.visit("id-1") is None
-    await store.open_visit(visit())
-    await store.open_visit(visit(2))
-    assert await store.visit("id-1") == visit()
-    await store.close_visit("id-1")
-    await store.close_visit("id-1")
+async def test_a_session_comes_back_as_it_was_begun_until_it_ends(store: Store) -> None:
+    assert await store.session("id-1") is None
+    await store.open_session(session())
+    await store.open_session(session(2))
+    assert await store.session("id-1") == session()
+    await store.close_session("id-1")
+    await store.close_session("id-1")
     assert await there(store, 1, 2) == [2]
 
 
 async def test_that_somebody_came_is_in_the_audit(store: Store) -> None:
-    await store.open_visit(visit())
+    await store.open_session(session())
     assert (await acts(store))[-1] == ("administrator anna", "logged in", None)
 
 
-async def test_visits_that_expired_go_when_one_begins(store: Store) -> None:
-    await store.open_visit(replace(visit(1), expires=150.0))
-    await store.open_visit(replace(visit(2), created=150.0))
+async def test_sessions_that_expired_go_when_one_begins(store: Store) -> None:
+    await store.open_session(replace(session(1), expires=150.0))
+    await store.open_session(replace(session(2), created=150.0))
     assert await there(store, 1, 2) == [2]
 
 
-async def test_of_too_many_visits_the_oldest_goes_and_nobody_elses(store: Store) -> None:
-    await store.open_visit(visit(0, "bert"))
-    for number in range(1, MOST_VISITS + 4):
-        await store.open_visit(visit(number))
-    assert await there(store, *range(MOST_VISITS + 4)) == [0, *range(4, MOST_VISITS + 4)]
+async def test_of_too_many_sessions_the_oldest_goes_and_nobody_elses(store: Store) -> None:
+    await store.open_session(session(0, "bert"))
+    for number in range(1, MOST_SESSIONS + 4):
+        await store.open_session(session(number))
+    assert await there(store, *range(MOST_SESSIONS + 4)) == [0, *range(4, MOST_SESSIONS + 4)]
 
 
 async def test_a_password_is_set_and_taken_away(store: Store) -> None:
@@ -85,9 +85,9 @@ async def test_a_password_is_set_and_taken_away(store: Store) -> None:
     assert "$argon2id$1" not in repr(await store.audit("", 1000))
 
 
-async def test_another_password_and_a_removal_end_visits(store: Store) -> None:
+async def test_another_password_and_a_removal_end_sessions(store: Store) -> None:
     for number, who in enumerate(["anna", "bert", "anna"]):
-        await store.open_visit(visit(number, who))
+        await store.open_session(session(number, who))
     await store.set_password("anna", "$argon2id$1")
     assert await there(store, 0, 1, 2) == [1]
     await store.remove_administrator("bert")
@@ -96,15 +96,15 @@ async def test_another_password_and_a_removal_end_visits(store: Store) -> None:
 
 async def test_a_hash_is_not_told_by_accident() -> None:
     assert "secret" not in repr(replace(ANNA, password="secret"))
-    assert "csrf-1" not in repr(visit())
+    assert "csrf-1" not in repr(session())
 
 
-async def test_what_nobody_may_write_ends_no_visit(store: Store) -> None:
+async def test_what_nobody_may_write_ends_no_session(store: Store) -> None:
     def rule() -> Operation[None]:
         yield ("SELECT 1",)
         raise PermissionError("gone")
 
-    await store.open_visit(visit())
+    await store.open_session(session())
     with pytest.raises(PermissionError):
         await store.by(rule).set_password("anna", "x")
     assert await there(store, 1) == [1]

@@ -1,4 +1,4 @@
-"""A summary is the same after its journey, and what is not one is refused by the field's name."""
+"""A report is the same after its journey, and what is not one is refused by the field's name."""
 
 import json
 import math
@@ -15,15 +15,15 @@ from elmgrove.detector.events import Event
 from elmgrove.detector.verdict import Cause
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.report import (
-    MOST_BYTES_SUMMARY,
+    MOST_BYTES_REPORT,
     MOST_EVENTS,
     MOST_MINUTES,
     Minute,
-    Summary,
+    Report,
     seconds_of,
 )
 from elmgrove.federation.validation import json_size
-from support.summaries import cooperation, event, minute, status, summary
+from support.reports import cooperation, event, minute, report, status
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=50)
@@ -52,8 +52,8 @@ OUTCOMES = st.builds(
     st.booleans(),
     st.lists(TEXTS, max_size=3).map(tuple),
 )
-SUMMARIES = st.builds(
-    Summary,
+REPORTS = st.builds(
+    Report,
     NAMES,
     st.floats(0, 2e9),
     st.builds(
@@ -70,14 +70,14 @@ SUMMARIES = st.builds(
 )
 
 
-@given(SUMMARIES)
-def test_a_summary_is_the_same_after_its_journey(made: Summary) -> None:
-    assert Summary.from_fields(json.loads(json.dumps(made.fields, allow_nan=False))) == made
+@given(REPORTS)
+def test_a_report_is_the_same_after_its_journey(made: Report) -> None:
+    assert Report.from_fields(json.loads(json.dumps(made.fields, allow_nan=False))) == made
 
 
-@given(SUMMARIES, st.data())
+@given(REPORTS, st.data())
 def test_whatever_is_put_in_the_place_of_a_field_is_taken_or_refused_in_words(
-    made: Summary, data: st.DataObject
+    made: Report, data: st.DataObject
 ) -> None:
     """Nothing else is raised, and what is taken is JSON that comes back the same."""
     fields = json.loads(json.dumps(made.fields))
@@ -85,24 +85,24 @@ def test_whatever_is_put_in_the_place_of_a_field_is_taken_or_refused_in_words(
     name = data.draw(st.sampled_from(sorted(fields)))
     fields[name] = data.draw(wrong)
     with suppress(BadInput):
-        taken = Summary.from_fields(fields)
+        taken = Report.from_fields(fields)
         json.dumps(taken.fields, allow_nan=False).encode()
-        assert Summary.from_fields(taken.fields) == taken
+        assert Report.from_fields(taken.fields) == taken
 
 
-def test_what_an_event_tells_of_itself_is_an_event_of_a_summary() -> None:
+def test_what_an_event_tells_of_itself_is_an_event_of_a_report() -> None:
     for begin, end in ((1714573200.5, None), (1714573200.0, 1714573300.25), (17, 52)):
         made = Event(3, begin, end, 8.1, begin, 1.0, 31, (Cause("flow", 0.9, 22.0, 31.0),))
         told = {**made.fields, "text": str(made)}
-        assert replace(summary(), events=(told,)).events == (told,)
+        assert replace(report(), events=(told,)).events == (told,)
         assert seconds_of(told["begin"]) == (None if begin == 17 else begin)
 
 
-def test_the_largest_summary_fits_into_a_request() -> None:
+def test_the_largest_report_fits_into_a_request() -> None:
     """Each part as large as it may be, as it is sent."""
     deepest = -1.7976931348623157e308
     long = "ä" * 200
-    made = Summary(
+    made = Report(
         long[:200],
         1714573200.123456,
         {**status(), "more": "x" * 32_000},
@@ -115,11 +115,11 @@ def test_the_largest_summary_fits_into_a_request() -> None:
         tuple(CommandResult(f"{n}", 1.0, False, ("x" * 700,)) for n in range(20)),
         tuple({"values": "x" * 1800} for n in range(50)),
     )
-    assert 0.8 * MOST_BYTES_SUMMARY < json_size(made.fields) < MOST_BYTES_SUMMARY
+    assert 0.8 * MOST_BYTES_REPORT < json_size(made.fields) < MOST_BYTES_REPORT
 
 
 def without(name: str) -> dict[str, Any]:
-    return {key: value for key, value in summary().fields.items() if key != name}
+    return {key: value for key, value in report().fields.items() if key != name}
 
 
 DEEP: Any = None
@@ -184,21 +184,21 @@ def inside(field: str, name: str, *wrong: Any) -> list[tuple[str, Any]]:
         ("unheard", 1),
     ],
 )
-def test_what_is_no_summary_is_refused(field: str, wrong: Any) -> None:
+def test_what_is_no_report_is_refused(field: str, wrong: Any) -> None:
     with pytest.raises(BadInput):
-        Summary.from_fields({**summary().fields, field: wrong})
+        Report.from_fields({**report().fields, field: wrong})
 
 
-@pytest.mark.parametrize("name", sorted(summary().fields))
+@pytest.mark.parametrize("name", sorted(report().fields))
 def test_a_field_that_is_missing_is_named(name: str) -> None:
     with pytest.raises(BadInput, match=name):
-        Summary.from_fields(without(name))
+        Report.from_fields(without(name))
 
 
-@pytest.mark.parametrize("wrong", [None, [], "summary", 5])
-def test_what_is_no_object_is_no_summary(wrong: Any) -> None:
+@pytest.mark.parametrize("wrong", [None, [], "report", 5])
+def test_what_is_no_object_is_no_report(wrong: Any) -> None:
     with pytest.raises(BadInput, match="object of JSON"):
-        Summary.from_fields(wrong)
+        Report.from_fields(wrong)
 
 
 # Commands

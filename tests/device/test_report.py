@@ -19,14 +19,14 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.report import Summary, seconds_of
+from elmgrove.federation.report import Report, seconds_of
 from elmgrove.federation.validation import json_size
-from support.summaries import numbers_in
+from support.reports import numbers_in
 
 #: When the first row is, and seconds between two.
 START, STEP = 1_700_006_400.0, 10.0
 COLUMNS = ["flow", "temp", "amp"]
-#: All rows lie here, and nothing else that a summary tells does.
+#: All rows lie here, and nothing else that a report tells does.
 LEVEL, LOWEST, HIGHEST = 5e6, 4e6, 7e6
 
 
@@ -44,7 +44,7 @@ def member(name: str = "pump", merged: bool = False, number: int = 400) -> Membe
     return made
 
 
-def summaries(of: Member, **settings: Any) -> AgentReports:
+def reports(of: Member, **settings: Any) -> AgentReports:
     made = Settings(**settings)
     return AgentReports(made, of, Commands(of, nullcontext), lambda: None)
 
@@ -54,26 +54,26 @@ def watch(of: Member, told: AgentReports, X: np.ndarray, first: int = 0) -> None
         told.follow(of.detector.observe(row, START + STEP * number))
 
 
-def made(told: AgentReports) -> Summary:
+def made(told: AgentReports) -> Report:
     found = told.make()
     assert found is not None
     # As it arrives.
-    return Summary.from_fields(json.loads(json.dumps(found.fields, allow_nan=False)))
+    return Report.from_fields(json.loads(json.dumps(found.fields, allow_nan=False)))
 
 
 def anomalous(seed: int, number: int) -> np.ndarray:
     return rows(seed, number) + np.array([8e5, 0.0, 0.0])
 
 
-def readings(summary: Summary) -> set[str]:
-    """Where a summary has numbers that can be readings of a sensor."""
-    found = numbers_in(json.loads(json.dumps(summary.fields)))
+def readings(report: Report) -> set[str]:
+    """Where a report has numbers that can be readings of a sensor."""
+    found = numbers_in(json.loads(json.dumps(report.fields)))
     return {path for path, number in found if LOWEST <= abs(number) <= HIGHEST}
 
 
 def test_no_row_leaves_unless_the_setting_says_so() -> None:
     device = member()
-    told = summaries(device)
+    told = reports(device)
     watch(device, told, rows(2, 50))
     assert readings(made(told)) == set()
     watch(device, told, anomalous(3, 40), 50)
@@ -86,7 +86,7 @@ def test_no_row_leaves_unless_the_setting_says_so() -> None:
     assert "5123456" not in json.dumps(found.fields)
     assert found.status["rows"] == {"used": 90, "left_out": 1}
 
-    shown = summaries(device, show_rows=True)
+    shown = reports(device, show_rows=True)
     found = made(shown)
     assert readings(found) >= {f".quarantine.values.{name}" for name in COLUMNS}
     assert found.quarantine is not None
@@ -98,7 +98,7 @@ def test_no_row_leaves_unless_the_setting_says_so() -> None:
 
 def test_it_says_how_the_device_is_doing() -> None:
     device = member()
-    told = summaries(device, sync_seconds=30.0)
+    told = reports(device, sync_seconds=30.0)
     watch(device, told, rows(2, 12))
     watch(device, told, anomalous(3, 6), 12)
     found = made(told)
@@ -110,12 +110,12 @@ def test_it_says_how_the_device_is_doing() -> None:
     (event,) = found.events
     assert event["causes"][0]["feature"] == "flow"
     assert "flow" in event["text"]
-    assert made(summaries(device, sync_seconds=0.0)).status["sync_seconds"] is None
+    assert made(reports(device, sync_seconds=0.0)).status["sync_seconds"] is None
 
 
 def test_an_event_is_told_until_it_is_heard_and_again_when_it_changed() -> None:
     device = member()
-    told = summaries(device)
+    told = reports(device)
     watch(device, told, anomalous(3, 5))
     first = made(told).events
     assert [one["rows"] for one in first] == [5]
@@ -136,26 +136,26 @@ def test_an_event_is_told_until_it_is_heard_and_again_when_it_changed() -> None:
 
 def test_what_was_not_told_is_told_after_a_restart() -> None:
     device = member()
-    told = summaries(device)
+    told = reports(device)
     watch(device, told, rows(2, 30))
     told.note()
     again = Member.from_bytes(device.to_bytes())
-    assert made(summaries(again)).minutes == made(told).minutes != ()
-    assert made(summaries(again)).status["last_row"] == made(told).status["last_row"]
+    assert made(reports(again)).minutes == made(told).minutes != ()
+    assert made(reports(again)).status["last_row"] == made(told).status["last_row"]
 
 
-def test_a_summary_that_cant_be_made_costs_no_sync(
+def test_a_report_that_cant_be_made_costs_no_sync(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = summaries(member())
+    told = reports(member())
     monkeypatch.setattr(Minutes, "untold", lambda self: 1 / 0)
     assert told.make() is told.make() is None
     assert [r.levelno for r in caplog.records] == [logging.WARNING], "told once"
 
 
-def test_a_day_without_a_server_fits_into_a_summary() -> None:
+def test_a_day_without_a_server_fits_into_a_report() -> None:
     device = member()
-    told = summaries(device, show_rows=True)
+    told = reports(device, show_rows=True)
     for number in range(2 * 1440):
         told.follow(device.detector.observe(rows(number, 1)[0], START + 60.0 * number))
     found = made(told)
@@ -176,12 +176,12 @@ def others(count: int, shift: float = 0.0) -> list[Contribution]:
 
 
 def test_before_others_came_there_is_nothing_to_compare() -> None:
-    assert made(summaries(member())).cooperation is None
+    assert made(reports(member())).cooperation is None
 
 
 def test_what_a_merge_changed_is_told_from_sums() -> None:
     device = member(merged=True, number=50)
-    told = summaries(device)
+    told = reports(device)
     with told.comparing():
         device.receive_all(others(2, 3e4))
     cooperation = made(told).cooperation
@@ -195,12 +195,12 @@ def test_what_a_merge_changed_is_told_from_sums() -> None:
     assert cooperation["contributors"] == ["other-00", "other-01"]
     assert cooperation["borrowed_rows"] == 0.0
     again = Member.from_bytes(device.to_bytes())
-    assert made(summaries(again)).cooperation == cooperation, "it is remembered"
+    assert made(reports(again)).cooperation == cooperation, "it is remembered"
 
 
 def test_what_a_device_borrows_is_told() -> None:
     device = member(number=3)
-    told = summaries(device)
+    told = reports(device)
     with told.comparing():
         device.receive_all(others(3))
     cooperation = made(told).cooperation
@@ -211,18 +211,18 @@ def test_what_a_device_borrows_is_told() -> None:
     assert cooperation["borrowed_rows"] == pytest.approx(lent)
     assert cooperation["share"] == pytest.approx(lent / (lent + 3.0))
     grown = member()
-    with summaries(grown).comparing():
+    with reports(grown).comparing():
         grown.receive_all(others(3))
-    found = made(summaries(grown)).cooperation
+    found = made(reports(grown)).cooperation
     assert found is not None
     assert (found["before"], found["after"], found["share"]) == (1.0, 1.0, 0.0)
 
 
 def test_of_many_others_some_are_named() -> None:
     device = member(number=50)
-    with summaries(device).comparing():
+    with reports(device).comparing():
         device.receive_all(others(60))
-    cooperation = made(summaries(device)).cooperation
+    cooperation = made(reports(device)).cooperation
     assert cooperation is not None
     assert (cooperation["others"], len(cooperation["contributors"])) == (60, 50)
 
@@ -230,9 +230,9 @@ def test_of_many_others_some_are_named() -> None:
 def test_of_one_sum_of_all_nobody_is_named() -> None:
     device = member(merged=True, number=50)
     evidence = others(1)[0].evidence
-    with summaries(device).comparing():
+    with reports(device).comparing():
         device.set_prior(Merged("pumps", 3, 7, (evidence,)))
-    cooperation = made(summaries(device)).cooperation
+    cooperation = made(reports(device)).cooperation
     assert cooperation is not None
     assert (cooperation["others"], cooperation["contributors"]) == (7, [])
 
@@ -246,7 +246,7 @@ def test_a_loss_is_compared_as_well(patterns: int | None) -> None:
     X = np.random.default_rng(5).normal(size=(300, 3))
     device.detector.learn_many(X[:100])
     other.detector.learn_many(X[100:] * 3.0)
-    told = summaries(device)
+    told = reports(device)
     with told.comparing():
         device.receive_all([other.contribution()])
     cooperation = made(told).cooperation

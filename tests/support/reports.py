@@ -1,10 +1,10 @@
-"""Summaries for tests: of a device that watches, with as much in them as a test asks for."""
+"""Reports for tests: of a device that watches, with as much in them as a test asks for."""
 
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from elmgrove.federation.report import Minute, Summary
+from elmgrove.federation.report import Minute, Report
 
 #: A minute of 2024 since 1970.
 MINUTE = 28_576_220
@@ -63,9 +63,9 @@ def cooperation(**more: Any) -> dict[str, Any]:
     }
 
 
-def summary(device: str = "fan-1", time: float = 1714573200.0, **more: Any) -> Summary:
-    """Gives a summary of a device that watches."""
-    return Summary(device, time, **{"status": status(name=device), **more})
+def report(device: str = "fan-1", time: float = 1714573200.0, **more: Any) -> Report:
+    """Gives a report of a device that watches."""
+    return Report(device, time, **{"status": status(name=device), **more})
 
 
 def numbers_in(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
