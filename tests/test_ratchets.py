@@ -26,7 +26,7 @@ LINES = {
     "algebra": 3752,
     "checks": 223,
     "cli": 5952,
-    "detector": 6621,
+    "detector": 6624,
     "device": 4793,
     "exchange": 2763,
     "federation": 2884,

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from elmgrove import __version__
-from elmgrove.cli.app import REPORTS, app
+from elmgrove.cli.app import SUMMARIES, app
 from support.commands import Elmgrove, Ran, one_clear_line
 from support.fans import rows, write
 
@@ -78,7 +78,7 @@ def test_the_help_says_of_each_command_what_it_says_of_itself() -> None:
     context = typer.Context(group)
     names = group.list_commands(context)
     said = {name: _first_paragraph(group.get_command(context, name)) for name in names}
-    assert said == REPORTS
+    assert said == SUMMARIES
 
 
 # In a process of its own

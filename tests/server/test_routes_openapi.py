@@ -50,7 +50,7 @@ def test_every_operation_says_what_it_does_and_what_it_needs(described: dict[str
     found = operations(described)
     assert len({operation["operationId"] for operation in found.values()}) == len(found)
     for (_, path), operation in found.items():
-        assert operation["report"].strip()
+        assert operation["summary"].strip()
         assert ("security" in operation) == (path not in ("/health", "/ready"))
         places = [p["name"] for p in operation["parameters"] if p["in"] == "path"]
         assert all(f"{{{name}}}" in path for name in places)

@@ -125,13 +125,13 @@ class AgentMetrics:
             states.add_metric([one], float(one == state))
         yield states
         meaning = f"Scores: quantiles of the last {SCORES} rows, number and sum of all."
-        report = made.Metric(f"{_PREFIX}score", meaning, "report")
+        summary = made.Metric(f"{_PREFIX}score", meaning, "summary")
         for quantile in QUANTILES if scores else ():
             value = float(np.quantile(scores, quantile))
-            report.add_sample(report.name, {"quantile": f"{quantile:g}"}, value)
-        report.add_sample(f"{report.name}_count", {}, counts["rows_read"])
-        report.add_sample(f"{report.name}_sum", {}, total)
-        yield report
+            summary.add_sample(summary.name, {"quantile": f"{quantile:g}"}, value)
+        summary.add_sample(f"{summary.name}_count", {}, counts["rows_read"])
+        summary.add_sample(f"{summary.name}_sum", {}, total)
+        yield summary
 
     def _answer(self, call: Call) -> Said:
         if call.path != "/metrics":

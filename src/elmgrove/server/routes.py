@@ -303,7 +303,7 @@ def _operation(offer: Offer) -> dict[str, Any]:
     doc = inspect.getdoc(offer.handler) or ""
     operation: dict[str, Any] = {
         "operationId": offer.name,
-        "report": doc.splitlines()[0],
+        "summary": doc.splitlines()[0],
         "parameters": _parameters(offer),
         "responses": {
             str(offer.success): {"description": "Done"} | _content(offer.content),
