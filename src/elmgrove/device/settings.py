@@ -3,7 +3,7 @@
 import socket
 import tomllib
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,77 +21,23 @@ from elmgrove.exchange.broker_address import BrokerAddress, is_at_broker
 from elmgrove.federation.selection import RULES, Rule, rule_of
 from elmgrove.reading.layout import INFLUX, REFUSE, Layout
 
-_NOT_NEGATIVE = (
-    *("sync_seconds", "sync_rows", "rotate_key_days"),
-    *("units", "increment", "mqtt_seconds"),
-)
-_ABOVE_0 = ("save_rows", "start_rows", "save_seconds")
-
-
-def require_choice(setting: str, value: str, known: Sequence[str]) -> None:
-    """Raises ``BadInput`` unless a setting is one of those known."""
-    if value not in known:
-        raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
-
-
-def require_limits(settings: Mapping[str, Any]) -> None:
-    """Raises ``BadInput`` if a number is below what it may be."""
-    for name in _NOT_NEGATIVE:
-        if not settings[name] >= 0:
-            raise BadInput(f"{name} can't be negative")
-    for name in _ABOVE_0:
-        if not settings[name] > 0:
-            raise BadInput(f"{name} must be above 0")
-
-
-def require_patterns(patterns: str) -> None:
-    """Raises ``BadInput`` unless this is a number of patterns, or ``auto``."""
-    if patterns != "auto" and not (patterns.isdecimal() and int(patterns)):
-        raise BadInput(f"patterns: auto or a number from 1 on, not {patterns!r}")
-
-
-def require_guarded(address: str, control_token: str) -> None:
-    """Raises ``BadInput`` unless it is clear where one listens, and who may ask and tell."""
-    if not _is_address(address):
-        raise BadInput(f"listen: host:port, like 127.0.0.1:8471, not {address!r}")
-    if not control_token:
-        raise BadInput("listen: nobody could ask anything there; set control_token as well")
-
-
-def require_metrics_address(address: str) -> None:
-    """Raises ``BadInput`` unless metrics can be shown there, or nowhere."""
-    if address and not _is_address(address):
-        raise BadInput(f"metrics: host:port, like 127.0.0.1:9190, not {address!r}")
-
-
-def require_source(source: str, pattern: str) -> None:
-    """Raises ``BadInput`` unless rows can come from there, if that is a broker."""
-    if is_at_broker(source):
-        RowTopics.of(source, pattern)
-
-
-def require_sink(mqtt: str, home_assistant: str) -> None:
-    """Raises ``BadInput`` unless one can publish under these topics."""
-    for setting, topic in (
-        ("mqtt", BrokerAddress.parsed(mqtt).topic),
-        ("home_assistant", home_assistant),
-    ):
-        if {*topic} & {"+", "#"}:
-            raise BadInput(f"{setting}: one publishes under a topic without + and #, not {topic!r}")
-
-
-def _is_address(text: str) -> bool:
-    port = text.rpartition(":")[2]
-    return port.isdecimal() and int(port) < 2**16 and ":" in text
-
-
-# The groups of these settings, as ``device run --help`` shows them.
-DEVICE, SOURCE = "Device", "Source"
+#: The environment variable of a setting is this and its name in capitals.
+PREFIX = "ELMGROVE_DEVICE_"
+#: What an agent does about a change: it asks, or reacts by itself.
+TELL, ADAPT, PATTERN, RELEARN = ON_CHANGE = "tell", "adapt", "pattern", "relearn"
+#: What a server may ask of a device.
+NONE, BOUNDED, ANY = COMMANDS_ALLOWED = "none", "bounded", "any"
+# The groups of settings, as ``device run --help`` shows them.
+DEVICE, SOURCE, ALARMS, FLEET, NEW = "Device", "Source", "Alarms", "Fleet", "New device"
+#: What a webhook may be given: the plain object, or what Slack or ntfy take.
+FORMATS = ("json", "slack", "ntfy")
+# The frames of samples that decide scaling and window, at least.
+_START_FRAMES = 20
 
 
 @dataclass(frozen=True)
-class RowSettings:
-    """What an agent is told of itself and of its rows; ``Settings`` has the rest."""
+class Settings:
+    """The settings of an agent: keys of ``device.toml``, flags of ``device run``, and variables."""
 
     #: The settings that were given by a file, a flag or a variable, whatever their value.
     given: ClassVar[frozenset[str]] = frozenset()
@@ -153,42 +99,6 @@ class RowSettings:
         "come again.",
         SOURCE,
     ] = 0.0
-
-    @property
-    def own_name(self) -> str:
-        """The name for a new device: the one that was set, or else this machine's."""
-        return self.name or socket.gethostname()
-
-    @property
-    def path(self) -> Path:
-        """The path of the state file."""
-        return Path(self.state)
-
-    @property
-    def layout(self) -> Layout:
-        """What is said about how the rows are written."""
-        said = {name: getattr(self, name) for name in vars(Layout()) if name != "remembered"}
-        # '' is how a setting says nothing.
-        return Layout(**{name: value for name, value in said.items() if value != ""})
-
-
-#: The environment variable of a setting is this and its name in capitals.
-PREFIX = "ELMGROVE_DEVICE_"
-#: What an agent does about a change: it asks, or reacts by itself.
-TELL, ADAPT, PATTERN, RELEARN = ON_CHANGE = "tell", "adapt", "pattern", "relearn"
-#: What a server may ask of a device.
-NONE, BOUNDED, ANY = COMMANDS_ALLOWED = "none", "bounded", "any"
-# The groups of settings, as ``device run --help`` shows them.
-ALARMS, FLEET, NEW = "Alarms", "Fleet", "New device"
-#: What a webhook may be given: the plain object, or what Slack or ntfy take.
-FORMATS = ("json", "slack", "ntfy")
-# The frames of samples that decide scaling and window, at least.
-_START_FRAMES = 20
-
-
-@dataclass(frozen=True)
-class Settings(RowSettings):
-    """What an agent is told: keys of ``device.toml``, flags of ``device run``, and variables."""
 
     exchange: Annotated[
         str,
@@ -339,25 +249,58 @@ class Settings(RowSettings):
     ] = 0
 
     def __post_init__(self) -> None:
-        require_choice("only", self.only, ("all", "anomalies", "alarms", "events"))
-        require_choice("webhook_format", self.webhook_format, FORMATS)
-        require_choice("log_format", self.log_format, ("text", "json"))
-        require_choice("score", self.score, SCORES)
-        require_choice("on_change", self.on_change, ON_CHANGE)
-        require_choice("server_commands", self.server_commands, COMMANDS_ALLOWED)
-        if self.listen:
-            require_guarded(self.listen, self.control_token)
-        require_metrics_address(self.metrics)
-        require_source(self.source, self.pattern)
+        for name, known in {
+            "only": ("all", "anomalies", "alarms", "events"),
+            "webhook_format": FORMATS,
+            "log_format": ("text", "json"),
+            "score": SCORES,
+            "on_change": ON_CHANGE,
+            "server_commands": COMMANDS_ALLOWED,
+            "compare": COMPARISONS,
+            "others": OTHERS,
+        }.items():
+            _require_choice(name, getattr(self, name), known)
+        _require_address("listen", self.listen, "127.0.0.1:8471")
+        if self.listen and not self.control_token:
+            raise BadInput("listen: nobody could ask anything there; set control_token as well")
+        _require_address("metrics", self.metrics, "127.0.0.1:9190")
+        if is_at_broker(self.source):
+            RowTopics.of(self.source, self.pattern)
         if self.mqtt:
-            require_sink(self.mqtt, self.home_assistant)
-        require_patterns(self.patterns)
-        require_choice("compare", self.compare, COMPARISONS)
-        require_choice("others", self.others, OTHERS)
+            _require_topic("mqtt", BrokerAddress.parsed(self.mqtt).topic)
+            _require_topic("home_assistant", self.home_assistant)
+        if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
+            raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
         require_window(self.window)
         # Both raise if they can't be read.
         _ = self.chosen_spectrum, self.layout
-        require_limits(vars(self))
+        self._require_numbers()
+
+    def _require_numbers(self) -> None:
+        not_negative = ("sync_seconds", "sync_rows", "rotate_key_days")
+        for name in (*not_negative, "units", "increment", "mqtt_seconds"):
+            if not getattr(self, name) >= 0:
+                raise BadInput(f"{name} can't be negative")
+        for name in ("save_rows", "start_rows", "save_seconds"):
+            if not getattr(self, name) > 0:
+                raise BadInput(f"{name} must be above 0")
+
+    @property
+    def own_name(self) -> str:
+        """The name for a new device: the one that was set, or else this machine's."""
+        return self.name or socket.gethostname()
+
+    @property
+    def path(self) -> Path:
+        """The path of the state file."""
+        return Path(self.state)
+
+    @property
+    def layout(self) -> Layout:
+        """What is said about how the rows are written."""
+        said = {name: getattr(self, name) for name in vars(Layout()) if name != "remembered"}
+        # '' is how a setting says nothing.
+        return Layout(**{name: value for name, value in said.items() if value != ""})
 
     @property
     def pattern_rule(self) -> PatternRule | None:
@@ -391,15 +334,30 @@ def first_rows(start_rows: int, spectrum: Spectrum | None) -> int:
 
 
 def read_settings(path: Path | None, given: dict[str, Any]) -> Settings:
-    """Reads the file, if there is one; what flags and environment say takes precedence."""
-    table = {} if path is None else _read(path)
-    told = table | given
-    if str(told.get("token", "")).startswith("@"):
-        told["token"] = _secret_in(Path(told["token"][1:]))
-    made = Settings(**told)
+    """Reads the file, if there is one; flags and environment (``given``) take precedence."""
+    values = ({} if path is None else _read(path)) | given
+    if str(values.get("token", "")).startswith("@"):
+        values["token"] = _secret_in(Path(values["token"][1:]))
+    made = Settings(**values)
     # Not a field, since every field is a setting.
-    object.__setattr__(made, "given", frozenset(table | given))
+    object.__setattr__(made, "given", frozenset(values))
     return made
+
+
+def _require_choice(setting: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
+
+
+def _require_address(setting: str, address: str, example: str) -> None:
+    port = address.rpartition(":")[2]
+    if address and not (port.isdecimal() and int(port) < 2**16 and ":" in address):
+        raise BadInput(f"{setting}: host:port, like {example}, not {address!r}")
+
+
+def _require_topic(setting: str, topic: str) -> None:
+    if {*topic} & {"+", "#"}:
+        raise BadInput(f"{setting}: one publishes under a topic without + and #, not {topic!r}")
 
 
 def _secret_in(path: Path) -> str:
@@ -410,17 +368,14 @@ def _secret_in(path: Path) -> str:
 
 
 def help_of(setting: str) -> str:
-    """Gives the sentence that says what a setting is for."""
     return str(_hint(setting).__metadata__[0])
 
 
 def type_of(setting: str) -> Any:
-    """Gives the type of a setting's value."""
     return typing.get_args(_hint(setting))[0]
 
 
 def group_of(setting: str) -> str:
-    """Gives the group in which a setting is shown."""
     return str(_hint(setting).__metadata__[1])
 
 
