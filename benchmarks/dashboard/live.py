@@ -19,7 +19,7 @@ from benchmarks.dashboard.told_fleet import LAYER
 from benchmarks.exchange.fleet import FEDERATION, Fleet, name_of
 from benchmarks.exchange.output import FOLDER, Output, progress
 from benchmarks.exchange.server import Server, database, postgres_database, serving
-from elmgrove.exchange.base import Unreachable
+from elmgrove.errors import Unreachable
 from elmgrove.exchange.http import HttpExchange
 
 _COMMANDS = 4

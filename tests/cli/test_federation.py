@@ -12,7 +12,7 @@ import pytest
 from elmgrove.cli import federation
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange.base import Unauthorized
+from elmgrove.errors import Unauthorized
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation.member import Member

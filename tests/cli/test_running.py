@@ -13,11 +13,9 @@ import pytest
 from elmgrove.cli import running
 from elmgrove.cli.running import Device
 from elmgrove.device.control_server import socket_places
-from elmgrove.errors import BadInput
-from elmgrove.exchange.base import Unauthorized, Unreachable
-from elmgrove.federation.ledger import Refused
+from elmgrove.errors import BadInput, InUse, Refused, Unauthorized, Unreachable
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import InUse, load, locked
+from elmgrove.storage.disk import load, locked
 from support.agents import Running, Start
 from support.commands import Elmgrove, one_clear_line
 from support.fans import rows, write

@@ -17,9 +17,8 @@ from elmgrove.device import start, sync
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, Unauthorized
 from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.base import Unauthorized
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.member import Member

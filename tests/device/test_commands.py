@@ -13,9 +13,9 @@ from elmgrove import BadInput, Detector
 from elmgrove.detector.feedback import accept, reject
 from elmgrove.detector.history import Span
 from elmgrove.device import actions, commands
-from elmgrove.device.actions import HalfDone
 from elmgrove.device.commands import COMMANDS, REMEMBERED, Commands
 from elmgrove.device.status import status_of
+from elmgrove.errors import InconsistentState
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.member import Member
 from elmgrove.federation.report import MOST_BYTES_RESULTS, MOST_RESULTS
@@ -276,7 +276,7 @@ def test_what_fails_half_way_ends_the_agent_and_is_not_saved(
     monkeypatch.setattr(actions, "accept", lambda *a, **k: next(tries)(*a, **k))
     made = Commands(member, disk)
     made.take([command(1)])
-    with pytest.raises(HalfDone):
+    with pytest.raises(InconsistentState):
         made.step()
     assert disk.saved == []
 

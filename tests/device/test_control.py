@@ -14,6 +14,7 @@ from elmgrove.device import actions, control
 from elmgrove.device.control import Control
 from elmgrove.device.control_server import MOST_BYTES
 from elmgrove.device.settings import Settings
+from elmgrove.errors import InconsistentState
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support import plain
@@ -238,7 +239,7 @@ def test_after_a_change_that_failed_half_way_the_state_is_what_it_was_before(
             assert answer.status_code == 500
             assert "secret" not in answer.text
 
-    with pytest.raises(actions.HalfDone, match="secret details"):
+    with pytest.raises(InconsistentState, match="secret details"):
         work()
     assert rate() == 0.01
 

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from elmgrove.device import control_server
-from elmgrove.device.control_server import MOST_BYTES, Call, Door, Refusal, Said
+from elmgrove.device.control_server import MOST_BYTES, Call, Door, Said
+from elmgrove.errors import Problem
 from support import plain
 from support.serving import wait_until
 
@@ -25,7 +26,7 @@ def answer(call: Call) -> Said:
     if call.path == "/fault":
         raise RuntimeError("secret details")
     if call.path == "/refused":
-        raise Refusal("refused", "not today")
+        raise Problem("refused", "not today")
     return Said.fields({"path": call.path} if call.method == "GET" else call.json())
 
 

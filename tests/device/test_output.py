@@ -190,7 +190,7 @@ def test_a_place_that_went_away_with_a_rotation_may_come_back(
 
 
 WRITER = """
-from elmgrove.device.output import NobodyReads, Verdicts
+from elmgrove.device.output import Verdicts
 import sys
 out = Verdicts("-")
 out.write({"n": 0})
@@ -198,7 +198,7 @@ sys.stdin.readline()
 try:
     while True:
         out.write({"n": 1})
-except NobodyReads as error:
+except BrokenPipeError as error:
     out.close()
     sys.exit(f"ended: {error}")
 """

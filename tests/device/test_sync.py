@@ -11,8 +11,9 @@ import pytest
 
 from elmgrove.device import sync as module
 from elmgrove.device.sync import BackgroundSync
+from elmgrove.errors import Unreachable
 from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.base import SyncReport, Unreachable
+from elmgrove.exchange.base import SyncReport
 from support.serving import wait_until
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange.base import Unauthorized
+from elmgrove.errors import Unauthorized
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation.terms import DAY, Terms
 from support.agents import address, append_rows, write_rows

@@ -12,10 +12,10 @@ import pytest
 import trustme
 
 from elmgrove import BadInput
-from elmgrove.exchange.base import Tls, Unauthorized, Unreachable
+from elmgrove.errors import Refused, Unauthorized, Unreachable
+from elmgrove.exchange.base import Tls
 from elmgrove.exchange.broker import Broker
 from elmgrove.exchange.broker_address import BrokerAddress, Message
-from elmgrove.federation.ledger import Refused
 from support.authority import Authority
 from support.mosquitto import Mosquitto, running_broker
 from support.ports import reserved_port

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from elmgrove.errors import Refused, Unauthorized, Unreachable
 from elmgrove.exchange import broker as module
 from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.base import Unauthorized, Unreachable
 from elmgrove.exchange.broker import Broker
 from elmgrove.exchange.broker_address import BrokerAddress, Message
-from elmgrove.federation.ledger import Refused
 from support.false_broker import LET_IN, false_broker
 from support.mosquitto import running_broker
 from support.serving import wait_until

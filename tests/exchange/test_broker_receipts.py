@@ -13,7 +13,7 @@ import pytest
 
 from elmgrove.device.home_assistant import RowTopics
 from elmgrove.device.sources.mqtt import Subscription
-from elmgrove.exchange.base import Unauthorized
+from elmgrove.errors import Unauthorized
 from elmgrove.exchange.broker import MOST_BYTES, MOST_WAITING, Broker, Receipts
 from elmgrove.exchange.broker_address import BrokerAddress, Message, Receipt
 from support.false_broker import LET_IN, false_broker

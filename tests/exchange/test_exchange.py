@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, ElmgroveError, Evidence, HiddenLayer
-from elmgrove.exchange.base import Unauthorized, Unreachable
+from elmgrove.errors import Outdated, Refused, Unauthorized, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
@@ -19,7 +19,6 @@ from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure, Entry
 from elmgrove.federation.groups import EVIDENCE
-from elmgrove.federation.ledger import Outdated, Refused
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from support.disks import full

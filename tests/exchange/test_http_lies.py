@@ -14,16 +14,14 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
-from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.errors import BadInput, ElmgroveError, Outdated, Refused, Unauthorized, Unreachable
 from elmgrove.exchange import http_client
-from elmgrove.exchange.base import Unauthorized, Unreachable
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.http_client import AnswerDeadline
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution, Departure, bundle
-from elmgrove.federation.ledger import Outdated, Refused
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import content_limit
 from support.exchanges import Asked, HonestExchange, Pieces, Reply, saying

@@ -12,14 +12,14 @@ import trustme
 
 from elmgrove import BadInput
 from elmgrove.device.home_assistant import DeviceTopics, discovery_topic
+from elmgrove.errors import Outdated, Refused, Unauthorized, Unreachable
 from elmgrove.exchange import mqtt as blobs_module
 from elmgrove.exchange import mqtt as board_module
-from elmgrove.exchange.base import Tls, Unauthorized, Unreachable
+from elmgrove.exchange.base import Tls
 from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.connection import connect
 from elmgrove.exchange.mqtt import Announcement, MqttExchange
 from elmgrove.federation.contribution import Departure
-from elmgrove.federation.ledger import Outdated, Refused
 from support.authority import Authority
 from support.brokered import CHARTER, TOPIC, Place, entry_topic, said
 from support.mosquitto import example_broker, running_broker

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from elmgrove.errors import Outdated, Refused, Unauthorized, Unreachable
 from elmgrove.exchange import mqtt as blobs_module
-from elmgrove.exchange.base import Unauthorized, Unreachable
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.mqtt import Announcement, MqttExchange
 from elmgrove.federation.contribution import Departure
-from elmgrove.federation.ledger import Outdated, Refused
 from support.brokered import CHARTER, TOPIC, Place, entry_topic, said
 from support.mosquitto import running_broker
 from support.serving import Server, serving

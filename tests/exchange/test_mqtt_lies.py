@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from elmgrove.errors import Unreachable
 from elmgrove.exchange import mqtt as board_module
-from elmgrove.exchange.base import Unreachable
 from elmgrove.exchange.connection import connect
 from elmgrove.exchange.mqtt import SHARDS, Announcement, MqttExchange
 from elmgrove.federation.contribution import Departure

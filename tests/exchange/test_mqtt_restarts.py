@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from elmgrove.errors import Unreachable
 from elmgrove.exchange import broker as broker_module
 from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.base import Unreachable
 from elmgrove.exchange.mqtt import MqttExchange
 from support.brokered import CHARTER, TOPIC, Place, publish_until_killed, said
 from support.forked import CONTEXT

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch
-from elmgrove.exchange.base import SyncReport, Unauthorized, Unreachable
+from elmgrove.errors import Unauthorized, Unreachable
+from elmgrove.exchange.base import SyncReport
 from elmgrove.exchange.connection import connect
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange

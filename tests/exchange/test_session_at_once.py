@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from elmgrove import FalseAlarmRate
+from elmgrove.errors import Refused
 from elmgrove.exchange import session
 from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.ledger import Refused
 from elmgrove.federation.selection import Named
 from elmgrove.federation.similarity import compare_used, worth_telling
 from support.contributions import DISTANT, cloud

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from elmgrove import FalseAlarmRate
+from elmgrove.errors import Refused
 from elmgrove.exchange import session
 from elmgrove.exchange.connection import connect
 from elmgrove.exchange.folder import FolderExchange
@@ -15,7 +16,6 @@ from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Entry
-from elmgrove.federation.ledger import Refused
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.selection import Named
 from support.contributions import DISTANT, cloud

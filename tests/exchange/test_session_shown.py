@@ -9,11 +9,11 @@ import pytest
 
 from elmgrove import FalseAlarmRate
 from elmgrove.detector.patterns import PatternRule
+from elmgrove.errors import Refused
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.ledger import Refused
 from elmgrove.federation.selection import Named, Quality, SameGroup
 from elmgrove.federation.similarity import compare_used
 from support.contributions import DISTANT, cloud

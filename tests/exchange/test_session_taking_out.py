@@ -10,7 +10,8 @@ import pytest
 from elmgrove import Basis, Detector, HiddenLayer
 from elmgrove.detector.feedback import reject
 from elmgrove.detector.history import Span
-from elmgrove.exchange.base import Exchange, Unreachable
+from elmgrove.errors import Unreachable
+from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible, Scaling
 from elmgrove.algebra.moments import zero_evidence
+from elmgrove.errors import Refused
 from elmgrove.federation.charter import LARGEST, Charter, address_of
 from elmgrove.federation.contribution import Contribution, Departure
-from elmgrove.federation.ledger import Refused
 
 LAYER = HiddenLayer(3, 2, activation="tanh", seed=1)
 BASIS = Basis(LAYER, 3, ("a", "b", "ü"), Scaling.minmax([0, 0, 0], [1, 2, 3]))

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove.errors import Outdated, Refused
 from elmgrove.federation.contribution import Contribution, Departure, Entry
-from elmgrove.federation.ledger import Ledger, Outdated, Refused, Version, follows
+from elmgrove.federation.ledger import Ledger, Version, follows
 from support.laws import law_examples
 
 BASIS = Basis(HiddenLayer(3, 2, seed=1), 3)

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from elmgrove import BadInput
+from elmgrove.errors import WrongColumns
 from elmgrove.reading.columns import Record
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.lines import LineReader, WrongColumns
+from elmgrove.reading.lines import LineReader
 
 
 def values(reader: LineReader, *lines: str) -> list[Any]:

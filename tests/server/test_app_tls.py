@@ -10,8 +10,8 @@ import trustme
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.errors import BadInput
-from elmgrove.exchange.base import Tls, Unreachable
+from elmgrove.errors import BadInput, Unreachable
+from elmgrove.exchange.base import Tls
 from elmgrove.exchange.connection import connect
 from elmgrove.exchange.http_client import client, request
 from elmgrove.federation.charter import Charter

@@ -8,9 +8,9 @@ from typing import cast
 import httpx
 import pytest
 
+from elmgrove.errors import Problem
 from elmgrove.server import auth
 from elmgrove.server.auth import Caller, Role
-from elmgrove.server.problems import Problem
 from elmgrove.server.routes import ADMIN as BY_ADMIN
 from elmgrove.server.routes import JOIN as BY_TOKEN
 from elmgrove.server.routes import KEY as BY_KEY

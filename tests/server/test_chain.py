@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from elmgrove.errors import BadInput
-from elmgrove.federation.audit import AuditRecord, BrokenChain, require_unbroken
+from elmgrove.errors import BadFile, BadInput
+from elmgrove.federation.audit import AuditRecord, require_unbroken
 from elmgrove.server.store import audit
 from elmgrove.server.store.admins import AdministratorRow
 from elmgrove.server.store.records import DeviceRow, StoredEntry
@@ -133,7 +133,7 @@ async def test_a_change_behind_the_stores_back_is_found(
     await put(store, "a")
     await put(store, "b")
     await done(database, change)
-    with pytest.raises(BrokenChain):
+    with pytest.raises(BadFile):
         require_unbroken(await told(store))
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from elmgrove.errors import NotFound
 from elmgrove.federation.commands import Command
-from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.fleet import (
     ANOMALOUS,
     FLEET_STATES,
@@ -159,9 +159,9 @@ async def test_federations_do_not_mix(mixed: Store) -> None:
     await mixed.enrol("cars", DeviceRow("a", "k", False, 1.0), again=False)
     page = await mixed.fleet("cars", now=1000.0)
     assert [(row.name, row.state) for row in page.rows] == [("a", UNTOLD)]
-    with pytest.raises(NoSuchFederation):
+    with pytest.raises(NotFound):
         await mixed.fleet("vans", now=1.0)
-    with pytest.raises(NoSuchFederation):
+    with pytest.raises(NotFound):
         await mixed.latest("vans")
 
 

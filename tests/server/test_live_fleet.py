@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from elmgrove.errors import NotFound
 from elmgrove.server.live import SECONDS_BETWEEN_NEWS, LiveFleet
-from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.records import FederationRow
 from elmgrove.server.store.store import Store
 from support.reports import report
@@ -105,11 +105,11 @@ async def test_federations_are_apart_and_one_that_goes_is_told(store: Store) -> 
         while set(live._markers) != {"cars", "fans"}:
             await asyncio.sleep(0.01)
         await store.delete_federation("fans")
-        with pytest.raises(NoSuchFederation):
+        with pytest.raises(NotFound):
             await asyncio.wait_for(fans, LONG)
         assert not cars.done()
         cars.cancel()
-        with pytest.raises(NoSuchFederation):
+        with pytest.raises(NotFound):
             await live.wait("vans", "")
 
 

@@ -8,12 +8,19 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
-from elmgrove.federation.ledger import Outdated, Refused
-from elmgrove.server.problems import KINDS, Problem, problem_of
+from elmgrove.errors import (
+    BadFile,
+    BadInput,
+    Mismatch,
+    NotAdmissible,
+    NotFound,
+    Outdated,
+    Problem,
+    Refused,
+    StoreUnavailable,
+)
+from elmgrove.server.problems import KINDS, problem_of, problem_response
 from elmgrove.server.refusals import Refusals
-from elmgrove.server.store.audit import NoSuchFederation
-from elmgrove.server.store.database import StoreUnavailable
 from support.serving import ADMIN, Server, refused
 
 
@@ -44,7 +51,7 @@ def request(gone: Problem | None = None) -> Request:
 def test_each_error_is_a_problem_of_its_kind(error: Exception, kind: str) -> None:
     found = problem_of(request(), error)
     assert found.kind == kind
-    document = json.loads(bytes(found.response("/here").body))
+    document = json.loads(bytes(problem_response(found, "/here").body))
     status, title = KINDS[kind]
     assert (document["status"], document["title"]) == (status, title)
     assert document["instance"] == "/here"
@@ -52,19 +59,19 @@ def test_each_error_is_a_problem_of_its_kind(error: Exception, kind: str) -> Non
 
 def test_of_an_outdated_version_it_says_what_is_held() -> None:
     found = problem_of(request(), Outdated("epoch 5 is held", 5, shrunk=True))
-    assert found.more == {"held_epoch": 5, "shrunk": True}
+    assert found.members == {"held_epoch": 5, "shrunk": True}
 
 
 def test_a_federation_that_is_gone_is_the_refusal_that_the_caller_would_get() -> None:
     refusal = Problem("unauthorized", "this needs a key")
-    assert problem_of(request(refusal), NoSuchFederation("fans")) is refusal
+    assert problem_of(request(refusal), NotFound("fans")) is refusal
 
 
 def test_a_failure_of_the_server_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "elmgrove.server"):
         told = asyncio.run(Refusals().noted(request(), ZeroDivisionError("inside")))
-    assert told.response("/v1").status_code == 500
-    assert b"inside" not in bytes(told.response("/v1").body)
+    assert problem_response(told, "/v1").status_code == 500
+    assert b"inside" not in bytes(problem_response(told, "/v1").body)
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from elmgrove.errors import StoreUnavailable
 from elmgrove.server import refusals
 from elmgrove.server.refusals import MANY, MOST, WHILE, Refusals
-from elmgrove.server.store.database import StoreUnavailable
 from elmgrove.server.store.store import Store
 from support.serving import ADMIN, Federation, Server, charter, refused, said, wait_until
 

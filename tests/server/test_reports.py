@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from elmgrove.errors import NotFound
 from elmgrove.federation.report import MOST_EVENTS, Minute, Report
 from elmgrove.server.store import reports
 from elmgrove.server.store.admins import SessionRow
-from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.records import DeviceRow, Event, FederationRow
 from elmgrove.server.store.store import Store
 from support.reports import MINUTE, cooperation, event, minute, report, status
@@ -76,11 +76,11 @@ async def test_a_device_says_by_when_it_is_heard_of_again(store: Store) -> None:
 
 
 async def test_a_federation_that_is_not_there_is_told_nothing(store: Store) -> None:
-    with pytest.raises(NoSuchFederation):
+    with pytest.raises(NotFound):
         await store.take_report("vans", report(), 1.0)
-    with pytest.raises(NoSuchFederation):
+    with pytest.raises(NotFound):
         await store.told("vans", "fan-1")
-    with pytest.raises(NoSuchFederation):
+    with pytest.raises(NotFound):
         await store.take_report(replace(FANS, created=1.0), report(), 1.0)
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.errors import BadFile, BadInput
+from elmgrove.errors import BadFile, BadInput, NotFound, StoreUnavailable
 from elmgrove.server.store import store as store_module
-from elmgrove.server.store.audit import NoSuchFederation
-from elmgrove.server.store.database import Operation, StoreUnavailable
+from elmgrove.server.store.database import Operation
 from elmgrove.server.store.federations import device_with
 from elmgrove.server.store.records import Change, DeviceRow, FederationRow, StoredEntry
 from elmgrove.server.store.store import Store, open_store
@@ -158,7 +157,7 @@ async def test_an_unknown_federation_is_an_error_whatever_is_asked_of_it(store: 
         store.depart("vans", "a"),
         store.clear("vans", "a"),
     ):
-        with pytest.raises(NoSuchFederation, match="vans"):
+        with pytest.raises(NotFound, match="vans"):
             await refused
     assert await store.federation("vans") is None
     assert not await store.delete_federation("vans")
@@ -251,7 +250,7 @@ async def test_refusals_among_others_hurt_none_of_them(store: Store) -> None:
         return_exceptions=True,
     )
     *refused, too_large = (outcome for outcome in outcomes if not isinstance(outcome, StoredEntry))
-    assert list(map(type, refused)) == [BadInput] * 20 + [NoSuchFederation] * 5
+    assert list(map(type, refused)) == [BadInput] * 20 + [NotFound] * 5
     assert isinstance(too_large, Exception)
     stored = [outcome for outcome in outcomes if isinstance(outcome, StoredEntry)]
     assert sorted(entry.revision for entry in stored) == list(range(2, 42))
@@ -368,7 +367,7 @@ async def test_a_federation_that_was_made_again_is_another_one(store: Store) -> 
         store.set_token(FANS, "t9"),
         store.delete_federation(FANS),
     ):
-        with pytest.raises(NoSuchFederation, match="any more"):
+        with pytest.raises(NotFound, match="any more"):
             await refused
     assert await store.federation("fans") == later
     assert await store.devices("fans") == [device]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from elmgrove.errors import NotFound
 from elmgrove.federation.audit import require_unbroken
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.report import MOST_RESULTS
-from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.records import CommandRow, DeviceRow
 from elmgrove.server.store.reports import MOST_OPEN
 from elmgrove.server.store.store import Store
@@ -106,7 +106,7 @@ async def test_who_never_joined_or_was_shut_out_is_asked_nothing(store: Store) -
         refusal = await store.ask_command("fans", device, command(), actor=ANNA)
         assert refusal is not None
         assert why in refusal
-    with pytest.raises(NoSuchFederation):
+    with pytest.raises(NotFound):
         await store.ask_command("vans", "fan-1", command(), actor=ANNA)
     assert await acts(store) == []
     assert await store.commands("fans", "fan-2", 9) == []

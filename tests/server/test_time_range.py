@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 import pytest
 from starlette.requests import Request
 
+from elmgrove.errors import Problem
 from elmgrove.server.dashboard.time_range import TimeRange
-from elmgrove.server.problems import Problem
 
 
 def asked(**query: str) -> TimeRange:

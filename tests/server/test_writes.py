@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from elmgrove.server.store.database import StoreUnavailable
+from elmgrove.errors import StoreUnavailable
 from elmgrove.server.store.postgres import translated
 from support.disks import Disk, full
 from support.disks import disk_fixture as disk_fixture

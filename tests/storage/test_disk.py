@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, Detector, HiddenLayer
+from elmgrove.errors import InUse
 from elmgrove.federation.charter import basis_of
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.rounds.compact import CompactClassifier, CompactModel
-from elmgrove.storage.disk import InUse, load, locked, save, written
+from elmgrove.storage.disk import load, locked, save, written
 from support.places import GOLDEN
 
 LAYER = HiddenLayer(inputs=20, units=10, seed=1)

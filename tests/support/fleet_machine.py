@@ -13,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from elmgrove import Basis, Detector, HiddenLayer
 from elmgrove.algebra.unsent import inputs_held_back
 from elmgrove.detector.windows import stacked
-from elmgrove.exchange.base import Exchange, Unreachable
+from elmgrove.errors import Unreachable
+from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter

@@ -22,7 +22,6 @@ from elmgrove.cli.options import (
     notes,
 )
 from elmgrove.device.agent import Agent
-from elmgrove.device.output import NobodyReads
 from elmgrove.device.settings import PREFIX, Settings, group_of, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
 from elmgrove.exchange.base import Tls
@@ -78,7 +77,7 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
         signal.signal(number, lambda *_: agent.stop())
     try:
         agent.run()
-    except NobodyReads as error:
+    except BrokenPipeError as error:
         notes.print(str(error))
 
 

@@ -15,10 +15,9 @@ from elmgrove.device.actions import ACTIONS, DRY_RUN, perform
 from elmgrove.device.control import CONTROL_ROOT
 from elmgrove.device.control_server import MEANT, hash_of, socket_places
 from elmgrove.device.settings import PREFIX
-from elmgrove.errors import BadInput
-from elmgrove.exchange.base import Unreachable
+from elmgrove.errors import BadInput, InUse, Unreachable
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import InUse, load, locked, save
+from elmgrove.storage.disk import load, locked, save
 
 #: Seconds for which a command waits while another has the state, or its agent begins or ends.
 PATIENCE = 10.0

@@ -11,7 +11,7 @@ from elmgrove.detector.feedback import Feedback, accept, listed, reject, undo
 from elmgrove.detector.history import Span
 from elmgrove.detector.tuning import TUNABLE, tune
 from elmgrove.device.status import mark_state, status_of, told
-from elmgrove.errors import BadInput, require_whole
+from elmgrove.errors import BadInput, InconsistentState, require_whole
 from elmgrove.federation.commands import COMMANDS, EVENT, FROM, INSTEAD, TO
 from elmgrove.federation.member import Member
 from elmgrove.reading.times import stated_time
@@ -42,10 +42,6 @@ class Action(NamedTuple):
     changes: bool = False
 
 
-class HalfDone(Exception):
-    """A change that failed after it had gone well on a copy: the member is not to be saved."""
-
-
 def perform(
     member: Member,
     action: str,
@@ -61,8 +57,8 @@ def perform(
 
     A change is tried on a copy first, which must be fit to be saved, and is: the member changes
     inside ``saved(copy)``, once the copy is on disk. What fails before that, and be it a fault of
-    Elmgrove's own, leaves the member as it was. What fails after that is ``HalfDone``, and the
-    copy does not become the state. What was said can be ``noted`` in what is saved, and refused
+    Elmgrove's own, leaves the member as it was. What fails after that is ``InconsistentState``, and
+    the copy does not become the state. What was said can be ``noted`` in what is saved, and refused
     there.
     """
     known, given, who = ACTIONS[action], dict(asked), Who(by, time.time())
@@ -92,7 +88,7 @@ def perform(
         except Exception as error:  # it went well on the copy: whatever fails now is half done
             if not begun:
                 raise
-            raise HalfDone(f"{action} failed half-way: {error!r}") from error
+            raise InconsistentState(f"{action} failed half-way: {error!r}") from error
     return {**said, DRY_RUN: trial}
 
 

@@ -17,7 +17,7 @@ from elmgrove.device.drift_response import DriftResponse
 from elmgrove.device.input_health import InputHealth
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.mqtt import Access, Sink
-from elmgrove.device.output import NobodyReads, Verdicts
+from elmgrove.device.output import Verdicts
 from elmgrove.device.report import AgentReports
 from elmgrove.device.reporter import PeerLog, Reporter
 from elmgrove.device.saving import Saving
@@ -258,7 +258,7 @@ class Agent:
                     self._work = self._working(member, source, exchange)
                 self._read(source, exchange)
                 self._end()
-            except (NobodyReads, BadInput, OSError):
+            except (BadInput, OSError):
                 self._stopped = True
                 if self._hearing.used:
                     self._end()

@@ -9,10 +9,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from elmgrove.device.actions import HalfDone, perform
+from elmgrove.device.actions import perform
 from elmgrove.device.home_assistant import UNDO
 from elmgrove.device.settings import BOUNDED, NONE
-from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.errors import BadInput, ElmgroveError, InconsistentState
 from elmgrove.exchange.responses import plain
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.member import Member
@@ -82,7 +82,7 @@ class Commands:
     def step(self) -> bool:
         """Does the next command if there is one and it is time; says whether something came of it.
 
-        Raises ``HalfDone`` as ``perform`` does.
+        Raises ``InconsistentState`` as ``perform`` does.
         """
         began = time.monotonic()
         if not self._waiting or began < self._not_before:
@@ -132,7 +132,7 @@ class Commands:
             said = perform(
                 self._member, command.action, command.words, self._saved, noted, by=_asker(command)
             )
-        except HalfDone:
+        except InconsistentState:
             raise
         except OSError as error:
             # The disk's trouble is told elsewhere, once.

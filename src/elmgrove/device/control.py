@@ -11,18 +11,10 @@ from functools import partial
 from typing import Any, Self
 
 from elmgrove.detector.events import json_when
-from elmgrove.device.actions import (
-    ACTIONS,
-    COMMAND_LINE,
-    CONTROL,
-    DRY_RUN,
-    MQTT,
-    HalfDone,
-    perform,
-)
-from elmgrove.device.control_server import Call, Listener, LocalSocket, Refusal, Said
+from elmgrove.device.actions import ACTIONS, COMMAND_LINE, CONTROL, DRY_RUN, MQTT, perform
+from elmgrove.device.control_server import Call, Listener, LocalSocket, Said
 from elmgrove.device.settings import Settings
-from elmgrove.errors import ElmgroveError
+from elmgrove.errors import ElmgroveError, InconsistentState, Problem
 from elmgrove.federation.member import Member
 
 log = logging.getLogger("elmgrove.device")
@@ -66,21 +58,21 @@ class Control:
         self._local.close()
 
     def answer(self, call: Call, by: str = CONTROL) -> Said:
-        """Answers a caller, in the caller's thread; raises ``Refusal``."""
+        """Answers a caller, in the caller's thread; raises ``Problem``."""
         name = call.path.removeprefix(CONTROL_ROOT)
         if not call.path.startswith(CONTROL_ROOT) or name not in ACTIONS:
-            raise Refusal("not-found", f"{CONTROL_ROOT} has {', '.join(ACTIONS)}")
+            raise Problem("not-found", f"{CONTROL_ROOT} has {', '.join(ACTIONS)}")
         method = "POST" if ACTIONS[name].changes else "GET"
         if call.method != method:
-            raise Refusal("method-not-allowed", f"{method} it")
+            raise Problem("method-not-allowed", f"{method} it")
         return Said.fields(self.ask(name, call.json() if ACTIONS[name].changes else {}, by))
 
     def ask(self, name: str, asked: Mapping[str, Any], by: str = MQTT) -> dict[str, Any]:
-        """Asks for an action in its turn, in the caller's thread; raises ``Refusal``."""
+        """Asks for an action in its turn, in the caller's thread; raises ``Problem``."""
         if self.waits_for is None:
             return self._answered(name, asked, by)
         if name != "status":
-            raise Refusal("busy", f"the agent has not begun: it waits for {self.waits_for}")
+            raise Problem("busy", f"the agent has not begun: it waits for {self.waits_for}")
         return {"agent": {**self._agent, "waits_for": self.waits_for}}
 
     def step(
@@ -106,11 +98,11 @@ class Control:
                 if name == "status":
                     said["agent"] = {**self._agent, **known}
             except ElmgroveError as error:
-                future.set_exception(Refusal("refused", str(error)))
+                future.set_exception(Problem("refused", str(error)))
             except OSError as error:
                 reason = f"{error.filename}: {error.strerror}; make room for it, and ask again"
-                future.set_exception(Refusal("not-saved", reason))
-            except HalfDone as error:
+                future.set_exception(Problem("not-saved", reason))
+            except InconsistentState as error:
                 # The agent ends, and its state is what it was before.
                 future.set_exception(error)
                 raise
@@ -133,9 +125,9 @@ class Control:
         try:
             return future.result(TURN)
         except CancelledError:
-            raise Refusal("busy", "the agent ends") from None
+            raise Problem("busy", "the agent ends") from None
         except TimeoutError:
             if future.cancel():
-                raise Refusal("busy", f"its turn did not come within {TURN:g} s") from None
+                raise Problem("busy", f"its turn did not come within {TURN:g} s") from None
             # It is under way: hanging up now would leave the caller in the dark.
             return future.result()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, Problem
 
 log = logging.getLogger("elmgrove.device")
 
@@ -53,25 +53,6 @@ _KINDS = {status: kind for kind, (status, _) in REFUSALS.items()}
 _JSON = "application/json"
 
 
-class Refusal(Exception):
-    """A request that is not fulfilled: answered with a problem document (RFC 9457)."""
-
-    def __init__(self, kind: str, detail: str) -> None:
-        super().__init__(detail)
-        self.kind = kind
-
-    def document(self, instance: str) -> dict[str, Any]:
-        """Makes the problem document for the path ``instance``."""
-        status, title = REFUSALS[self.kind]
-        return {
-            "type": f"urn:elmgrove:problem:{self.kind}",
-            "title": title,
-            "status": status,
-            "detail": str(self),
-            "instance": instance,
-        }
-
-
 class Call(NamedTuple):
     """A request as it came; ``read`` gives its body, which is not waited for before."""
 
@@ -87,13 +68,13 @@ class Call(NamedTuple):
         without asking first.
         """
         if self.headers.get("Content-Type", "").partition(";")[0].strip().lower() != _JSON:
-            raise Refusal("not-json", f"the Content-Type must be {_JSON}")
+            raise Problem("not-json", f"the Content-Type must be {_JSON}")
         try:
             found = json.loads(self.read() or b"{}", parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
-            raise Refusal("malformed", f"this is not JSON: {error}") from error
+            raise Problem("malformed", f"this is not JSON: {error}") from error
         if not isinstance(found, dict):
-            raise Refusal("malformed", "the body must be an object: {...}")
+            raise Problem("malformed", "the body must be an object: {...}")
         return found
 
 
@@ -112,7 +93,7 @@ class Said(NamedTuple):
 class Door:
     """Answers calls at ``address``, a path for a local socket or host and port, until closed.
 
-    ``answer`` is called in the caller's own thread, and raises ``Refusal``. A caller that is slow,
+    ``answer`` is called in the caller's own thread, and raises ``Problem``. A caller that is slow,
     sends too much or hangs up costs a thread for a few seconds, and nothing else.
     """
 
@@ -250,11 +231,11 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             call = Call(self.command, self.path.partition("?")[0], self.headers, self._read)
             said = self.server.answer(call)
-        except Refusal as refusal:
+        except Problem as refusal:
             self._refuse(refusal)
         except Exception:  # whatever a caller's request does, the agent goes on
             log.exception("%s %s failed", self.command, self.path)
-            self._refuse(Refusal("internal", "the agent's log says more"))
+            self._refuse(Problem("internal", "the agent's log says more"))
         else:
             self._send(200, *said)
 
@@ -263,25 +244,27 @@ class _Handler(BaseHTTPRequestHandler):
     def _read(self) -> bytes:
         stated = self.headers.get("Content-Length")
         if stated is None:
-            raise Refusal("length-required", "chunks are not taken: state a Content-Length")
+            raise Problem("length-required", "chunks are not taken: state a Content-Length")
         if not (stated.isascii() and stated.isdecimal()):
-            raise Refusal("malformed", f"a Content-Length of {stated!r:.40}")
+            raise Problem("malformed", f"a Content-Length of {stated!r:.40}")
         # Python refuses to read numbers of thousands of digits.
         if len(stated) > 18 or int(stated) > MOST_BYTES:
-            raise Refusal("too-large", f"{MOST_BYTES:,} bytes at most")
+            raise Problem("too-large", f"{MOST_BYTES:,} bytes at most")
         try:
             return self.rfile.read(int(stated))
         except TimeoutError as error:
-            raise Refusal("slow", f"all of it must come within {SECONDS:g} s") from error
+            raise Problem("slow", f"all of it must come within {SECONDS:g} s") from error
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuses what the base class can't read or does not know."""
         kind = "method-not-allowed" if code == 501 else _KINDS.get(code, "malformed")
-        self._refuse(Refusal(kind, message or self.responses[code][0]))
+        self._refuse(Problem(kind, message or self.responses[code][0]))
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: Problem) -> None:
         # What could not be read as a request has no path.
-        content = json.dumps(refusal.document(getattr(self, "path", ""))).encode()
+        content = json.dumps(
+            refusal.document(*REFUSALS[refusal.kind], getattr(self, "path", ""))
+        ).encode()
         self._send(REFUSALS[refusal.kind][0], content, "application/problem+json")
 
     def _send(self, status: int, content: bytes, media: str) -> None:
@@ -342,10 +325,10 @@ class Listener:
         The owner of a name can let it lead here: then a page of theirs is at home with the agent.
         """
         if "Origin" in call.headers:
-            raise Refusal("forbidden", "requests of pages (with an Origin) are not answered")
+            raise Problem("forbidden", "requests of pages (with an Origin) are not answered")
         name = _name(call.headers.get("Host", ""))
         if name not in self._names and not _is_number(name):
-            raise Refusal("forbidden", f"this agent is not called {name!r:.80}: use its number")
+            raise Problem("forbidden", f"this agent is not called {name!r:.80}: use its number")
 
 
 class LocalSocket:
@@ -379,7 +362,7 @@ class LocalSocket:
     def _answer(self, call: Call) -> Said:
         own = hash_of(self._state)
         if call.headers.get(MEANT, own) != own:
-            raise Refusal("refused", f"this agent has another state, {self._state.name}")
+            raise Problem("refused", f"this agent has another state, {self._state.name}")
         return self._control(call)
 
 
@@ -418,7 +401,7 @@ def _beside(state: Path) -> Path:
 def _require_token(call: Call, token: str) -> None:
     given, wanted = call.headers.get("Authorization", ""), f"Bearer {token}"
     if not hmac.compare_digest(given.encode(), wanted.encode()):
-        raise Refusal("unauthorized", "send it as Authorization: Bearer ...")
+        raise Problem("unauthorized", "send it as Authorization: Bearer ...")
 
 
 def _name(host: str) -> str:

@@ -12,11 +12,11 @@ import numpy as np
 from elmgrove.detector.events import OPENED, EventUpdate
 from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.verdict import Verdict
-from elmgrove.device.control_server import Call, Refusal, Said, door_at
+from elmgrove.device.control_server import Call, Said, door_at
 from elmgrove.device.input_health import InputHealth
 from elmgrove.device.saving import Saving
 from elmgrove.device.sync import BackgroundSync
-from elmgrove.errors import require_extra
+from elmgrove.errors import Problem, require_extra
 from elmgrove.federation.member import Member
 
 #: What Prometheus and its kin read.
@@ -135,9 +135,9 @@ class AgentMetrics:
 
     def _answer(self, call: Call) -> Said:
         if call.path != "/metrics":
-            raise Refusal("not-found", "there is /metrics here, and nothing else")
+            raise Problem("not-found", "there is /metrics here, and nothing else")
         if call.method != "GET":
-            raise Refusal("method-not-allowed", "GET it")
+            raise Problem("method-not-allowed", "GET it")
         return Said(self._library.generate_latest(self._registry), TEXT)
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from elmgrove import __version__
 from elmgrove.detector.events import json_when
 from elmgrove.detector.verdict import Verdict
-from elmgrove.device.control_server import Refusal
 from elmgrove.device.home_assistant import (
     ACCEPT,
     BORN,
@@ -36,8 +35,8 @@ from elmgrove.device.home_assistant import (
 from elmgrove.device.outage import Outage
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
-from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.base import Tls, Unreachable
+from elmgrove.errors import ElmgroveError, Problem, Unreachable
+from elmgrove.exchange.base import Tls
 from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.federation.commands import COMMANDS
 from elmgrove.federation.member import Member
@@ -291,7 +290,7 @@ MOST_ASKED, MOST_BYTES = 16, 4096
 #: Letters of an ``id`` by which one who asks knows the answer.
 LONGEST_ID = 100
 
-#: Does an action with its words, in its turn, and gives what there is to say; raises ``Refusal``.
+#: Does an action with its words, in its turn, and gives what there is to say; raises ``Problem``.
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 
 
@@ -343,17 +342,17 @@ class Inbox:
             own = found.pop("id", None)
             if own is not None and not (isinstance(own, str) and len(own) <= LONGEST_ID):
                 own = None
-                raise Refusal("malformed", f"id is a text of at most {LONGEST_ID} letters")
+                raise Problem("malformed", f"id is a text of at most {LONGEST_ID} letters")
             asked = found.pop("action", None)
             if asked not in (ACCEPT, REJECT, UNDO):
                 known = f"{ACCEPT}, {REJECT} or {UNDO}"
-                raise Refusal("malformed", f"action is {known}, not {asked!r:.40}")
+                raise Problem("malformed", f"action is {known}, not {asked!r:.40}")
             action = asked
             if more := sorted(found.keys() - set(COMMANDS[action])):
                 known = ", ".join(sorted(COMMANDS[action])) or "nothing"
-                raise Refusal("malformed", f"{action} takes {known}, not {more[0]!r:.40}")
+                raise Problem("malformed", f"{action} takes {known}, not {more[0]!r:.40}")
             said = self._ask(action, found)["said"]
-        except Refusal as refusal:
+        except Problem as refusal:
             self._say(action, own, [str(refusal)])
         else:
             self._say(action, own, said, refused=False)
@@ -376,9 +375,9 @@ def _object(payload: bytes) -> dict[str, Any]:
     try:
         found = json.loads(payload)
     except (ValueError, RecursionError) as error:
-        raise Refusal("malformed", f"this is not JSON: {error}") from error
+        raise Problem("malformed", f"this is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise Refusal("malformed", f'ask by an object: {{"action": "{ACCEPT}"}}')
+        raise Problem("malformed", f'ask by an object: {{"action": "{ACCEPT}"}}')
     return found
 
 

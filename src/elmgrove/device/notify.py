@@ -21,9 +21,8 @@ from urllib.parse import urlsplit
 from elmgrove.detector.drift import CHANGE, SLOW
 from elmgrove.detector.events import ENDED, OPENED, WORSENED
 from elmgrove.device.settings import Settings
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, Unreachable
 from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.base import Unreachable
 
 log = logging.getLogger("elmgrove.device")
 

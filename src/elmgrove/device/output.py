@@ -19,7 +19,6 @@ from elmgrove.device.mqtt import Sink
 from elmgrove.device.notify import Alarms
 from elmgrove.device.outage import Outage
 from elmgrove.device.settings import Settings
-from elmgrove.errors import ElmgroveError
 from elmgrove.federation.member import Member
 from elmgrove.reading.line_protocol import Point
 from elmgrove.storage.disk import takes_nothing
@@ -32,10 +31,6 @@ _LOOK_EVERY = 1.0
 # The measurements of points that are written; and what they do not say, since tags and time do.
 _VERDICT, _EVENT = "elmgrove", "elmgrove_event"
 _NO_FIELDS = ("device", "where", "time", "flagged")
-
-
-class NobodyReads(ElmgroveError):
-    """Says that the program that read the verdicts has ended: a reason to end too, no fault."""
 
 
 def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, Any]:
@@ -193,11 +188,11 @@ class Verdicts:
         self.put(text.encode(errors="backslashreplace"))
 
     def put(self, line: bytes) -> None:
-        """Writes a line if that is possible; raises ``NobodyReads`` where nobody ever will."""
+        """Writes a line if that is possible; raises ``BrokenPipeError`` where nobody ever will."""
         try:
             self._append(self._followed(), line)
         except BrokenPipeError as error:
-            raise NobodyReads("verdicts: the program that read them has ended") from error
+            raise BrokenPipeError("verdicts: the program that read them has ended") from error
         except OSError as error:
             self._lost += 1
             self._trouble.begin(error)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Self
 
 from elmgrove.device.outage import Outage
+from elmgrove.errors import InUse
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.connection import keyfile
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import InUse, Lock, remove_leftovers, takes_nothing, written
+from elmgrove.storage.disk import Lock, remove_leftovers, takes_nothing, written
 
 #: Seconds between two attempts to save, at most, while they fail.
 LONGEST_WAIT = 60.0

@@ -20,9 +20,9 @@ from elmgrove.detector.verdict import Verdict
 from elmgrove.detector.windows import choose_window, rows_to_decide
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources.base import Reading, Source
-from elmgrove.errors import BadInput, ElmgroveError, Mismatch
+from elmgrove.errors import BadInput, ElmgroveError, Mismatch, Unreachable
 from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.base import Exchange, Unreachable
+from elmgrove.exchange.base import Exchange
 from elmgrove.federation.charter import Charter, basis_of, joined
 from elmgrove.federation.member import Member
 from elmgrove.reading.columns import doubts_about

@@ -13,14 +13,13 @@ from typing import Any, Protocol
 
 from elmgrove.device.report import AgentReports
 from elmgrove.device.settings import Settings
-from elmgrove.errors import ElmgroveError, Mismatch
+from elmgrove.errors import ElmgroveError, Mismatch, Refused, Unreachable
 from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.base import Exchange, SyncReport, Unreachable
+from elmgrove.exchange.base import Exchange, SyncReport
 from elmgrove.exchange.connection import keyfile
 from elmgrove.exchange.responses import plain
 from elmgrove.exchange.session import Incoming, Outgoing, Session
 from elmgrove.federation.commands import Command
-from elmgrove.federation.ledger import Refused
 from elmgrove.federation.member import Member
 from elmgrove.federation.report import Report
 from elmgrove.federation.terms import DAY

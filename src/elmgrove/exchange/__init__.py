@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elmgrove.exchange.base import Exchange, Unauthorized, Unreachable
+from elmgrove.errors import Unauthorized, Unreachable
+from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.connection import connect, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import zero_evidence
 from elmgrove.algebra.similarity import fit, groups
-from elmgrove.errors import ElmgroveError
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution, Entry, entry_from_bytes
@@ -41,21 +40,6 @@ class Tls:
 
 #: Trust those whom this machine trusts, and present nothing.
 TLS = Tls()
-
-
-class Unreachable(ElmgroveError, OSError):
-    """The exchange can't be reached at the moment; trying again later is all there is to do.
-
-    ``retry_after`` are the seconds for which it asks to be left alone, if it does.
-    """
-
-    def __init__(self, message: str, retry_after: float = 0.0) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
-class Unauthorized(ElmgroveError):
-    """The exchange does not let this device in; somebody has to give it another key."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from elmgrove.errors import ElmgroveError, require_extra
+from elmgrove.errors import ElmgroveError, Unreachable, require_extra
 from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.base import TLS, Tls, Unreachable
+from elmgrove.exchange.base import TLS, Tls
 from elmgrove.exchange.broker_address import (
     LONGEST_MESSAGE,
     BrokerAddress,

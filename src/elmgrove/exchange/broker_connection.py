@@ -20,8 +20,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.base import SLOWEST, Tls, Unauthorized, Unreachable
+from elmgrove.errors import ElmgroveError, Refused, Unauthorized, Unreachable
+from elmgrove.exchange.base import SLOWEST, Tls
 from elmgrove.exchange.broker_address import (
     LONGEST_MESSAGE,
     BrokerAddress,
@@ -31,7 +31,6 @@ from elmgrove.exchange.broker_address import (
 )
 from elmgrove.exchange.responses import plain
 from elmgrove.exchange.tls import context_of
-from elmgrove.federation.ledger import Refused
 
 # What a broker says to whom it does not know, in answer to anything.
 _NOT_LET = (0x86, 0x87, 0x8A, 0x8C)

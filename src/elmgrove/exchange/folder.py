@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from elmgrove.errors import BadFile, BadInput, ElmgroveError
-from elmgrove.exchange.base import BareExchange, Listing, Unreachable, listing_of, version_of
+from elmgrove.errors import BadFile, BadInput, ElmgroveError, Refused, Unreachable
+from elmgrove.exchange.base import BareExchange, Listing, listing_of, version_of
 from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.contribution import Entry, entry_from_bytes
-from elmgrove.federation.ledger import Refused, Version, follows
+from elmgrove.federation.ledger import Version, follows
 from elmgrove.federation.others import content_limit
 from elmgrove.storage.disk import takes_nothing, write
 from elmgrove.storage.sealed import head_of

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from elmgrove.errors import BadInput
-from elmgrove.exchange.base import TLS, Listing, Tls, Unauthorized, Unreachable
+from elmgrove.errors import BadInput, Refused, Unauthorized, Unreachable
+from elmgrove.exchange.base import TLS, Listing, Tls
 from elmgrove.exchange.http_client import SECONDS, SHORT, client, is_secret, request
 from elmgrove.exchange.responses import Fields, Response
 from elmgrove.federation.charter import Charter, address_of, require_address
@@ -26,7 +26,6 @@ from elmgrove.federation.contribution import (
     require_origin,
     unbundle,
 )
-from elmgrove.federation.ledger import Refused
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import MOST_BYTES, content_limit, others_limit, require_makeable
 from elmgrove.federation.report import MOST_RESULTS, Report

@@ -15,8 +15,8 @@ import httpcore
 import httpx
 
 from elmgrove import __version__
-from elmgrove.errors import BadInput
-from elmgrove.exchange.base import SLOWEST, TLS, Tls, Unreachable
+from elmgrove.errors import BadInput, Unreachable
+from elmgrove.exchange.base import SLOWEST, TLS, Tls
 from elmgrove.exchange.responses import Response, no_response, patience, plain
 from elmgrove.exchange.tls import context_of
 from elmgrove.federation.others import MOST_BYTES

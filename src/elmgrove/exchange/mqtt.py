@@ -15,17 +15,8 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-from elmgrove.errors import BadFile, BadInput, ElmgroveError
-from elmgrove.exchange.base import (
-    SLOWEST,
-    TLS,
-    BareExchange,
-    Exchange,
-    Listing,
-    Tls,
-    Unauthorized,
-    Unreachable,
-)
+from elmgrove.errors import BadFile, BadInput, ElmgroveError, Refused, Unauthorized, Unreachable
+from elmgrove.exchange.base import SLOWEST, TLS, BareExchange, Exchange, Listing, Tls
 from elmgrove.exchange.broker import SECONDS, Broker
 from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.responses import plain
@@ -39,7 +30,7 @@ from elmgrove.federation.contribution import (
     require_epoch,
     require_origin,
 )
-from elmgrove.federation.ledger import Refused, Version, follows
+from elmgrove.federation.ledger import Version, follows
 from elmgrove.federation.others import content_limit, require_makeable
 from elmgrove.federation.report import Report
 

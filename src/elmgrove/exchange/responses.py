@@ -12,9 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from elmgrove.errors import ElmgroveError
-from elmgrove.exchange.base import Unauthorized, Unreachable
-from elmgrove.federation.ledger import Outdated, Refused
+from elmgrove.errors import ElmgroveError, Outdated, Refused, Unauthorized, Unreachable
 
 #: Letters that are told of what somebody else said.
 LONGEST = 300

@@ -7,19 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from elmgrove.detector.detector import Detector
-from elmgrove.errors import ElmgroveError, Mismatch
-from elmgrove.exchange.base import (
-    Exchange,
-    Listing,
-    SyncReport,
-    Unauthorized,
-    Unreachable,
-    grouped_of,
-    merged_of,
-)
+from elmgrove.errors import ElmgroveError, Mismatch, Outdated, Refused, Unauthorized, Unreachable
+from elmgrove.exchange.base import Exchange, Listing, SyncReport, grouped_of, merged_of
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution, Entry
-from elmgrove.federation.ledger import Outdated, Refused, Version, shrinks
+from elmgrove.federation.ledger import Version, shrinks
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import MOST_BYTES
@@ -112,24 +104,18 @@ class Steps(ABC):
         return report
 
 
-class Deferred(ElmgroveError):
-    """Says why nothing new leaves a device: what it would give away can't be saved."""
-
-
 @contextmanager
 def holding_back(member: Member) -> Iterator[None]:
     """Undoes what a member decided to give away inside ``with``, if saving it fails there.
 
-    Raises ``Deferred`` then: others may know what they knew before, and no more.
+    Others may know what they knew before then, and no more.
     """
     before = member.published, member.lead, member.former
     try:
         yield
-    except OSError as error:
+    except OSError:
         member.take_back(*before)
-        raise Deferred(
-            f"nothing new is sent, since it can't be saved: {error.filename}: {error.strerror}"
-        ) from error
+        raise
 
 
 class PendingUpload:
@@ -150,7 +136,7 @@ class PendingUpload:
         #: Whether it must be asked what is held of the device.
         self.asks = guarded
         #: Why nothing new could be saved the last time; None if there was no reason.
-        self.held_back: Deferred | None = None
+        self.held_back: ElmgroveError | None = None
 
     def entries(self) -> tuple[Entry, ...]:
         """Gives what is to be sent now, as it was saved; as it was before, if that fails.
@@ -207,8 +193,10 @@ class PendingUpload:
             return None
         try:
             return self._saved()
-        except Deferred as error:
-            self.held_back = error
+        except OSError as error:
+            self.held_back = ElmgroveError(
+                f"nothing new is sent, since it can't be saved: {error.filename}: {error.strerror}"
+            )
             return None
 
     def _saved(self) -> tuple[Entry, ...]:

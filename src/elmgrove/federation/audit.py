@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from elmgrove.errors import BadFile, ElmgroveError
+from elmgrove.errors import BadFile
 
 #: The act of a record that says which records before it were deleted for their age.
 PRUNED = "pruned"
@@ -20,10 +20,6 @@ _TYPES = {"federation": str, "number": int, "at": float, "actor": str, "act": st
     "detail": dict,
     "hash": str,
 }
-
-
-class BrokenChain(ElmgroveError, ValueError):
-    """Records of an audit that are not as they were written, or not all that were."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,7 @@ class AuditRecord:
 
 
 def require_unbroken(records: Iterable[AuditRecord]) -> AuditRecord | None:
-    """Gives the last record of a whole chain; ``BrokenChain`` says where it is broken.
+    """Gives the last record of a whole chain; ``BadFile`` says where it is broken.
 
     A chain begins with number 1, or where a record in it says that those before were pruned. None
     if there is no record at all.
@@ -93,7 +89,7 @@ def require_unbroken(records: Iterable[AuditRecord]) -> AuditRecord | None:
             if begins:
                 _require_hash(record, _NOTHING_BEFORE)
         elif (record.federation, record.number) != (last.federation, last.number + 1):
-            raise BrokenChain(f"after {_name(last)} follows {_name(record)}")
+            raise BadFile(f"after {_name(last)} follows {_name(record)}")
         else:
             _require_hash(record, last.hash)
         if record.act == PRUNED and record.detail.get("up_to") == first.number - 1:
@@ -101,13 +97,13 @@ def require_unbroken(records: Iterable[AuditRecord]) -> AuditRecord | None:
             begins = True
         last = record
     if first is not None and not begins:
-        raise BrokenChain(f"the records before {_name(first)} are missing, and were not pruned")
+        raise BadFile(f"the records before {_name(first)} are missing, and were not pruned")
     return last
 
 
 def _require_hash(record: AuditRecord, before: str) -> None:
     if record.hash != record.hashed_after(before):
-        raise BrokenChain(f"{_name(record)}, or the one before it, is not as it was written")
+        raise BadFile(f"{_name(record)}, or the one before it, is not as it was written")
 
 
 def _name(record: AuditRecord) -> str:

@@ -17,9 +17,8 @@ from elmgrove.algebra.rows import Array
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.state import STATE_FORMAT, converted
-from elmgrove.errors import BadInput, Mismatch, NotAdmissible
+from elmgrove.errors import BadInput, Mismatch, NotAdmissible, Refused
 from elmgrove.federation.contribution import Contribution, Entry
-from elmgrove.federation.ledger import Refused
 from elmgrove.federation.member import Member
 from elmgrove.federation.terms import Terms
 from elmgrove.storage.sealed import format_of

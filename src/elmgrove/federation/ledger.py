@@ -6,24 +6,8 @@ from dataclasses import dataclass
 from elmgrove.algebra.covariance import agreed
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import Moments
-from elmgrove.errors import ElmgroveError
+from elmgrove.errors import Outdated
 from elmgrove.federation.contribution import Contribution, Departure, Entry
-
-
-class Refused(ElmgroveError):
-    """An exchange did not take an entry, and nothing changed; the text holds its reason."""
-
-
-class Outdated(Refused):
-    """The exchange holds a version of this device that what came can't replace.
-
-    ``held_epoch`` is the epoch to get past; with ``shrunk`` the device also has to leave first.
-    """
-
-    def __init__(self, message: str, held_epoch: int, shrunk: bool) -> None:
-        super().__init__(message)
-        self.held_epoch = held_epoch
-        self.shrunk = shrunk
 
 
 @dataclass(frozen=True)

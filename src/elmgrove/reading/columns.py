@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Categories, columns_of, features_of, word_of
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, MissingValue
 from elmgrove.reading.cells import (
     LARGEST,
     MISSING,
@@ -125,10 +125,6 @@ MOST_COLUMNS = 1 << 14
 MOST_UNSEEN = 100
 # Names that an error lists.
 _MOST_NAMED = 50
-
-
-class StillMissing(BadInput):
-    """A row whose missing value could not be held: there is none before it, or it is too old."""
 
 
 class Record(NamedTuple):
@@ -366,7 +362,7 @@ class Columns:
         place = next(
             place for place, end in zip(self.places, self._ends(), strict=True) if column < end
         )
-        raise StillMissing(f"{where}, {self._header.told(place)}: {MISSING}")
+        raise MissingValue(f"{where}, {self._header.told(place)}: {MISSING}")
 
     def _ends(self) -> list[int]:
         sizes = [1 if words is None else len(words) for words in self._words]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from elmgrove.algebra.basis import Categories, columns_of
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, WrongColumns
 from elmgrove.reading.cells import plain_name
 from elmgrove.reading.columns import Columns, Header, Held, Record, some_of
 from elmgrove.reading.csv import Head, cells_of, is_counted, is_read_past
@@ -13,10 +13,6 @@ from elmgrove.reading.formats import JSON_LINES, format_of_text
 from elmgrove.reading.jsonl import json_object
 from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.line_protocol import Measurement
-
-
-class WrongColumns(BadInput):
-    """A file whose columns are not those that are wanted: none of its rows can be used."""
 
 
 class LineReader:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Categories, columns_of, word_of
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, MissingValue
 from elmgrove.reading.arrays import NpyArray, ParquetTable
 from elmgrove.reading.cells import MISSING, is_missing
-from elmgrove.reading.columns import Columns, Header, StillMissing, doubts_about
+from elmgrove.reading.columns import Columns, Header, doubts_about
 from elmgrove.reading.csv import Cells, CsvText, Numbers
 from elmgrove.reading.formats import (
     JSON_LINES,
@@ -325,7 +325,7 @@ class _Gathering:
                 if isinstance(cells, BadInput):
                     raise cells
                 record = self._columns.record(f"{self._name}, {self._unit} {line}", cells)
-            except StillMissing as error:
+            except MissingValue as error:
                 self._leave_out(str(error), len(values))
             except BadInput as error:
                 if not self._skip_bad:

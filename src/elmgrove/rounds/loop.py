@@ -81,32 +81,24 @@ def run_rounds(
         asked = drawn(clients, fraction, seed, number) if clients else []
         replies, left_out = dict[str, R](), dict[str, str]()
         for name in asked:
+            started = deadline.clock() if deadline else 0.0
             try:
-                replies[name] = _reply(clients[name], state, number, deadline)
-            except _LeftOut as why:
-                left_out[name] = str(why)
+                reply = clients[name](state, number)
             except Exception as error:  # whatever a client raises, the others go on
                 left_out[name] = reason(error)
+                continue
+            took = deadline.clock() - started if deadline else 0.0
+            if deadline and took > deadline.seconds:
+                left_out[name] = f"late: {took:.3g} s, where {deadline.seconds:g} s were given"
+            elif reply is None:
+                left_out[name] = NOTHING_NEW
+            else:
+                replies[name] = reply
         if replies:
             state = rule(list(replies.values()))
         if on_round is not None:
             on_round(Round(number, tuple(asked), tuple(replies), left_out), state)
     return state
-
-
-class _LeftOut(Exception):
-    """The client works, but has no reply that counts; the text is the reason."""
-
-
-def _reply(client: Ask[S, R], state: S, number: int, deadline: Deadline | None) -> R:
-    started = deadline.clock() if deadline else 0.0
-    reply = client(state, number)
-    took = deadline.clock() - started if deadline else 0.0
-    if deadline and took > deadline.seconds:
-        raise _LeftOut(f"late: {took:.3g} s, where {deadline.seconds:g} s were given")
-    if reply is None:
-        raise _LeftOut(NOTHING_NEW)
-    return reply
 
 
 def reason(error: Exception) -> str:

@@ -20,16 +20,16 @@ from starlette.routing import Route
 from threadpoolctl import threadpool_limits
 from uvicorn.config import LOGGING_CONFIG
 
-from elmgrove.errors import BadInput, ElmgroveError
+from elmgrove.errors import BadInput, ElmgroveError, Problem, Unauthorized
 from elmgrove.server.connections import Server
 from elmgrove.server.dashboard.audit_page import ActCounts
 from elmgrove.server.dashboard.federation_page import Comparisons
 from elmgrove.server.dashboard.live import Streams
 from elmgrove.server.dashboard.pages import dashboard_routes, problem_page, to_login
-from elmgrove.server.dashboard.session import Doorkeeper, NotSignedIn
+from elmgrove.server.dashboard.session import Doorkeeper
 from elmgrove.server.limits import RECENT, Limiter, Limits, Unforwarded, buckets_by_key
 from elmgrove.server.metrics import Metered, ServerMetrics
-from elmgrove.server.problems import Problem
+from elmgrove.server.problems import problem_response
 from elmgrove.server.refusals import Refusals
 from elmgrove.server.retention import keep_deleting
 from elmgrove.server.routes import OFFERS, Handler, openapi_document
@@ -108,7 +108,7 @@ def make_app(
         routes=[*_routes(), Route("/openapi.json", _openapi), *pages],
         lifespan=lifespan,
         middleware=[Middleware(Metered, metrics), Middleware(Limiter, limits, keys, shown)],
-        exception_handlers=handlers | {NotSignedIn: to_login},
+        exception_handlers=handlers | {Unauthorized: to_login},
     )
     app.state.metrics = metrics
     app.state.doorkeeper, app.state.refusals = Doorkeeper(), refusals
@@ -121,7 +121,7 @@ def _shown(path: str, problem: Problem) -> Response:
 
 
 def _documented(path: str, problem: Problem) -> Response:
-    return problem.response(path)
+    return problem_response(problem, path)
 
 
 def _routes() -> Iterator[Route]:

@@ -5,9 +5,9 @@ import time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from elmgrove.errors import Problem
 from elmgrove.federation.terms import DAY
 from elmgrove.server.auth import require_admin
-from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in
 from elmgrove.server.store.audit import OWN_CHAIN
 

@@ -6,9 +6,10 @@ from enum import Enum
 
 from starlette.requests import Request
 
+from elmgrove.errors import Problem
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.terms import SUMS
-from elmgrove.server.problems import Problem, no_federation
+from elmgrove.server.problems import no_federation
 from elmgrove.server.secrets import hashed, matches, prefix, secret_of
 from elmgrove.server.service import Service, service_of
 from elmgrove.server.store.admins import AdministratorRow, administrator_with

@@ -10,6 +10,7 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from elmgrove.errors import NotFound, Problem
 from elmgrove.federation.contribution import HIGHEST_USABLE_EPOCH, Contribution, Departure, framed
 from elmgrove.federation.groups import EVIDENCE
 from elmgrove.federation.ledger import Version, follows
@@ -18,9 +19,7 @@ from elmgrove.federation.others import content_limit
 from elmgrove.federation.sums import Influence
 from elmgrove.federation.terms import of_enough
 from elmgrove.server.auth import Caller, caller_of
-from elmgrove.server.problems import Problem
 from elmgrove.server.service import body_of
-from elmgrove.server.store.audit import NoSuchFederation
 from elmgrove.server.store.records import FederationRow, StoredEntry
 
 BLOB = "application/octet-stream"
@@ -253,7 +252,7 @@ async def _bundled(caller: Caller, wanted: list[str]) -> AsyncGenerator[bytes, N
 async def _streamed(first: bytes, blobs: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
     async with aclosing(blobs):
         yield first
-        with suppress(NoSuchFederation):  # it was deleted meanwhile, so there is no more
+        with suppress(NotFound):  # it was deleted meanwhile, so there is no more
             async for blob in blobs:
                 yield blob
 

@@ -11,7 +11,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmgrove.server.problems import Problem, too_many
+from elmgrove.errors import Problem
+from elmgrove.server.problems import too_many
 from elmgrove.server.secrets import hashed, secret_of, session_of
 
 log = logging.getLogger("elmgrove.server")

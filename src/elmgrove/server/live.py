@@ -9,12 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from elmgrove.errors import NotFound, Problem, StoreUnavailable
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.server.damage import CorruptEntries, Reader
-from elmgrove.server.problems import Problem
-from elmgrove.server.store.audit import NoSuchFederation
-from elmgrove.server.store.database import StoreUnavailable
 from elmgrove.server.store.records import Change, FederationRow
 from elmgrove.server.store.store import Store
 
@@ -135,7 +133,7 @@ class LiveSet(Generic[V]):
             for key, view in list(self._views.items()):
                 try:
                     await view.keep_up()
-                except (NoSuchFederation, Problem):
+                except (NotFound, Problem):
                     # The federation was deleted, or has become too large for this.
                     self._views.pop(key, None)
                 except Exception:  # one that fails must not stop the others
@@ -211,7 +209,7 @@ class LiveFleet:
     async def _marker(self, federation: str) -> str:
         try:
             return await self._store.latest(federation)
-        except NoSuchFederation:
+        except NotFound:
             return ""  # who waits for it will be told that there is none
         except StoreUnavailable as error:
             log.warning("a fleet could not be looked at: %s", error)
@@ -221,7 +219,7 @@ class LiveFleet:
         """Waits until a federation is not what it was when ``seen`` was; says what it is now.
 
         Any other text, such as none, is answered at once. Otherwise it takes a second at least: who
-        asks again and again is told once a second. ``NoSuchFederation`` where it does not exist.
+        asks again and again is told once a second. ``NotFound`` where it does not exist.
         """
         begun = time.monotonic()
         self._waiting[federation] += 1

@@ -21,10 +21,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elmgrove.errors import StoreUnavailable
 from elmgrove.server.auth import require_admin
 from elmgrove.server.retention import Writes
 from elmgrove.server.store.audit import by_device
-from elmgrove.server.store.database import Database, Operation, Statement, StoreUnavailable
+from elmgrove.server.store.database import Database, Operation, Statement
 from elmgrove.server.store.fleet import FLEET_STATES, Tally
 from elmgrove.server.store.store import Store
 

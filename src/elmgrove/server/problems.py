@@ -1,16 +1,22 @@
 """Refusals as RFC 9457 problem documents: what was wrong, named so that a program can tell."""
 
 import math
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from elmgrove.errors import BadFile, BadInput, Mismatch, NotAdmissible
-from elmgrove.federation.ledger import Outdated, Refused
-from elmgrove.server.store.audit import NoSuchFederation
-from elmgrove.server.store.database import StoreUnavailable
+from elmgrove.errors import (
+    BadFile,
+    BadInput,
+    Mismatch,
+    NotAdmissible,
+    NotFound,
+    Outdated,
+    Problem,
+    Refused,
+    StoreUnavailable,
+)
 
 #: Each kind of problem: its status and its title. The key ends the document's ``type``.
 KINDS = {
@@ -46,27 +52,11 @@ SCHEMA = {
 }
 
 
-class Problem(Exception):
-    """A refusal, to be raised; ``more`` are further members of its document."""
-
-    def __init__(self, kind: str, detail: str, **more: Any) -> None:
-        super().__init__(detail)
-        self.kind = kind
-        self.more = more
-        self.headers = {"WWW-Authenticate": "Bearer"} if KINDS[kind][0] == 401 else {}
-
-    def response(self, instance: str) -> JSONResponse:
-        """Makes the problem document for the path ``instance``."""
-        status, title = KINDS[self.kind]
-        document = {
-            "type": f"urn:elmgrove:problem:{self.kind}",
-            "title": title,
-            "status": status,
-            "detail": str(self),
-            "instance": instance,
-            **self.more,
-        }
-        return JSONResponse(document, status, self.headers, media_type="application/problem+json")
+def problem_response(problem: Problem, instance: str) -> JSONResponse:
+    """Answers a request for the path ``instance`` with the problem's document."""
+    status, title = KINDS[problem.kind]
+    document = problem.document(status, title, instance)
+    return JSONResponse(document, status, problem.headers, media_type="application/problem+json")
 
 
 def too_many(detail: str, seconds: float) -> Problem:
@@ -87,7 +77,7 @@ def problem_of(request: Request, error: Exception) -> Problem:
     match error:
         case Problem():
             return error
-        case NoSuchFederation():
+        case NotFound():
             # It was deleted after the caller was let in: the answer is what it is from now on.
             refusal: Problem = request.state.no_federation
             return refusal

@@ -2,8 +2,8 @@
 
 from starlette.requests import Request
 
+from elmgrove.errors import Problem
 from elmgrove.reading.times import stated_time
-from elmgrove.server.problems import Problem
 
 
 def text_in(request: Request, name: str) -> str | None:

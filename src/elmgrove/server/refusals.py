@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
+from elmgrove.errors import Problem, StoreUnavailable
 from elmgrove.exchange.responses import plain
-from elmgrove.server.problems import KINDS, Problem, problem_of
+from elmgrove.server.problems import KINDS, problem_of
 from elmgrove.server.service import service_of
-from elmgrove.server.store.database import StoreUnavailable
 
 log = logging.getLogger("elmgrove.server")
 

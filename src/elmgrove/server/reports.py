@@ -10,11 +10,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from elmgrove.errors import Problem
 from elmgrove.federation.commands import Command
 from elmgrove.federation.report import MOST_BYTES_REPORT, Report
 from elmgrove.federation.terms import DAY
 from elmgrove.server.auth import Caller, caller_of
-from elmgrove.server.problems import Problem
 from elmgrove.server.query import number_in, text_in, time_in
 from elmgrove.server.service import LONGEST_JSON, body_of, json_of, object_of
 from elmgrove.server.store.fleet import require_known

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from elmgrove.errors import StoreUnavailable
 from elmgrove.federation.terms import DAY
 from elmgrove.server.limits import Seldom
-from elmgrove.server.store.database import StoreUnavailable
 from elmgrove.server.store.reports import FORGOTTEN_AT_ONCE
 from elmgrove.server.store.store import Store
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
+from elmgrove.errors import Problem
 from elmgrove.federation.charter import Charter
 from elmgrove.server.damage import CorruptEntries
 from elmgrove.server.live import LiveFleet
-from elmgrove.server.problems import Problem
 from elmgrove.server.secrets import Passwords
 from elmgrove.server.store.records import FederationRow
 from elmgrove.server.store.store import Store

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.errors import BadFile
+from elmgrove.errors import BadFile, Problem
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, evidence_of
 from elmgrove.federation.groups import EVIDENCE, Grouping, group
@@ -24,7 +24,7 @@ from elmgrove.federation.sums import BoundedSum, Influence
 from elmgrove.server.damage import CorruptEntries, Reader
 from elmgrove.server.limits import Buckets
 from elmgrove.server.live import LiveSet, LiveView, take_in
-from elmgrove.server.problems import Problem, too_many
+from elmgrove.server.problems import too_many
 from elmgrove.server.store.records import Change, FederationRow, StoredEntry
 from elmgrove.server.store.store import Store
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
-from elmgrove.errors import BadFile, BadInput
+from elmgrove.errors import BadFile, InUse
 
 # Only POSIX has locks of files.
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
@@ -27,10 +27,6 @@ _TAKES_NOTHING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EI
 _PRIVATE = 0o600
 # What makes the name of a temporary file one that nobody else has: so many bytes, in two digits.
 _RANDOM = 4
-
-
-class InUse(BadInput):
-    """A file that another process keeps others from changing."""
 
 
 class Content(Protocol):

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from elmgrove.algebra.basis import Categories
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, WrongColumns
 from elmgrove.reading.columns import Record
 from elmgrove.reading.formats import NOT_TEXT, NPY, PARQUET, format_of
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.lines import LineReader, WrongColumns
+from elmgrove.reading.lines import LineReader
 from elmgrove.reading.table import Blocks, found_words, words_in
 
 log = logging.getLogger("elmgrove.device")

@@ -284,17 +284,18 @@ class _Call:
             if name not in silent:
                 continue
             silent.remove(name)
+            reply = None
             try:
-                reply = read(name, self._opened(message))
-            except _Refused as why:
-                self.left_out[name] = str(why)
+                why = _refusal(message)
+                if why is None:
+                    self.up += _size(message.content)
+                    reply = read(name, message.content)
             except Exception as error:  # whatever a client sends, the others go on
-                self.left_out[name] = reason(error)
+                why = reason(error)
+            if reply is None:
+                self.left_out[name] = why or NOTHING_NEW
             else:
-                if reply is None:
-                    self.left_out[name] = NOTHING_NEW
-                else:
-                    usable[name] = reply
+                usable[name] = reply
         self.left_out |= dict.fromkeys(silent, "late: no answer within the time given")
         return {name: usable[name] for name in sorted(usable)}
 
@@ -303,18 +304,12 @@ class _Call:
         """The seconds since the call began."""
         return time.perf_counter() - self._started
 
-    def _opened(self, message: Message) -> RecordDict:
-        if message.has_error():
-            raise _Refused(f"failed: {message.error.reason}")
-        refused = notes_of(message.content).get("refused")
-        if refused is not None:
-            raise _Refused(str(refused))
-        self.up += _size(message.content)
-        return message.content
 
-
-class _Refused(Exception):
-    """The text is the reason that the client or Flower gave."""
+def _refusal(message: Message) -> str | None:
+    if message.has_error():
+        return f"failed: {message.error.reason}"
+    refused = notes_of(message.content).get("refused")
+    return None if refused is None else str(refused)
 
 
 def _size(held: RecordDict) -> int:

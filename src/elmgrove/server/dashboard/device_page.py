@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from elmgrove.detector.events import normal_at
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, Problem
 from elmgrove.federation.commands import EVENT, FROM, INSTEAD, TO
 from elmgrove.federation.report import seconds_of
 from elmgrove.reading.times import Clock, stated_time
@@ -29,7 +29,6 @@ from elmgrove.server.dashboard.rendering import (
 from elmgrove.server.dashboard.session import Form, User
 from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
-from elmgrove.server.problems import Problem
 from elmgrove.server.reports import let_wait
 from elmgrove.server.store.fleet import FleetRow
 from elmgrove.server.store.records import CommandRow, Event, ToldRow

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elmgrove.errors import SingularSystem
+from elmgrove.errors import NotFound, Problem, SingularSystem, StoreUnavailable
 from elmgrove.federation.charter import is_admitted
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.selection import Judgement, judge
@@ -22,9 +22,6 @@ from elmgrove.server.damage import Reader
 from elmgrove.server.dashboard.session import Form, User
 from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.federations import renewed_token
-from elmgrove.server.problems import Problem
-from elmgrove.server.store.audit import NoSuchFederation
-from elmgrove.server.store.database import StoreUnavailable
 from elmgrove.server.store.records import FederationRow
 
 #: Devices that are compared, those that contributed last; and the bytes of what they contributed.
@@ -316,7 +313,7 @@ async def _tried(found: Awaitable[T]) -> tuple[T | None, str]:
         return await found, ""
     except Problem as problem:
         return None, str(problem)
-    except (NoSuchFederation, StoreUnavailable):
+    except (NotFound, StoreUnavailable):
         raise
     except Exception:  # one device's sums, whatever is wrong with them, must not hide all others
         log.exception("a part of a federation's page could not be made")

@@ -9,12 +9,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from elmgrove.errors import Problem
 from elmgrove.server.dashboard.federation_page import Invitation
 from elmgrove.server.dashboard.rendering import clock, counted, number, part_of_url, query
 from elmgrove.server.dashboard.session import User
 from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange
-from elmgrove.server.problems import Problem
 from elmgrove.server.store.fleet import FLEET_STATES, FleetPage, FleetRow, require_known
 from elmgrove.server.store.records import Event
 

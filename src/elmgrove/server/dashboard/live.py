@@ -9,11 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from elmgrove.errors import NotFound, StoreUnavailable, Unauthorized
 from elmgrove.server.auth import Caller
-from elmgrove.server.dashboard.session import NotSignedIn, User
+from elmgrove.server.dashboard.session import User
 from elmgrove.server.problems import too_many
-from elmgrove.server.store.audit import NoSuchFederation
-from elmgrove.server.store.database import StoreUnavailable
 
 #: Seconds between two signs of life: proxies cut what is silent for a minute.
 HEARTBEAT = 20.0
@@ -81,13 +80,13 @@ class Streams:
                 if ending.done():
                     return
                 if not await user.is_there():
-                    raise NotSignedIn
+                    raise Unauthorized
                 if not news.done():
                     yield ": still live\n\n"
                     continue
                 yield f"event: changed\nid: {news.result()}\ndata:\n\n"
                 news = self._news(caller, news.result())
-        except (NotSignedIn, NoSuchFederation):
+        except (Unauthorized, NotFound):
             # The page is asked for again, and that will say why.
             yield "event: ended\ndata:\n\n"
         except StoreUnavailable:

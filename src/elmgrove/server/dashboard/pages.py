@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from elmgrove.errors import Problem
 from elmgrove.server.auth import require_role
 from elmgrove.server.dashboard import (
     audit_page,
@@ -27,7 +28,7 @@ from elmgrove.server.dashboard.session import (
     user_of,
 )
 from elmgrove.server.dashboard.time_range import with_range
-from elmgrove.server.problems import KINDS, Problem
+from elmgrove.server.problems import KINDS
 
 Show = Callable[[Request, User], Awaitable[Response]]
 Take = Callable[[Request, User, Form], Awaitable[Response]]

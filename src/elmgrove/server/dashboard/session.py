@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, Problem, Unauthorized
 from elmgrove.federation.charter import require_name
 from elmgrove.server.auth import (
     ROOT,
@@ -23,7 +23,7 @@ from elmgrove.server.auth import (
 )
 from elmgrove.server.dashboard.rendering import rendered
 from elmgrove.server.limits import Buckets, neighbourhood, seldom
-from elmgrove.server.problems import KINDS, Problem, too_many
+from elmgrove.server.problems import KINDS, too_many
 from elmgrove.server.secrets import (
     ROOT_SESSION,
     SESSION,
@@ -107,10 +107,6 @@ def parts_of(url: str) -> SplitResult:
 LONGEST_SESSION = 12 * 3600.0
 
 
-class NotSignedIn(Exception):
-    """A page is asked for by somebody who has not logged in, or whose session is over."""
-
-
 @dataclass(frozen=True)
 class User:
     """An administrator who looks at pages, and what a form of these pages must hold (``csrf``)."""
@@ -140,11 +136,11 @@ class User:
 
 
 async def user_of(request: Request) -> User:
-    """Finds whose session a request belongs to; raises ``NotSignedIn`` if it has ended."""
+    """Finds whose session a request belongs to; raises ``Unauthorized`` if it has ended."""
     service, secret = service_of(request), session_of(request.scope)
     found = await _user(service, _id_hash(service, secret)) if secret else None
     if found is None:
-        raise NotSignedIn
+        raise Unauthorized
     request.state.known = (OWN_CHAIN, by_administrator(found.name))
     return found
 
@@ -286,7 +282,7 @@ async def show(request: Request) -> Response:
     asked = request.query_params.get("next", "")
     try:
         await user_of(request)
-    except NotSignedIn:
+    except Unauthorized:
         said = "You have logged out." if "out" in request.query_params else ""
         return _page(asked, said=said)
     return RedirectResponse(_inside(asked), 303)

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from starlette.requests import Request
 
+from elmgrove.errors import Problem
 from elmgrove.server.dashboard.rendering import counted, iso, query
-from elmgrove.server.problems import Problem
 
 _UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 _BACK = re.compile(r"now(?:-(\d{1,4})([mhd]))?")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from elmgrove.errors import ElmgroveError
+from elmgrove.errors import NotFound
 from elmgrove.federation.audit import PRUNED, AuditRecord
 from elmgrove.server.store.database import Database, Operation, Statement
 from elmgrove.server.store.records import FederationRow
@@ -35,10 +35,6 @@ class Raised:
     """What a caller's rule raised: kept apart, so that no error of a data base is taken for it."""
 
     error: Exception
-
-
-class NoSuchFederation(ElmgroveError, LookupError):
-    """The store holds no federation of this name, or holds it no longer."""
 
 
 def reads(
@@ -111,7 +107,7 @@ class Chains:
     async def write(self, federation: Which, operation: Operation[T]) -> T:
         """Runs an operation alone among the writes to a federation.
 
-        MUST raise ``NoSuchFederation`` with nothing written where one was given that is no more.
+        MUST raise ``NotFound`` with nothing written where one was given that is no more.
         """
         ruled = operation if self._rule is None else _ruled(self._rule, operation)
         if not isinstance(federation, str):
@@ -258,7 +254,7 @@ def _in(federation: FederationRow, operation: Operation[T]) -> Operation[T]:
     where = "SELECT 1 FROM federation WHERE name = $1 AND created = $2"
     if not (yield (where, federation.name, federation.created)):
         operation.close()
-        raise NoSuchFederation(f"there is no federation {federation.name!r} any more")
+        raise NotFound(f"there is no federation {federation.name!r} any more")
     return (yield from operation)
 
 

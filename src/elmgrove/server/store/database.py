@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
-from elmgrove.errors import BadFile, ElmgroveError
+from elmgrove.errors import BadFile
 
 T = TypeVar("T")
 #: The text of an SQL statement, then its arguments $1, $2, ...
@@ -12,17 +12,6 @@ Statement = tuple[Any, ...]
 Rows = Sequence[Sequence[Any]]
 #: Yields statements, is sent the rows that each of them gives, and returns its result.
 Operation = Generator[Statement, Rows, T]
-
-
-class StoreUnavailable(ElmgroveError, OSError):
-    """The data base can't be reached, is full or failed; what was asked can be asked again.
-
-    ``reason`` is what anybody may know of it, such as "disk full"; empty if that is not known.
-    """
-
-    def __init__(self, message: str, reason: str = "") -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 class Database(Protocol):

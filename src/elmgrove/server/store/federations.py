@@ -8,16 +8,9 @@ import json
 from secrets import token_bytes
 from typing import Any
 
+from elmgrove.errors import NotFound
 from elmgrove.server.store.admins import Sessions
-from elmgrove.server.store.audit import (
-    OWN_CHAIN,
-    SERVER,
-    NoSuchFederation,
-    by_device,
-    reads,
-    record,
-    writes,
-)
+from elmgrove.server.store.audit import OWN_CHAIN, SERVER, by_device, reads, record, writes
 from elmgrove.server.store.database import Operation
 from elmgrove.server.store.records import DeviceRow, FederationRow
 
@@ -226,9 +219,9 @@ def _exists(federation: str) -> Operation[bool]:
 
 
 def require_federation(federation: str) -> Operation[None]:
-    """Raises ``NoSuchFederation``; need not be asked where rows of the federation were found."""
+    """Raises ``NotFound``; need not be asked where rows of the federation were found."""
     if not (yield from _exists(federation)):
-        raise NoSuchFederation(f"there is no federation {federation!r}")
+        raise NotFound(f"there is no federation {federation!r}")
 
 
 def inserted(made: FederationRow, actor: str) -> Operation[bool]:

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hashlib import sha256
 from typing import Any
 
-from elmgrove.errors import require_extra
-from elmgrove.server.store.database import Operation, Statement, StoreUnavailable, T, prepare
+from elmgrove.errors import StoreUnavailable, require_extra
+from elmgrove.server.store.database import Operation, Statement, T, prepare
 
 asyncpg: Any = require_extra("asyncpg", "server")
 

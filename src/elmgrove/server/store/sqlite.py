@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elmgrove.server.store.database import Operation, Statement, StoreUnavailable, T, prepare
+from elmgrove.errors import StoreUnavailable
+from elmgrove.server.store.database import Operation, Statement, T, prepare
 
 Job = tuple[Operation[Any], Future[Any]]
 

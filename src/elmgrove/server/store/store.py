@@ -41,7 +41,7 @@ class Store(Fleets):
     Every method is atomic, and what one has written when it returns survives a crash and a power
     cut. Any number of tasks may use a store, and any number of servers a PostgreSQL data base.
     A data base that can't answer is ``StoreUnavailable``; names are for the caller to check.
-    All methods that concern one federation raise ``NoSuchFederation`` where it does not exist, but
+    All methods that concern one federation raise ``NotFound`` where it does not exist, but
     for ``federation``, which says None, and ``delete_federation``, which says False.
     """
 
