@@ -8,10 +8,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from benchmarks.quality import adapter
-from benchmarks.quality.peers import MOST_ROWS, PEERS, STREAM_OR_MERGE
+from benchmarks.quality.peers import MOST_ROWS, PEERS, SEEDED, STREAM_OR_MERGE
 from benchmarks.quality.windows import Matrix, stacked, stacked_each
 from elmgrove import HiddenLayer, Scaling
-from elmgrove.adapters.rivals import SEEDED
 from elmgrove.algebra.layer import suggested_units
 
 WINDOW = 10

@@ -44,7 +44,7 @@ def completed(text: str, *, command: list[str] | None = None) -> subprocess.Comp
         ("elmgrove tu", ["tune"]),
         ("elmgrove device r", ["rotate", "run"]),
         ("elmgrove device run --alarm-c", ["--alarm-cooldown"]),
-        ("elmgrove tune fan.elm --r", ["--rate", "--retire-after", "--ridge"]),
+        ("elmgrove tune fan.elm --r", ["--rate"]),
         ("elmgrove learn --window", ["--window"]),
         ("elmgrove nothing --r", []),
     ],

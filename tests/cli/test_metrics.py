@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
-from elmgrove.cli.contest import Found, Ranking, found_by, stretches_of
+from elmgrove.cli.evaluate import Found, Mahalanobis, Ranking, found_by, stretches_of
 from elmgrove.detector.replay import Spell
 
 
@@ -86,3 +86,19 @@ def test_an_event_without_an_end_finds_nothing_and_is_false() -> None:
     labels = np.zeros(100, bool)
     labels[50:60] = True
     assert found_by([Spell(0, 2, 99)], labels, 5, 5) == Found(1, 0, 1, 1.0, [], None)
+
+
+def test_the_distance_is_the_textbooks() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 3)) + 7.0
+    distance = Mahalanobis(0.02)
+    distance.fit(X)
+    away = X - X.mean(axis=0)
+    literal = np.einsum("ij,jk,ik->i", away, np.linalg.inv(np.cov(X.T, bias=True)), away)
+    assert distance.score(X) == pytest.approx(literal, rel=1e-3)
+    assert (distance.score(X) > distance.threshold).mean() == pytest.approx(0.02, abs=1 / 400)
+    moved = np.column_stack([X, np.full(400, 2.0)])
+    distance.fit(moved)
+    assert distance.score(np.append(X[0], 2.1)[np.newaxis])[0] > 100 * distance.threshold, (
+        "what never varied is anomalous when it does"
+    )

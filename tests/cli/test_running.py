@@ -12,6 +12,7 @@ import pytest
 
 from elmgrove.cli import running
 from elmgrove.cli.running import Device
+from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.device.control_server import socket_places
 from elmgrove.errors import BadInput, InUse, Refused, Unauthorized, Unreachable
 from elmgrove.federation.member import Member
@@ -126,7 +127,7 @@ def test_two_commands_at_once_are_done_one_after_another(
     fan_1: Path, start: Start, alive: bool
 ) -> None:
     def tell() -> list[Running]:
-        words = [("--rate", 0.02), ("--alarm-k", 2), ("--alarm-cooldown", 7)]
+        words = [("--rate", 0.02), ("--alarm", "2/6"), ("--watch-now",)]
         return [start("tune", fan_1, *one) for one in words]
 
     if alive:
@@ -137,8 +138,10 @@ def test_two_commands_at_once_are_done_one_after_another(
         commands = tell()
         assert [command.end() for command in commands] == [0, 0, 0]
     detector = load(fan_1, Member.from_bytes).detector
-    rule = detector.events.rule
-    assert (detector.progress.rate, rule.k, rule.cooldown) == (0.02, 2, 7), "none undid another"
+    policy, rule = detector.gate.policy, detector.events.rule
+    assert isinstance(policy, FalseAlarmRate)
+    assert (policy.rate, policy.confidence) == (0.02, 0.0)
+    assert (rule.k, rule.n) == (2, 6), "none undid another"
 
 
 def test_a_socket_that_a_killed_agent_left_is_nobody(fan_1: Path, start: Start) -> None:

@@ -34,19 +34,19 @@ def fan_fixture(elmgrove: Elmgrove) -> Detector:
 
 
 def test_tune_says_what_changed_and_saves_it(elmgrove: Elmgrove, fan: Detector) -> None:
-    ran = elmgrove("tune", "fan.elm", "--rate", 0.05, "--alarm-k", 1, "--alarm-cooldown", 5)
+    ran = elmgrove("tune", "fan.elm", "--rate", 0.05, "--alarm", "1/6")
     after = saved()
     assert (ran.code, ran.err) == (0, "")
     said = ran.out.splitlines()
     assert said[:3] == [
         "rate: 0.05, before 0.01",
         "alarm_k: 1, before 3",
-        "alarm_cooldown: 5, before 60",
+        "alarm_n: 6, before 5",
     ]
     assert said[3].startswith(f"scores above {after.threshold:.4g} are anomalous, ")
     assert said[4:] == ["Saved fan.elm."]
     assert after.threshold < fan.threshold
-    assert after.events.rule == AlarmRule(1, 5, 5)
+    assert after.events.rule == AlarmRule(1, 6, 60)
     assert after.learned == fan.learned
 
 
@@ -64,11 +64,10 @@ def test_a_dry_run_says_the_same_and_changes_nothing(elmgrove: Elmgrove, fan: De
     assert f"{above[0]} of the {len(kept)} kept; {before}" in done.out
 
 
-def test_fixed_thresholds_and_deviations(elmgrove: Elmgrove, fan: Detector) -> None:
-    elmgrove("tune", "fan.elm", "--threshold", 2.5)
+def test_a_fixed_threshold(elmgrove: Elmgrove, fan: Detector) -> None:
+    ran = elmgrove("tune", "fan.elm", "--threshold", 2.5)
     assert saved().gate.policy == FixedThreshold(2.5)
-    ran = elmgrove("tune", "fan.elm", "--sigma", 3)
-    assert "threshold: none, before 2.5\nsigma: 3, before none\n" in ran.out
+    assert "threshold: 2.5, before none\n" in ran.out
 
 
 def test_too_few_scores(elmgrove: Elmgrove, fan: Detector) -> None:
@@ -97,11 +96,11 @@ def test_what_is_so_already(elmgrove: Elmgrove, fan: Detector) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ((), "nothing to change: give some of --rate, --confidence, --threshold"),
+        ((), "nothing to change: give --rate, --threshold, --alarm or --watch-now"),
         (("--rate", 2), "between 0 and 1"),
-        (("--rate", 0.1, "--sigma", 3), "ways to the same thing"),
-        (("--retire-after", 5), "tells no patterns apart"),
-        (("--promote-after", 1), "at least 2"),
+        (("--rate", 0.1, "--threshold", 3), "ways to the same thing"),
+        (("--alarm", "5/3"), "1 ≤ k ≤ n"),
+        (("--alarm", "3 of 5"), "--alarm: K/N, like 3/5"),
     ],
 )
 def test_what_can_not_be_is_one_clear_line(
@@ -118,7 +117,7 @@ def test_a_running_agent_is_told_and_goes_on(
     write_rows(tmp_path / "fan.csv", rows(1, 600))
     agent = device("fan", follow=True, save_rows=600, alarm_k=3, alarm_n=5)
     agent.until(lambda: Path("fan.elm").exists())
-    ran = elmgrove("tune", "fan.elm", "--alarm-k", 1, "--alarm-n", 1, "--rate", 0.02)
+    ran = elmgrove("tune", "fan.elm", "--alarm", "1/1", "--rate", 0.02)
     assert ran.out.splitlines()[-1] == "The agent has saved it."
     agent.logs("tune, asked by command line: rate: 0.02, before 0.01 alarm_k: 1, before 3")
     # Saved before it was said, so a power cut loses nothing.

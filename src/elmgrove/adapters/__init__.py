@@ -2,6 +2,5 @@
 
 Each module needs its library, which comes as an extra of the same name:
 ``pip install 'elmgrove[sklearn]'`` for ``elmgrove.adapters.sklearn``, ``elmgrove[river]`` for
-``elmgrove.adapters.river``. ``elmgrove.adapters.rivals`` is the other way round: their detectors,
-for comparison (``elmgrove[evaluate]``).
+``elmgrove.adapters.river``.
 """

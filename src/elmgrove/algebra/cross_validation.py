@@ -7,11 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.summing import MomentSums
 from elmgrove.errors import BadInput
 
 # Blocks of neighbouring rows that are left out, one after the other.
@@ -60,25 +58,6 @@ def losses_left_out(basis: Basis, X: Array, ridge: float) -> LeftOut:
     moves = variance > 0.0
     share = values[moves] / (len(X) * variance[moves])
     return LeftOut(rows / X.size, float(np.median(share)) if moves.any() else 0.0)
-
-
-def surprise_left_out(basis: Basis, X: Array) -> float:
-    """Computes −log of a Gaussian's density, a value in the mean, of inputs that were left out.
-
-    In ten blocks of neighbours, each by the distance without it and without what shares rows with
-    it; the inputs are all of them, scaled. Lower is better.
-    """
-    total = 0.0
-    for tested, rest in _blocks(len(X), basis.window):
-        sums = MomentSums(basis, 1.0, np.dtype(np.float64))
-        sums.add_many(X[rest])
-        known = Distance(sums.evidence)
-        Z = (X[tested] - known.mean) / known.deviation
-        # −log N(x; μ, Σ) = [(x − μ)ᵀ Σ⁻¹ (x − μ) + log det Σ + n log 2π] / 2
-        away = np.square(Z).sum(axis=1) - np.square(Z @ known.K.T).sum(axis=1)
-        total += float(away.sum()) / 2.0
-        total += len(Z) * basis.inputs * (known.width + np.log(2.0 * np.pi)) / 2.0
-    return total / X.size
 
 
 def _each(basis: Basis, X: Array, ridge: float) -> Iterator[tuple[Array, Array]]:

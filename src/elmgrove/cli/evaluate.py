@@ -1,9 +1,10 @@
-"""``elmgrove evaluate``: how well labelled rows are told apart, beside other detectors."""
+"""``elmgrove evaluate``: how well a detector tells labelled rows from the others."""
 
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -12,15 +13,17 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
+from scipy.linalg import solve_triangular
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.rows import Array
-from elmgrove.cli.contest import LEARNING_ON, OWN, RIVALS, STREAM, Contest, Found, Measured, Ranking
+from elmgrove.algebra.rows import Array, RowStore
+from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.cli.learn import LearnRun
 from elmgrove.cli.options import (
     Data,
     LabelSpans,
     SkipBad,
+    alarm_rule,
     labelled,
     note_window,
     notes,
@@ -31,12 +34,13 @@ from elmgrove.cli.options import (
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.false_alarms import LEARNING
-from elmgrove.detector.plot import draw_scores, save_picture
-from elmgrove.detector.replay import TIME, Course
+from elmgrove.detector.replay import Prepared, Spell, spells_of, spells_told
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.detector.tuning import too_few_scores, tune
-from elmgrove.detector.windows import choose_window, require_window
-from elmgrove.errors import BadInput, install_line, require_extra
+from elmgrove.detector.verdict import Verdict
+from elmgrove.detector.windows import choose_window, require_window, rows_to_decide
+from elmgrove.device.settings import Settings, first_rows
+from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
 from elmgrove.reading.layout import LAYOUT, Layout
 from elmgrove.reading.table import Table
@@ -44,16 +48,303 @@ from elmgrove.storage.disk import load
 
 #: The share of a file that is learned where nothing else is.
 FIRST = 0.4
-# Fewer rows than this say nothing about what is normal.
-_LEAST = 20
+#: The detector as it is, as the agent that goes on learning, and an agent that had no ``learn``.
+OWN, LEARNING_ON, STREAM = "Elmgrove", "Elmgrove, learning", "Elmgrove, stream"
+
+
+class Ranking:
+    """Rows in the order of their scores, most anomalous first; equal scores are one step.
+
+    ``found`` and ``false`` count the labelled and the other rows up to each score.
+    """
+
+    def __init__(self, labels: Array, scores: Array) -> None:
+        order = np.argsort(-scores, kind="stable")
+        ranked = scores[order]
+        last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
+        self._labelled, self._normal = int(labels.sum()), int((~labels).sum())
+        self.found: Array = np.cumsum(labels[order])[last]
+        self.false: Array = last + 1 - self.found
+
+    @property
+    def recall(self) -> Array:
+        return np.asarray(self.found / self._labelled)
+
+    @property
+    def false_alarms(self) -> Array:
+        return np.asarray(self.false / self._normal)
+
+    @cached_property
+    def auc(self) -> float:
+        """The area under the ROC curve: the share of pairs in which the labelled row scores higher.
+
+        >>> Ranking(np.array([True, False, True]), np.array([3.0, 2.0, 2.0])).auc
+        0.75
+        """
+        recall = np.append(0.0, self.recall)
+        width = np.diff(self.false_alarms, prepend=0.0)
+        return float(np.sum(width * (recall[1:] + recall[:-1]) / 2.0))
+
+    @cached_property
+    def average_precision(self) -> float:
+        """The mean precision, weighted by how much recall grows with each score."""
+        precision = self.found / (self.found + self.false)
+        return float(np.sum(np.diff(self.recall, prepend=0.0) * precision))
+
+
+@dataclass(frozen=True)
+class Found:
+    """How events compare with labelled stretches.
+
+    ``found`` stretches have an event that opened in them, or at most a tolerance before them;
+    ``false_events`` opened anywhere else, however long they lasted. ``alarmed_outside`` is the
+    share of unlabelled rows inside events. ``delays`` are the rows from the begin of a stretch to
+    its alarm, ``seconds`` the same as times where rows have them.
+    """
+
+    stretches: int
+    found: int
+    false_events: int
+    alarmed_outside: float
+    delays: list[int]
+    seconds: list[float] | None
+
+
+def stretches_of(labels: Array, calm: int) -> list[slice]:
+    """Finds labelled rows that belong together; fewer than ``calm`` others may lie between them.
+
+    No alarm rule tells stretches apart that are closer than the calm that ends an event.
+
+    >>> stretches_of(np.array([True, True, False, True, False, False, True]), calm=2)
+    [slice(0, 4, None), slice(6, 7, None)]
+    """
+    rows = np.flatnonzero(labels)
+    parts = np.split(rows, np.flatnonzero(np.diff(rows) > calm) + 1)
+    return [slice(int(part[0]), int(part[-1]) + 1) for part in parts if len(part)]
+
+
+def found_by(
+    events: Sequence[Spell], labels: Array, calm: int, tolerance: int, times: Array | None = None
+) -> Found:
+    """Compares events with labels: an event finds a stretch only if it opened for it.
+
+    An event that opened more than ``tolerance`` rows before a stretch is false, even where it lasts
+    into it: otherwise one event without an end would find everything.
+    """
+    stretches = stretches_of(labels, calm)
+    opened = [
+        [event for event in events if stretch.start - tolerance <= event.first < stretch.stop]
+        for stretch in stretches
+    ]
+    right = {event for some in opened for event in some}
+    inside = np.zeros(len(labels), bool)
+    for event in events:
+        inside[event.first : event.last + 1] = True
+    # An alarm just before the stretch has no delay.
+    first = [
+        (stretch.start, max(min(event.told for event in some), stretch.start))
+        for stretch, some in zip(stretches, opened, strict=True)
+        if some
+    ]
+    return Found(
+        len(stretches),
+        len(first),
+        len({*events} - right),
+        float(inside[~labels].mean()),
+        [alarm - start for start, alarm in first],
+        None if times is None else [float(times[alarm] - times[start]) for start, alarm in first],
+    )
+
+
+class Mahalanobis:
+    """The textbook's distance on standard columns, by the mean and covariance of the rows learned.
+
+    A millionth is added to each variance, so that what never varied is anomalous when it does. The
+    threshold is a quantile of the scores of the rows learned.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+
+    def fit(self, train: Array) -> None:
+        spread = np.ptp(train, axis=0)
+        self._mean = train.mean(axis=0)
+        self._deviation = np.where(spread > 0, train.std(axis=0), 1.0)
+        X = (train - self._mean) / self._deviation
+        self._root = np.linalg.cholesky(X.T @ X / len(X) + 1e-6 * np.eye(X.shape[1]))
+        self.threshold = float(np.quantile(self.score(train), 1.0 - self._rate))
+
+    def score(self, rows: Array) -> Array:
+        X = (rows - self._mean) / self._deviation
+        away = solve_triangular(self._root, X.T, lower=True)
+        return np.asarray(np.einsum("ij,ij->j", away, away))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How the verdicts of a method on the judged rows compare with their labels."""
+
+    name: str
+    threshold: float
+    ranking: Ranking
+    recall: float
+    precision: float | None
+    false_alarms: float
+    found: Found
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The numbers for JSON."""
+        return {
+            "method": self.name,
+            "auc": self.ranking.auc,
+            "average_precision": self.ranking.average_precision,
+            "threshold": self.threshold if np.isfinite(self.threshold) else None,
+            "recall": self.recall,
+            "precision": self.precision,
+            "false_alarms": self.false_alarms,
+            **asdict(self.found),
+        }
+
+
+class Evaluation:
+    """Judges the labelled rows of a table by a detector and others that learned the same rows.
+
+    Rows that complete no window are not judged. The anomalous rows of every method become events by
+    the detector's alarm rule, and are compared with the labels in the same way.
+    """
+
+    def __init__(self, member: Member, table: Table) -> None:
+        assert table.labels is not None, "a table that was read with its labels"
+        self._member, self._table = member, table
+        self.detector = detector = member.detector
+        self._prepared = Prepared(detector, table.rows, table.gaps)
+        #: The threshold, also where the stated rate has not been shown yet.
+        self.limit = detector.gate.limit()
+        self.rate = detector.gate.policy.rate or 0.01
+        whole = self._prepared.whole
+        self.rule = rule = detector.events.rule
+        #: How many rows before a labelled stretch an event may open, and still be about it.
+        self.tolerance = detector.basis.window + rule.n
+        #: The places that are judged, their labels, and the stretches of those.
+        self.places: Array = np.flatnonzero(whole)
+        self.labels: Array = self._prepared.any_of(table.labels)[whole]
+        self.stretches = stretches_of(self.labels, rule.calm)
+        self._times = None if table.times is None else table.times[self._prepared.last[whole]]
+
+    @property
+    def not_judged(self) -> int:
+        """The rows, or frames, that complete no window."""
+        return len(self._prepared.whole) - len(self.places)
+
+    def own(self) -> Measured:
+        """Judges by the detector as it is, as ``elmgrove score`` does."""
+        scores = self._prepared.scores[self.places]
+        return self._measured(OWN, scores, self.limit, ~(scores <= self.limit))
+
+    def learning_on(self) -> Measured:
+        """Judges by a copy of the detector that learns what it finds normal, as the agent does."""
+        return self._observed(LEARNING_ON, Member.from_bytes(self._member.to_bytes()).detector)
+
+    def from_stream(self, before: Table, window: int | None) -> Measured:
+        """Judges by a detector that ``elmgrove device run`` makes without ``learn``.
+
+        Its first rows decide scaling and window, and more of them decide again, if they ask for
+        another window. All rows come as a stream: these first, with whatever anomalies there are
+        in them.
+        """
+        spectrum = self.detector.basis.spectrum
+        first = before.rows[: first_rows(Settings.start_rows, spectrum)]
+        basis = _fitted(before, first, window or choose_window(first, spectrum).window, spectrum)
+        for enough in rows_to_decide(basis.layer.inputs) if window is None else ():
+            more = before.rows[basis.span(0, enough)]
+            again = choose_window(more, spectrum).window if enough else basis.window
+            if again != basis.window:
+                basis = _fitted(before, more, again, spectrum)
+        policy = self.detector.gate.policy
+        detector = Detector.for_basis(basis, threshold=policy, alarm=self.rule)
+        _observe(detector, before)
+        return self._observed(STREAM, detector)
+
+    def _observed(self, name: str, detector: Detector) -> Measured:
+        verdicts = _observe(detector, self._table)
+        chosen = [verdicts[place] for place in self.places.tolist()]
+        flagged = np.array([one.anomalous for one in chosen], bool)
+        scores = np.array([one.score for one in chosen])
+        events = spells_told([one.event for one in chosen], [one.alarm for one in chosen])
+        # An event begins with the first of the rows that raised its alarm.
+        k = self.rule.k
+        events = [one._replace(first=_last_of(flagged, one.told, k)) for one in events]
+        return self._measured(name, scores, detector.threshold, flagged, events)
+
+    def mahalanobis(self, learned: Table) -> list[Measured]:
+        """Judges by the textbook's distance over the rows learned, and over windows of them."""
+        train = Prepared(self.detector, learned.rows, learned.gaps)
+        window, judged = self.detector.basis.window, self._prepared
+        tries = [("Mahalanobis", train.rows, judged.rows[self.places])]
+        if window > 1:
+            inputs = train.inputs(np.flatnonzero(train.whole))
+            tries.append((f"Mahalanobis × {window}", inputs, judged.inputs(self.places)))
+        lines = []
+        for name, rows, chosen in tries:
+            distance = Mahalanobis(self.rate)
+            distance.fit(rows)
+            scores, limit = distance.score(chosen), distance.threshold
+            lines.append(self._measured(name, scores, limit, ~(scores <= limit)))
+        return lines
+
+    def _measured(
+        self,
+        name: str,
+        scores: Array,
+        limit: float,
+        flagged: Array,
+        events: Sequence[Spell] | None = None,
+    ) -> Measured:
+        """Compares with the labels; without ``events`` the alarm rule makes them."""
+        events = spells_of(flagged, self.rule) if events is None else events
+        return Measured(
+            name,
+            limit,
+            Ranking(self.labels, scores),
+            float(flagged[self.labels].mean()),
+            float(self.labels[flagged].mean()) if flagged.any() else None,
+            float(flagged[~self.labels].mean()),
+            found_by(events, self.labels, self.rule.calm, self.tolerance, self._times),
+        )
+
+
+def _fitted(table: Table, rows: RowStore, window: int, spectrum: Spectrum | None) -> Basis:
+    return Basis.fitted(
+        rows,
+        table.names,
+        categories=table.categories,
+        scaling="standard",
+        window=window,
+        spectrum=spectrum,
+    )
+
+
+def _observe(detector: Detector, table: Table) -> list[Verdict]:
+    verdicts = list[Verdict]()
+    for stretch in table.stretches:
+        detector.interrupt()
+        verdicts += detector.observe_many(table.rows[stretch])
+    return verdicts
+
+
+def _last_of(flagged: Array, place: int, k: int) -> int:
+    """The first of the last ``k`` places that are flagged, up to this one."""
+    before = np.flatnonzero(flagged[: place + 1])[-k:]
+    return int(before[0]) if len(before) else place
 
 
 @dataclass(frozen=True)
 class Case:
-    """A device, the rows that it and others learn (None: unknown), and those that are judged.
+    """A device, the rows that it learned (None: unknown), and those that are judged.
 
     ``before`` are the rows that are learned together with those among them that are labelled
-    anomalous, as a stream would have them.
+    anomalous, as a stream would have them. ``about`` says which rows they are.
     """
 
     member: Member
@@ -65,33 +356,19 @@ class Case:
 
 @dataclass(frozen=True)
 class Tried:
-    """What is to be tried, where it is not as usual or as in the state."""
+    """The rate, window and alarm rule to try; None leaves one as it is."""
 
-    rate: float | None = None
-    window: int | None = None
-    alarm: tuple[int, int] | None = None
-
-    @classmethod
-    def of(cls, rate: float | None, window: str, alarm: str | None) -> "Tried":
-        """Reads the options."""
-        size = None if require_window(window) == "auto" else int(window)
-        return cls(rate, size, None if alarm is None else _k_of_n(alarm))
+    rate: float | None
+    window: int | None
+    alarm: tuple[int, int] | None
 
     def tune(self, detector: Detector) -> None:
-        """Changes the threshold and the alarm rule of a detector, and notes how."""
         k, n = self.alarm or (None, None)
-        for said in tune(detector, rate=self.rate, alarm_k=k, alarm_n=n):
-            notes.print(f"Tried with {said}.")
+        for change in tune(detector, rate=self.rate, alarm_k=k, alarm_n=n):
+            notes.print(f"Tried with {change}.")
 
 
-def _k_of_n(text: str) -> tuple[int, int]:
-    parts = text.split("/")
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-        raise BadInput(f"--alarm: K/N, like 3/5 (an alarm at 3 of 5 rows), not {text!r}")
-    return int(parts[0]), int(parts[1])
-
-
-def case_of(
+def _case(
     data: Path,
     layout: Layout,
     spans: str | None,
@@ -100,24 +377,23 @@ def case_of(
     skip_bad: bool,
     tried: Tried,
 ) -> Case:
-    """Reads what is judged, and learns what is to be learned, or takes a state that has."""
+    """Reads the rows to judge, and learns from others or loads the state."""
     member = None if state is None else load(state, Member.from_bytes)
-    if member is not None and tried.window not in (None, member.detector.window):
-        raise BadInput(
-            f"--window: {state} has learned windows of {member.detector.window}; without --state, "
-            "a new detector learns as you say"
-        )
     if member is None:
         whole = read(data, None, layout, skip_bad)
     else:
+        if tried.window not in (None, member.detector.window):
+            raise BadInput(
+                f"--window: {state} has learned windows of {member.detector.window}; without "
+                "--state, a new detector learns as you say"
+            )
         layout = layout.after(member.notes.get(LAYOUT, {}))
         whole = read(data, member.detector.basis, layout, skip_bad)
     if not len(whole.rows):
         raise BadInput(f"{data}: no rows to judge")
     whole = labelled(whole, data, spans)
-    cut = 0
     before: Table | None = None
-    about = ""
+    about, cut = "", 0
     if normal is not None:
         # Which may have labels, and need not.
         known = replace(layout, remembered=layout.remembered | {"label"})
@@ -130,33 +406,34 @@ def case_of(
         about = f"those labelled normal in the first {100 * FIRST:.0f} % of {data.name}"
     learned = None if before is None else before.normal()
     assert whole.labels is not None, "it was read with its labels"
-    require_both(whole.labels, str(spans or layout.label), cut > 0)
+    _require_both(whole.labels, str(spans or layout.label), cut > 0)
     if member is None:
         assert learned is not None
-        member = _taught(data, learned, tried)
+        member = _learned(data, learned, tried)
     else:
         tried.tune(member.detector)
         about = f"{member.name} as it is in {state}"
     return Case(member, learned, before, whole, about)
 
 
-def require_both(labels: Array, label: str, cut: bool) -> None:
+def _require_both(labels: Array, label: str, cut: bool) -> None:
     """Raises ``BadInput`` unless there are both labelled rows and others to tell them from."""
     found = int(labels.sum())
     if 0 < found < len(labels):
         return
     rest = f" after the first {100 * FIRST:.0f} %, which are learned," if cut else ""
     which = "no row" if not found else "every row"
-    hint = " (normal is said as 0, no, false, normal, ok or good)" if found else ""
+    hint = " (a normal row has 0, no, false, normal, ok or good)" if found else ""
     raise BadInput(
         f"{label}: {which} of {len(labels)}{rest} is labelled anomalous{hint}; to tell rows apart "
         "there must be both"
     )
 
 
-def _taught(data: Path, learned: Table, tried: Tried) -> Member:
-    """A new device that has learned these rows, as ``elmgrove learn`` does."""
-    if len(learned.rows) < _LEAST:
+def _learned(data: Path, learned: Table, tried: Tried) -> Member:
+    """Makes a new device that has learned these rows, as ``elmgrove learn`` does."""
+    # Fewer rows say nothing about what is normal.
+    if len(learned.rows) < 20:
         raise BadInput(
             f"{len(learned.rows)} normal rows are too few to learn from: give a file of normal "
             "rows (--normal), or a state (--state)"
@@ -167,39 +444,20 @@ def _taught(data: Path, learned: Table, tried: Tried) -> Member:
         choice = choose_window(rows)
         note_window(choice)
         window = choice.window
-    basis = Basis.fitted(
-        rows,
-        learned.names,
-        categories=learned.categories,
-        scaling="standard",
-        window=window,
-    )
     policy = None if tried.rate is None else FalseAlarmRate(tried.rate)
     rule = None if tried.alarm is None else AlarmRule(*tried.alarm)
+    basis = _fitted(learned, rows, window, None)
     detector = Detector.for_basis(basis, threshold=policy, alarm=rule)
     LearnRun(detector, learned, gate=False).take()
     return Member(data.stem, detector)
 
 
-# Okabe and Ito's colours, which colour-blind people can tell apart; the first is the detector's.
-_COLOURS = ("#0072B2", "#000000", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-_GREEN = "#009E73"
-# Points of a curve that are drawn.
-_POINTS = 1000
-
-
-def grid_of(lines: Sequence[Measured]) -> Grid:
-    """Makes the table: a line for each method; delays are medians."""
-    headings = [
-        "AUC",
-        "average\nprecision",
-        "recall",
-        "false\nalarms",
-        "events\nfound",
-        "false\nevents",
-        "alarmed\noutside",
-        "delay",
-    ]
+def _grid(lines: Sequence[Measured]) -> Grid:
+    """A line for each method; delays are medians."""
+    headings = (
+        *("AUC", "average\nprecision", "recall", "false\nalarms"),
+        *("events\nfound", "false\nevents", "alarmed\noutside", "delay"),
+    )
     grid = Grid(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     grid.add_column("\nmethod", no_wrap=True)
     for heading in headings:
@@ -221,119 +479,17 @@ def grid_of(lines: Sequence[Measured]) -> Grid:
     return grid
 
 
-def numbers_of(measured: Measured) -> dict[str, Any]:
-    """Makes what was measured of a method an object for JSON."""
-    return {
-        "method": measured.name,
-        "auc": measured.ranking.auc,
-        "average_precision": measured.ranking.average_precision,
-        "threshold": measured.threshold if np.isfinite(measured.threshold) else None,
-        "recall": measured.recall,
-        "precision": measured.precision,
-        "false_alarms": measured.false_alarms,
-        **asdict(measured.found),
-    }
-
-
-def draw_contest(contest: Contest, lines: Sequence[Measured], path: Path) -> None:
-    """Draws how well rows are told apart, and below it the score with what was labelled."""
-    figure = require_extra("matplotlib.figure", "plot").Figure(
-        figsize=(11.0, 8.0), layout="constrained"
-    )
-    upper, lower = figure.subfigures(2, 1, height_ratios=(1.25, 1.0))
-    left, right = upper.subplots(1, 2)
-    for number, one in enumerate(_best(lines)):
-        _curves(left, right, one, number)
-    left.plot([0, 1], [0, 1], color="#bbbbbb", lw=0.8, ls=":")
-    _frame(left, "false alarms: share of normal rows", "recall: share of labelled rows")
-    _frame(right, "recall: share of labelled rows", "precision: share of flagged rows")
-    left.set_title("Found against false alarms (ROC); points: at the threshold", fontsize=9)
-    right.set_title("How many of the flagged are labelled", fontsize=9)
-    right.axhline(float(contest.labels.mean()), color="#bbbbbb", lw=0.8, ls=":")
-    left.legend(loc="lower right", fontsize=7.5, title="area below the curve", title_fontsize=7.5)
-    axes, course = lower.subplots(), contest.course
-    draw_scores(axes, course)
-    _labelled(axes, course, contest)
-    figure.suptitle(_title(contest, lines[0]), x=0.01, ha="left", fontsize=11, weight="bold")
-    save_picture(figure, path)
-
-
 def _delay(found: Found) -> str:
     if not found.delays:
         return "-"
-    if found.seconds is not None:
-        return _duration(median(found.seconds))
-    rows = median(found.delays)
-    return f"{rows:g} row{'s' * (rows != 1)}"
-
-
-def _duration(seconds: float) -> str:
+    if found.seconds is None:
+        rows = median(found.delays)
+        return f"{rows:g} row{'s' * (rows != 1)}"
+    seconds = median(found.seconds)
     for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2.0 * length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.3g} s"
-
-
-def _title(contest: Contest, own: Measured) -> str:
-    found = own.found
-    rows = f"{int(contest.labels.sum()):,} of {len(contest.labels):,} {contest.course.counted}"
-    false = f"{found.false_events:,} event{'s' * (found.false_events != 1)}"
-    return (
-        f"{rows} are labelled anomalous: Elmgrove flags {percent(own.recall)} of them, and "
-        f"{percent(own.false_alarms)} of the others;\nfinds {found.found} of {found.stretches} "
-        f"labelled stretches, and tells of {false} beside them"
-    )
-
-
-def _best(lines: Sequence[Measured]) -> list[Measured]:
-    """The detector as it is, and of each other method the better of its tries."""
-    best = dict[str, Measured]()
-    for one in lines:
-        method = one.name.partition(" ×")[0]
-        if method not in best or one.ranking.auc > best[method].ranking.auc:
-            best[method] = one
-    return [one for one in best.values() if one.name not in (LEARNING_ON, STREAM)]
-
-
-def _curves(left: Any, right: Any, measured: Measured, number: int) -> None:
-    ranking, own = measured.ranking, measured.name == OWN
-    places = _places(ranking)
-    style = {
-        "color": _COLOURS[number % len(_COLOURS)],
-        "lw": 2.2 if own else 1.1,
-        "zorder": 3 if own else 2,
-    }
-    label = f"{measured.name} {ranking.auc:.3f}"
-    false, recall = ranking.false_alarms, ranking.recall
-    left.plot([0.0, *false[places]], [0.0, *recall[places]], label=label, **style)
-    left.plot(measured.false_alarms, measured.recall, "o", ms=6 if own else 4, **style)
-    right.step(recall[places], ranking.precision[places], where="pre", **style)
-    if measured.precision is not None:
-        right.plot(measured.recall, measured.precision, "o", ms=6 if own else 4, **style)
-
-
-def _places(ranking: Ranking) -> Array:
-    count = len(ranking.found)
-    last = max(count - 1, 1)
-    # Dense at its begin too: that is where thresholds lie.
-    both = np.concatenate([np.linspace(0, last, _POINTS), np.geomspace(1, last, _POINTS)])
-    return np.unique(np.minimum(both.astype(int), count - 1))
-
-
-def _frame(axes: Any, across: str, up: str) -> None:
-    axes.set(xlabel=across, ylabel=up, xlim=(-0.01, 1.01), ylim=(-0.01, 1.03))
-    axes.grid(alpha=0.25, lw=0.5)
-    axes.tick_params(labelsize=8)
-
-
-def _labelled(axes: Any, course: Course, contest: Contest) -> None:
-    """Marks labelled stretches by a strip below the scores."""
-    x = course.where[contest.places] / (86400.0 if course.axis == TIME else 1.0)
-    bars = [(x[one.start], x[one.stop - 1] - x[one.start]) for one in contest.stretches]
-    style = {"facecolor": _GREEN, "edgecolor": _GREEN, "lw": 1.2, "zorder": 4}
-    transform = axes.get_xaxis_transform()
-    axes.broken_barh(bars, (0.0, 0.035), transform=transform, label="labelled anomalous", **style)
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), fontsize=7.5, ncols=5, frameon=False)
 
 
 @with_layout
@@ -346,9 +502,8 @@ def evaluate(
     normal: Annotated[
         Path | None,
         typer.Option(
-            help="Normal rows to learn, for a new detector (without --state) and for the others "
-            f"\\[default: those labelled normal in the first {100 * FIRST:.0f} % of DATA; the "
-            "rest is judged].",
+            help=f"Normal rows to learn \\[default: those labelled normal in the first "
+            f"{100 * FIRST:.0f} % of DATA; the rest is judged].",
             exists=True,
         ),
     ] = None,
@@ -362,113 +517,96 @@ def evaluate(
     ] = "auto",
     alarm: Annotated[
         str | None,
-        typer.Option(help="Try this alarm rule: K/N, an alarm at K anomalous rows among N."),
-    ] = None,
-    rivals: Annotated[
-        bool,
         typer.Option(
-            help="Compare with a plain Mahalanobis distance and, where installed, with River's "
-            "HalfSpaceTrees and PyOD's ECOD, IForest and KNN."
+            help="Try this alarm rule: K anomalous rows among N, like 3/5.", metavar="K/N"
         ),
-    ] = True,
-    picture: Annotated[
-        Path | None,
-        typer.Option(help="Draw curves, and the score over time, into this file.", dir_okay=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     label_spans: LabelSpans = None,
     skip_bad: SkipBad = False,
     *,
     layout: Layout,
 ) -> None:
-    """Say how well a detector tells labelled rows from the others, and how others do.
+    """Count how well a detector tells labelled rows from the others.
 
-    AUC and average precision need no threshold; recall, false alarms, events and delay come from
+    AUC and average precision need no threshold; recall, false alarms, events and delay depend on
     it. An event finds a labelled stretch if it opened in it or a few rows before; any other is
-    false. All learn the same rows. Nothing is saved.
+    false. A plain Mahalanobis distance learns the same rows for comparison. Nothing is saved.
 
-    Example: [bold]elmgrove evaluate pump.csv --label anomaly --picture pump.png[/]
+    Example: [bold]elmgrove evaluate pump.csv --label anomaly[/]
 
     Example: [bold]elmgrove evaluate pump.csv --label anomaly --rate 0.001 --window 1 --alarm 3/5[/]
     """
-    if picture is not None:
-        require_extra("matplotlib.figure", "plot")
     if layout.label is None and label_spans is None:
         raise BadInput(
             "--label names the column that says which rows were anomalous, --label-spans a file "
             "that says from when to when they were"
         )
-    tried = Tried.of(rate, window, alarm)
-    case = case_of(data, layout, label_spans, state, normal, skip_bad, tried)
-    contest = Contest(case.member, case.judged)
-    # Those that complete no window are not among them.
-    require_both(contest.labels, str(label_spans or layout.label), cut=False)
-    _note_rows(contest, case)
-    lines = [contest.own(), contest.learning_on()]
+    size = None if require_window(window) == "auto" else int(window)
+    tried = Tried(rate, size, None if alarm is None else alarm_rule(alarm))
+    case = _case(data, layout, label_spans, state, normal, skip_bad, tried)
+    evaluation = Evaluation(case.member, case.judged)
+    # Rows that complete no window do not count.
+    _require_both(evaluation.labels, str(label_spans or layout.label), cut=False)
+    _note(evaluation, case)
+    lines = [evaluation.own(), evaluation.learning_on()]
     if case.before is not None:
-        lines.append(contest.from_stream(case.before, tried.window))
-    if rivals:
-        _note_rivals(contest, case)
-        lines += [] if case.learned is None else contest.rivals(case.learned)
+        lines.append(evaluation.from_stream(case.before, tried.window))
+    if case.learned is not None:
+        lines += evaluation.mahalanobis(case.learned)
     if as_json:
-        Console().print_json(json.dumps(_numbers(contest, case, lines)))
+        Console().print_json(json.dumps(_numbers(evaluation, lines)))
     else:
-        Console(markup=False, emoji=False).print(grid_of(lines))
-    if picture is not None:
-        draw_contest(contest, lines, picture)
-        notes.print(f"Wrote {picture}.")
+        Console(markup=False, emoji=False).print(_grid(lines))
 
 
-def _note_rows(contest: Contest, case: Case) -> None:
-    counted, detector = contest.course.counted, case.member.detector
+def _note(evaluation: Evaluation, case: Case) -> None:
+    """Notes what was learned, what is judged and how, and what each line of the table is."""
+    detector, rule, stretches = evaluation.detector, evaluation.rule, len(evaluation.stretches)
+    counted = detector.basis.counted
     notes.print(f"Learned: {detector.learned:,} {counted}, {case.about}.")
-    waiting = contest.not_judged
+    waiting = evaluation.not_judged
     left_out = f" ({waiting} more complete no window)" if waiting else ""
-    stretches = len(contest.stretches)
     notes.print(
-        f"Judged: {len(contest.labels):,} {counted}{left_out}; {int(contest.labels.sum()):,} are "
+        f"Judged: {len(evaluation.labels):,} {counted}{left_out}; {evaluation.labels.sum():,} are "
         f"labelled anomalous, in {stretches:,} stretch{'es' if stretches != 1 else ''}."
     )
     short = too_few_scores(detector.gate.policy, detector.gate.recent.usable)
-    if contest.limit == math.inf and short:
+    if evaluation.limit == math.inf and short:
         notes.print(f"No threshold, so nothing is flagged: a rate of {short}.")
     elif detector.state == LEARNING:
-        missing = f"{detector.rows_missing:,} more {counted}"
         notes.print(
-            f"Still learning ({missing} until there are alarms): judged by the threshold that it "
-            "has by now."
+            f"Still learning ({detector.rows_missing:,} more {counted} until there are alarms): "
+            "judged by the threshold so far."
         )
-    notes.print(f"An alarm, and with it an event: {contest.rule}.")
     notes.print(
-        f"An event finds a stretch if it opens in it, or at most {contest.tolerance} {counted} "
-        f"before; any other is false. Stretches up to {contest.calm} {counted} apart count as one."
+        f"An alarm opens an event: {rule.k} of {rule.n} rows anomalous. It ends after {rule.calm} "
+        "calm rows."
+    )
+    notes.print(
+        f"An event finds a stretch if it opens in it, or at most {evaluation.tolerance} {counted} "
+        f"before; any other is false. Stretches up to {rule.calm} {counted} apart count as one."
     )
     notes.print(f"{LEARNING_ON}: as the agent, which goes on learning what it finds normal.")
     if case.before is not None:
         notes.print(f"{STREAM}: as an agent without elmgrove learn, which had the same rows.")
-
-
-def _note_rivals(contest: Contest, case: Case) -> None:
     if case.learned is None:
-        notes.print("Others are left out: they need the normal rows to learn (--normal).")
+        notes.print("No Mahalanobis distance: it needs the normal rows to learn (--normal).")
         return
-    size, counted = contest.window, contest.course.counted
-    windows = f"; × {size}: they get windows of {size} {counted}, as it does" if size > 1 else ""
+    size = detector.basis.window
+    windows = f"; × {size}: over windows of {size} {counted}" if size > 1 else ""
     notes.print(
-        f"Others learn the same rows, with their libraries' defaults; their thresholds are for the "
-        f"same {100.0 * contest.rate:g} % of the rows that they learned{windows}."
+        f"Mahalanobis: a plain distance that learned the same rows, with a threshold for the same "
+        f"{100.0 * evaluation.rate:g} %{windows}."
     )
-    missing = {library for library, _ in RIVALS.values() if library.missing}
-    for one in sorted(missing):
-        notes.print(f"{one.title} is not installed: {install_line(one.extra)}.")
 
 
-def _numbers(contest: Contest, case: Case, lines: list[Measured]) -> dict[str, Any]:
+def _numbers(evaluation: Evaluation, lines: Sequence[Measured]) -> dict[str, Any]:
     return {
-        "learned": case.member.detector.learned,
-        "rows": len(contest.labels),
-        "labelled": int(contest.labels.sum()),
-        "rate": contest.rate,
-        "tolerance": contest.tolerance,
-        "methods": [numbers_of(one) for one in lines],
+        "learned": evaluation.detector.learned,
+        "rows": len(evaluation.labels),
+        "labelled": int(evaluation.labels.sum()),
+        "rate": evaluation.rate,
+        "tolerance": evaluation.tolerance,
+        "methods": [one.fields for one in lines],
     }

@@ -173,6 +173,14 @@ def require_not_given(context: typer.Context, options: Iterable[str], because: s
         raise BadInput(f"{flags}: {because}")
 
 
+def alarm_rule(text: str) -> tuple[int, int]:
+    """Reads an alarm rule, K anomalous rows among N, like 3/5."""
+    k, _, n = text.partition("/")
+    if not (k.isdecimal() and n.isdecimal()):
+        raise BadInput(f"--alarm: K/N, like 3/5 (an alarm at 3 of 5 rows), not {text!r}")
+    return int(k), int(n)
+
+
 def chosen_spectrum(text: str | None) -> Spectrum | None:
     """Reads ``--spectrum``; None where rows are no samples."""
     return None if text is None else Spectrum.parsed(text)

@@ -4,7 +4,7 @@ What differs from the paper: it does not say which candidates it had, nor what w
 they are Table 3's activations with numbers of units around its own, and a fold has a tenth of the
 rows to learn from, of which one pattern is normal and all others anomalous, each in turn. Only
 OS-ELM is tuned. Rows to test with decide nothing. Beside it stands the choice that needs no
-anomalies: ``elmgrove tune --units``, by values that are left out, with Table 3's activation.
+anomalies, by values that are left out, with Table 3's activation.
 """
 
 from collections.abc import Sequence

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-
-from elmgrove.adapters.rivals import HalfSpaceTrees, Mahalanobis, PyOD, Rival
+from benchmarks.quality.peers import HalfSpaceTrees, PyOD, Rival
 
 RATE = 0.02
 
@@ -24,7 +23,6 @@ def _river() -> Rival:
 
 
 MADE = {
-    "Mahalanobis": lambda: Mahalanobis(RATE),
     "HalfSpaceTrees": _river,
     **{name: _pyod(name) for name in ("ECOD", "IForest", "KNN", "PCA", "LOF")},
 }
@@ -46,19 +44,3 @@ def test_each_finds_what_lies_far_out_at_about_the_stated_rate(name: str) -> Non
     flagged = scores > rival.threshold
     assert flagged[1500:].mean() > 0.9
     assert flagged[:1500].mean() < 3 * RATE
-
-
-def test_the_distance_is_the_textbooks() -> None:
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 3)) + 7.0
-    rival = Mahalanobis(RATE)
-    rival.fit(X)
-    away = X - X.mean(axis=0)
-    literal = np.einsum("ij,jk,ik->i", away, np.linalg.inv(np.cov(X.T, bias=True)), away)
-    assert rival.score(X) == pytest.approx(literal, rel=1e-3)
-    assert (rival.score(X) > rival.threshold).mean() == pytest.approx(RATE, abs=1 / 400)
-    moved = np.column_stack([X, np.full(400, 2.0)])
-    rival.fit(moved)
-    assert rival.score(np.append(X[0], 2.1)[np.newaxis])[0] > 100 * rival.threshold, (
-        "what never varied is anomalous when it does"
-    )
