@@ -198,9 +198,6 @@ def test_what_is_no_time_and_no_span_is_said(elmgrove: Elmgrove) -> None:
     assert "ends after it begins" in backwards.err
     both = elmgrove("accept", STATE, "--rows", "hot.csv", "--from", "2026-05-02")
     assert "in one way" in both.err
-    assert "name the state" in one_clear_line(
-        elmgrove("accept", "--agent", "http://127.0.0.1:1", "--rows", "hot.csv")
-    )
     assert waiting() == 100
 
 

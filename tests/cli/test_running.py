@@ -1,4 +1,4 @@
-"""One question for a state file, for the agent that has it, and for an agent elsewhere."""
+"""One question for a state file, and for the agent that has it."""
 
 import json
 import os
@@ -13,16 +13,13 @@ import pytest
 from elmgrove.cli import running
 from elmgrove.cli.running import Device
 from elmgrove.detector.thresholds import FalseAlarmRate
-from elmgrove.device.control_server import socket_places
-from elmgrove.errors import BadInput, InUse, Refused, Unauthorized, Unreachable
+from elmgrove.device.control import socket_places
+from elmgrove.errors import InUse, Refused
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, locked
 from support.agents import Running, Start
 from support.commands import Elmgrove, one_clear_line
 from support.fans import rows, write
-from support.ports import reserved_port
-
-SECRET = "elm-control-of-the-tests"
 
 
 @contextmanager
@@ -67,28 +64,6 @@ def test_of_a_running_agent_it_is_asked_of_the_agent(fan_1: Path, start: Start) 
             Device(fan_1).ask("tune", rate=7)
     assert rate(fan_1) == 0.02
     assert Device(fan_1).ask("status")[1] is False
-
-
-def test_of_an_agent_elsewhere_it_is_asked_over_the_network(fan_1: Path, start: Start) -> None:
-    with reserved_port() as port:
-        url = f"http://127.0.0.1:{port}"
-        settings = {"listen": f"127.0.0.1:{port}", "control-token": SECRET}
-        with agent_of(start, fan_1, **settings):
-            elsewhere = Device(None, url, SECRET)
-            assert elsewhere.ask("status")[0]["name"] == "fan-1"
-            assert elsewhere.ask("tune", rate=0.02)[0]["status"]["rate"] == 0.02
-            for token in (None, "guess"):
-                with pytest.raises(Unauthorized, match="A valid token is needed"):
-                    Device(None, url, token).ask("tune", rate=0.5)
-            assert rate(fan_1) == 0.02
-        with pytest.raises(Unreachable):
-            elsewhere.ask("status")
-
-
-def test_a_state_and_an_agent_are_two_ways_to_say_it(elmgrove: Elmgrove, fan_1: Path) -> None:
-    for words in ([], [fan_1, "--agent", "http://127.0.0.1:1"]):
-        assert "either a state file or, with --agent," in one_clear_line(elmgrove("status", *words))
-    assert "not the URL" in one_clear_line(elmgrove("status", "--agent", "10.0.0.7:8471"))
 
 
 def test_what_is_not_there_is_named(elmgrove: Elmgrove) -> None:
@@ -197,10 +172,3 @@ def test_what_is_asked_of_a_file_and_of_its_agent_has_the_same_form(
     saved = forms()
     with agent_of(start, fan_1):
         assert [form - {"agent"} for form in forms()] == saved
-
-
-def test_an_agent_that_can_not_be_asked_is_an_error_of_its_own(fan_1: Path) -> None:
-    with reserved_port() as port, pytest.raises(Unreachable):
-        Device(None, f"http://127.0.0.1:{port}", "t").ask("status")
-    with pytest.raises(BadInput, match="not the URL"):
-        Device(None, "ftp://10.0.0.7", "t").ask("status")

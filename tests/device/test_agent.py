@@ -221,8 +221,7 @@ def test_when_nobody_reads_the_verdicts_it_ends_and_has_saved(tmp_path: Path) ->
 def test_a_signal_ends_it_with_all_rows_saved(device: Start, number: int, tmp_path: Path) -> None:
     X = rows(1, 77)
     write_rows(Path("fan.csv"), X)
-    listening = {"listen": "127.0.0.1:0", "control_token": "sesame"}
-    fan = device("fan", like="like.evidence", follow=True, **listening)
+    fan = device("fan", like="like.evidence", follow=True)
     fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 77)
     fan.process.send_signal(number)
     assert fan.end() == 0

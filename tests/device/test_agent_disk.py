@@ -8,7 +8,7 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.device.agent import Agent
-from elmgrove.device.control_server import socket_places
+from elmgrove.device.control import socket_places
 from elmgrove.device.notify import Command
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange

@@ -11,16 +11,15 @@ import httpx
 import pytest
 
 from elmgrove.device import actions, control
-from elmgrove.device.control import Control
-from elmgrove.device.control_server import MOST_BYTES
+from elmgrove.device.control import STATE_HEADER, Control
+from elmgrove.device.http_server import MOST_BYTES
 from elmgrove.device.settings import Settings
 from elmgrove.errors import InconsistentState
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
-from support import plain
 from support.agents import append_rows, verdicts, write_rows
 from support.at_work import LIKE, at_work
-from support.callers import asked, socket_of, told
+from support.callers import asked, calling, socket_of, told
 from support.ports import reserved_port
 from support.serving import rows, wait_until
 
@@ -275,7 +274,7 @@ def test_where_there_can_be_no_socket_it_works_without(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr("elmgrove.device.control_server.socket_places", lambda state: [Path("a/b")])
+    monkeypatch.setattr("elmgrove.device.control.socket_places", lambda state: [Path("a/b")])
     write_rows(Path("fan.csv"), rows(1, 10))
     with at_work(**FAN):
         wait_until(seen(10))
@@ -296,38 +295,25 @@ def test_since_when_the_state_is_what_it_is_is_kept() -> None:
     assert load(STATE, Member.from_bytes).notes["state"] == noted
 
 
-def test_whatever_comes_to_the_listener_the_agent_goes_on() -> None:
+def test_whatever_comes_to_the_socket_the_agent_goes_on() -> None:
     write_rows(Path("fan.csv"), rows(1, 30))
-    with reserved_port() as port:
-        url = f"http://127.0.0.1:{port}"
-        with at_work(**FAN, control_token="sesame", listen=f"127.0.0.1:{port}"):
-            wait_until(seen(30))
-            slow = socket.create_connection(("127.0.0.1", port))
-            slow.sendall(b"POST /v1/tune HTTP/1.1\r\nContent-Le")
-            allowed = {"Authorization": "Bearer sesame"}
-            json = allowed | {"Content-Type": "application/json"}
-            path, body = f"{url}/v1/tune", b'{"rate": 0.5}'
-            codes = [
-                plain.post(path, json={"rate": 0.5}).status_code,
-                plain.post(path, content=body, headers=json | {"Authorization": "x"}).status_code,
-                plain.post(
-                    path, content=body, headers=json | {"Authorization": "Bearer guess"}
-                ).status_code,
-                plain.post(
-                    path, content=body, headers=json | {"Origin": "http://evil.example"}
-                ).status_code,
-                plain.post(path, content=body, headers=json | {"Host": "evil.example"}).status_code,
-                plain.post(path, content=body, headers=allowed).status_code,
-                plain.post(path, content=b"{" * 9, headers=json).status_code,
-                plain.post(path, content=b" " * (MOST_BYTES + 1), headers=json).status_code,
-                plain.get(path, headers=json).status_code,
-                plain.get(f"{url}/v1/nothing", headers=json).status_code,
-            ]
-            assert codes == [401, 401, 401, 403, 403, 415, 400, 413, 405, 404]
-            append_rows(Path("fan.csv"), rows(2, 5))
-            wait_until(seen(35))
-            found = plain.get(f"{url}/v1/status", headers=allowed).json()
-            assert (found["learned"], found["rate"]) == (35, 0.01)
-            answer = plain.post(path, content=body, headers=json)
-            assert answer.json()["status"]["rate"] == 0.5
-            slow.close()
+    with at_work(**FAN), calling(STATE) as client, socket.socket(socket.AF_UNIX) as slow:
+        wait_until(seen(30))
+        slow.connect(str(socket_of(STATE)))
+        slow.sendall(b"POST /v1/tune HTTP/1.1\r\nContent-Le")
+        json = {"Content-Type": "application/json"}
+        path, body = "/v1/tune", b'{"rate": 0.5}'
+        codes = [
+            client.post(path, content=body).status_code,
+            client.post(path, content=b"{" * 9, headers=json).status_code,
+            client.post(path, content=b" " * (MOST_BYTES + 1), headers=json).status_code,
+            client.get(path).status_code,
+            client.get("/v1/nothing").status_code,
+            client.post(path, content=body, headers=json | {STATE_HEADER: "other"}).status_code,
+        ]
+        assert codes == [415, 400, 413, 405, 404, 422]
+        append_rows(Path("fan.csv"), rows(2, 5))
+        wait_until(seen(35))
+        found = client.get("/v1/status").json()
+        assert (found["learned"], found["rate"]) == (35, 0.01)
+        assert client.post(path, content=body, headers=json).json()["status"]["rate"] == 0.5

@@ -40,13 +40,10 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "decimal": (",", ".", ","),
     "encoding": ("latin-1", "utf-16", "cp1252"),
     "missing": ("hold", "refuse", "hold"),
-    "listen": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
     "metrics": ("127.0.0.1:1", "localhost:2", "[::1]:3"),
     "log_format": ("json", "text", "json"),
     "mqtt": ("mqtt://host/a", "mqtts://fan@host:1/a/b", "mqtt://[::1]/a"),
 }
-#: What else must be set where one is.
-NEEDED = {"listen": {"control_token": "sesame"}}
 BY_TYPE: dict[Any, tuple[Any, Any, Any]] = {
     str: ("from the file", "from the environment", "by flag"),
     int: (11, 12, 13),
@@ -104,10 +101,7 @@ def test_flag_over_environment_over_file_over_default(
     settled: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     in_file, in_environment, by_flag = choices(name)
-    needed = NEEDED.get(name, {})
-    plain = vars(Settings()) | needed
-    for other, value in needed.items():
-        monkeypatch.setenv(variable_of(other), value)
+    plain = vars(Settings())
     Path("device.toml").write_text(f"{name} = {json.dumps(in_file)}\n")
     assert asdict(settled("--config", "device.toml")) == plain | {name: in_file}
     monkeypatch.setenv(variable_of(name), as_text(in_environment))
@@ -115,7 +109,7 @@ def test_flag_over_environment_over_file_over_default(
     flag = flags({name: by_flag})
     made = settled("--config", "device.toml", *flag)
     assert asdict(made) == plain | {name: by_flag}
-    assert made.given == {name, *needed}
+    assert made.given == {name}
 
 
 def test_without_anything_the_defaults_hold(settled: Callable[..., Settings]) -> None:
@@ -163,10 +157,9 @@ def test_all_settings_are_listed_with_their_variables(
         ("save_seconds = nan", "save_seconds must be above 0"),
         ("sync_seconds = -1", "sync_seconds can't be negative"),
         ("sync_seconds = nan", "sync_seconds can't be negative"),
-        ("listen = '127.0.0.1:8471'", "set control_token as well"),
-        ("listen = '8471'", "listen: host:port"),
-        ("listen = '127.0.0.1:http'", "listen: host:port"),
-        ("listen = '127.0.0.1:99999'", "listen: host:port"),
+        ("metrics = '9190'", "metrics: host:port"),
+        ("metrics = '127.0.0.1:http'", "metrics: host:port"),
+        ("metrics = '127.0.0.1:99999'", "metrics: host:port"),
     ],
 )
 def test_a_bad_setting_is_one_clear_line(

@@ -1,4 +1,4 @@
-"""Callers of a running agent: through its local socket, and where it listens."""
+"""Requests to a running agent through its local socket."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from elmgrove.device.control_server import socket_places
+from elmgrove.device.control import socket_places
 from support.serving import wait_until
 
 

@@ -33,7 +33,7 @@ from elmgrove.storage.disk import load, locked, save
 
 log = logging.getLogger("elmgrove.device")
 # Settings that nobody else may know.
-_SECRETS = ("token", "control_token", "mqtt_password")
+_SECRETS = ("token", "mqtt_password")
 
 device = typer.Typer(
     name="device",

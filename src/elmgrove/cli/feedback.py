@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.options import moment, notes, read_for, shown, with_layout
-from elmgrove.cli.running import AgentUrl, ControlToken, Device, DryRun, StateOrAgent
-from elmgrove.errors import BadInput
+from elmgrove.cli.running import Device, DryRun, StateOrAgent
 from elmgrove.federation.commands import FROM, TO
 from elmgrove.federation.member import Member
 from elmgrove.reading.layout import Layout
@@ -30,7 +29,7 @@ To = Annotated[str | None, typer.Option("--to", help="Rows before this time.")]
 
 @with_layout
 def accept(
-    state: StateOrAgent = None,
+    state: StateOrAgent,
     begin: From = None,
     end: To = None,
     rows: Annotated[
@@ -41,8 +40,6 @@ def accept(
         bool, typer.Option("--instead", help="In the place of all that was learned before.")
     ] = False,
     dry_run: DryRun = False,
-    agent: AgentUrl = None,
-    token: ControlToken = None,
     *,
     layout: Layout,
 ) -> None:
@@ -53,18 +50,16 @@ def accept(
 
     Example: [bold]elmgrove accept fan-1.elm --from 14:20[/]
     """
-    device, span = Device(state, agent, token), _span(begin, end)
+    device, span = Device(state), _span(begin, end)
     given = {} if rows is None else _given(device, rows, layout)
     device.change("accept", dry_run, **span, **given, **({"instead": True} if instead else {}))
 
 
 def reject(
-    state: StateOrAgent = None,
+    state: StateOrAgent,
     begin: From = None,
     end: To = None,
     dry_run: DryRun = False,
-    agent: AgentUrl = None,
-    token: ControlToken = None,
 ) -> None:
     """It was a fault: drop anomalous rows, and take out what was learned since it began.
 
@@ -75,14 +70,12 @@ def reject(
 
     Example: [bold]elmgrove reject fan-1.elm[/]
     """
-    Device(state, agent, token).change("reject", dry_run, **_span(begin, end))
+    Device(state).change("reject", dry_run, **_span(begin, end))
 
 
 def undo(
-    state: StateOrAgent = None,
+    state: StateOrAgent,
     dry_run: DryRun = False,
-    agent: AgentUrl = None,
-    token: ControlToken = None,
 ) -> None:
     """Undo the last accept or reject, however long ago it was.
 
@@ -91,7 +84,7 @@ def undo(
 
     Example: [bold]elmgrove undo fan-1.elm[/]
     """
-    Device(state, agent, token).change("undo", dry_run)
+    Device(state).change("undo", dry_run)
 
 
 def _span(begin: str | None, end: str | None) -> dict[str, Any]:
@@ -106,8 +99,6 @@ def _span(begin: str | None, end: str | None) -> dict[str, Any]:
 
 def _given(device: Device, rows: Path, layout: Layout) -> dict[str, Any]:
     """Reads the rows of a file as the device's state says they are."""
-    if device.state is None:
-        raise BadInput("--rows: name the state, which says how rows are read, not --agent")
     member = load(device.state, Member.from_bytes)
     table = read_for(member, rows, layout, skip_bad=False)
     times = {} if table.times is None else {"times": table.times.tolist()}
@@ -119,9 +110,7 @@ SHOWN = 15
 
 
 def quarantine(
-    state: StateOrAgent = None,
-    agent: AgentUrl = None,
-    token: ControlToken = None,
+    state: StateOrAgent,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """List the anomalous rows that wait, newest last: when, how far off, and because of what.
@@ -130,7 +119,7 @@ def quarantine(
 
     Example: [bold]elmgrove quarantine fan-1.elm[/]
     """
-    found, live = Device(state, agent, token).ask("quarantine")
+    found, live = Device(state).ask("quarantine")
     if as_json:
         Console().print_json(json.dumps({**found, "live": live}))
         return

@@ -12,10 +12,8 @@ import typer
 from rich.console import Console
 
 from elmgrove.device.actions import ACTIONS, DRY_RUN, perform
-from elmgrove.device.control import CONTROL_ROOT
-from elmgrove.device.control_server import MEANT, hash_of, socket_places
-from elmgrove.device.settings import PREFIX
-from elmgrove.errors import BadInput, InUse, Unreachable
+from elmgrove.device.control import CONTROL_ROOT, STATE_HEADER, hash_of, socket_places
+from elmgrove.errors import InUse, Unreachable
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, locked, save
 
@@ -25,24 +23,15 @@ PATIENCE = 10.0
 _ANSWER = 60.0
 
 StateOrAgent = Annotated[
-    Path | None,
-    typer.Argument(help="The device's state file; its agent may be running.", metavar="STATE"),
-]
-AgentUrl = Annotated[
-    str | None, typer.Option("--agent", help="A running agent elsewhere: http://10.0.0.7:8471.")
-]
-ControlToken = Annotated[
-    str | None, typer.Option(help="Its control_token.", envvar=f"{PREFIX}CONTROL_TOKEN")
+    Path, typer.Argument(help="The device's state file; its agent may be running.", metavar="STATE")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
 
 
 class Device(NamedTuple):
-    """The device that a command is about: a state file, or an agent elsewhere with its token."""
+    """The device that a command is about: its state file, or the running agent that has it."""
 
-    state: Path | None
-    agent: str | None = None
-    token: str | None = None
+    state: Path
 
     def ask(self, action: str, **asked: Any) -> tuple[dict[str, Any], bool]:
         """Asks, and gives what was said and whether a running agent said it.
@@ -50,11 +39,6 @@ class Device(NamedTuple):
         An agent that has the state is asked through its socket. Else the state is loaded, and
         what changes it is saved under the lock before anything is said.
         """
-        if (self.state is None) == (self.agent is None):
-            raise BadInput("name either a state file or, with --agent, a running agent")
-        if self.agent is not None:
-            return _asked_elsewhere(self.agent, self.token, action, asked), True
-        assert self.state is not None
         until = time.monotonic() + PATIENCE
         while True:
             said = _asked_locally(self.state, action, asked)
@@ -100,7 +84,7 @@ def _asked_locally(state: Path, action: str, asked: Mapping[str, Any]) -> dict[s
         with httpx.Client(
             transport=httpx.HTTPTransport(uds=str(place)),
             base_url="http://agent",
-            headers={MEANT: hash_of(state)},
+            headers={STATE_HEADER: hash_of(state)},
             timeout=_ANSWER,
         ) as opened:
             try:
@@ -133,15 +117,6 @@ def _somebody_listens(place: Path) -> bool:
         except OSError:
             return False
     return True
-
-
-def _asked_elsewhere(
-    url: str, token: str | None, action: str, asked: Mapping[str, Any]
-) -> dict[str, Any]:
-    from elmgrove.exchange.http_client import client
-
-    with client(url, token, timeout=_ANSWER, root="") as opened:
-        return _answer(opened, action, asked)
 
 
 def _answer(opened: Any, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:

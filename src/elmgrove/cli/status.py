@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.options import percent, shown
-from elmgrove.cli.running import AgentUrl, ControlToken, Device, StateOrAgent
+from elmgrove.cli.running import Device, StateOrAgent
 from elmgrove.detector.events import normal_at
 from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.federation.member import Borrowing
@@ -20,9 +20,7 @@ _ANSWERS = 3
 
 
 def status(
-    state: StateOrAgent = None,
-    agent: AgentUrl = None,
-    token: ControlToken = None,
+    state: StateOrAgent,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """Show how a device is doing: what it learned, whether it watches, and what it has from others.
@@ -31,12 +29,12 @@ def status(
 
     Example: [bold]elmgrove status fan-1.elm[/]
     """
-    found, live = Device(state, agent, token).ask("status")
+    found, live = Device(state).ask("status")
     if as_json:
         Console().print_json(json.dumps({**found, "live": live}))
         return
     running = "its agent is running" if live else "as it was saved; no agent is running"
-    grid = Grid(title=f"{found.get('name', state or agent)}: {running}", show_header=False)
+    grid = Grid(title=f"{found.get('name', state)}: {running}", show_header=False)
     for name, text in lines_of(found).items():
         grid.add_row(name, text)
     Console(markup=False, emoji=False, highlight=False).print(grid)

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import typer
 
 from elmgrove.cli.options import alarm_rule
-from elmgrove.cli.running import AgentUrl, ControlToken, Device, DryRun, StateOrAgent
+from elmgrove.cli.running import Device, DryRun, StateOrAgent
 from elmgrove.errors import BadInput
 
 
 def tune(
-    state: StateOrAgent = None,
+    state: StateOrAgent,
     rate: Annotated[
         float | None, typer.Option(help="The share of normal rows that may be flagged.")
     ] = None,
@@ -25,8 +25,6 @@ def tune(
         bool, typer.Option("--watch-now", help="Raise alarms at once: what was learned is normal.")
     ] = False,
     dry_run: DryRun = False,
-    agent: AgentUrl = None,
-    token: ControlToken = None,
 ) -> None:
     """Change the threshold or the alarm rule of a device, without learning again.
 
@@ -45,4 +43,4 @@ def tune(
     }
     if not changes:
         raise BadInput("nothing to change: give --rate, --threshold, --alarm or --watch-now")
-    Device(state, agent, token).change("tune", dry_run, **changes)
+    Device(state).change("tune", dry_run, **changes)

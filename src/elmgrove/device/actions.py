@@ -20,9 +20,9 @@ from elmgrove.reading.times import stated_time
 DRY_RUN = "dry_run"
 #: Rows of the quarantine that are listed, the newest: to explain each takes a while.
 LISTED = 50
-#: Who asks, where that is all that is known: the owner at the device, whoever has the control
-#: token, or whoever may write to the broker.
-COMMAND_LINE, CONTROL, MQTT = "command line", "control", "mqtt"
+#: Who asks, where that is all that is known: the owner at the device, or whoever may write to the
+#: broker.
+COMMAND_LINE, MQTT = "command line", "mqtt"
 
 Asked = Mapping[str, Any]
 

@@ -1,18 +1,21 @@
-"""The control of a running agent: what is asked of it from outside, done by its own thread."""
+"""The control of a running agent: actions asked of it from outside, done by its own thread."""
 
+import hashlib
 import logging
 import os
 import queue
+import socket
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractContextManager
-from functools import partial
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from typing import Any, Self
 
 from elmgrove.detector.events import json_when
-from elmgrove.device.actions import ACTIONS, COMMAND_LINE, CONTROL, DRY_RUN, MQTT, perform
-from elmgrove.device.control_server import Call, Listener, LocalSocket, Said
+from elmgrove.device.actions import ACTIONS, COMMAND_LINE, DRY_RUN, MQTT, perform
+from elmgrove.device.http_server import HttpServer, Request, Response
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError, InconsistentState, Problem
 from elmgrove.federation.member import Member
@@ -21,16 +24,18 @@ log = logging.getLogger("elmgrove.device")
 
 #: What the path of each action begins with.
 CONTROL_ROOT = "/v1/"
-#: Seconds that a caller waits for its turn: an agent answers between two rows.
+#: Seconds that a request waits for its turn: an agent answers between two rows.
 TURN = 30.0
+#: The header by which a command says which state it means: a hash of the state's path.
+STATE_HEADER = "Elmgrove-State"
 
 
 class Control:
-    """Answers what is asked of an agent: its status at any time, all else between two rows.
+    """Answers requests to an agent: its status at any time, all else between two rows.
 
-    Callers come through doors, each in a thread of its own, and wait here for the agent's thread
-    to ``step``. What changes the state is saved before it is answered: what was acknowledged
-    survives whatever happens next, and what can't be saved is not done.
+    Requests come in threads of their own, and wait here until the agent's thread calls ``step``. A
+    change is saved before it is answered: what was acknowledged survives whatever happens next, and
+    what can't be saved is not done.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -41,34 +46,28 @@ class Control:
         #: What the agent waits for before it can begin; None once it has begun.
         self.waits_for: str | None = "its first rows"
         self._ended = False
-        self._listener = (
-            Listener(settings.listen, settings.control_token, self.answer)
-            if settings.listen
-            else None
-        )
-        self._local = LocalSocket(settings.path, partial(self.answer, by=COMMAND_LINE))
+        self._socket = LocalSocket(settings.path, self.answer)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
-        if self._listener is not None:
-            self._listener.close()
-        self._local.close()
+        self._socket.close()
 
-    def answer(self, call: Call, by: str = CONTROL) -> Said:
-        """Answers a caller, in the caller's thread; raises ``Problem``."""
-        name = call.path.removeprefix(CONTROL_ROOT)
-        if not call.path.startswith(CONTROL_ROOT) or name not in ACTIONS:
+    def answer(self, request: Request) -> Response:
+        """Answers a request at the local socket, in its thread; raises ``Problem``."""
+        name = request.path.removeprefix(CONTROL_ROOT)
+        if not request.path.startswith(CONTROL_ROOT) or name not in ACTIONS:
             raise Problem("not-found", f"{CONTROL_ROOT} has {', '.join(ACTIONS)}")
         method = "POST" if ACTIONS[name].changes else "GET"
-        if call.method != method:
+        if request.method != method:
             raise Problem("method-not-allowed", f"{method} it")
-        return Said.fields(self.ask(name, call.json() if ACTIONS[name].changes else {}, by))
+        asked = request.json() if ACTIONS[name].changes else {}
+        return Response.of(self.ask(name, asked, COMMAND_LINE))
 
     def ask(self, name: str, asked: Mapping[str, Any], by: str = MQTT) -> dict[str, Any]:
-        """Asks for an action in its turn, in the caller's thread; raises ``Problem``."""
+        """Asks for an action and waits for its turn; raises ``Problem``."""
         if self.waits_for is None:
             return self._answered(name, asked, by)
         if name != "status":
@@ -81,10 +80,10 @@ class Control:
         saved: Callable[[Member], AbstractContextManager[None]],
         live: Callable[[], dict[str, Any]],
     ) -> None:
-        """Does what callers wait for, in the agent's thread; quick if there is nothing.
+        """Does what was asked, in the agent's thread; quick if there is nothing.
 
         Inside ``saved`` a member is on disk, and becomes the state if all goes well. ``live``
-        notes in the member what its status shows, and gives what only an agent knows.
+        notes in the member what its status shows, and returns what only an agent knows.
         """
         while not self._asked.empty():
             future, name, asked, by = self._asked.get()
@@ -106,13 +105,13 @@ class Control:
                 # The agent ends, and its state is what it was before.
                 future.set_exception(error)
                 raise
-            except Exception as error:  # it failed on a copy: the caller is told, the agent goes on
+            except Exception as error:  # it failed on a copy: the agent goes on
                 future.set_exception(error)
             else:
                 future.set_result(said)
 
     def end(self) -> None:
-        """Tells callers from now on that the agent ends, and those who wait as well."""
+        """Refuses what waits, and all that comes from now on: the agent ends."""
         self._ended = True
         while not self._asked.empty():
             self._asked.get()[0].cancel()
@@ -131,3 +130,61 @@ class Control:
                 raise Problem("busy", f"its turn did not come within {TURN:g} s") from None
             # It is under way: hanging up now would leave the caller in the dark.
             return future.result()
+
+
+class LocalSocket:
+    """The socket for commands on this machine, which only the owner of the state may use.
+
+    A request for another state is refused: a name in a folder of everybody can lead to the socket
+    of another agent. Where there can be no socket, the agent goes on without.
+    """
+
+    def __init__(self, state: Path, answer: Callable[[Request], Response]) -> None:
+        self._server: HttpServer | None = None
+        self._state, self._answer = state, answer
+        reasons = list[str]()
+        for place in socket_places(state) if hasattr(socket, "AF_UNIX") else ():
+            try:
+                # The state is locked, so no agent is behind a socket that is there.
+                place.unlink(missing_ok=True)
+                self._server = HttpServer(place, self._answer_for_state)
+                return
+            except OSError as error:
+                reasons.append(str(error))
+        log.info("no local socket, so no commands while it runs. %s", "; ".join(reasons))
+
+    def close(self) -> None:
+        """Stops listening, and removes the socket."""
+        if self._server is not None:
+            with suppress(OSError):
+                Path(self._server.address).unlink(missing_ok=True)
+            self._server.close()
+
+    def _answer_for_state(self, request: Request) -> Response:
+        own = hash_of(self._state)
+        if request.headers.get(STATE_HEADER, own) != own:
+            raise Problem("refused", f"this agent has another state, {self._state.name}")
+        return self._answer(request)
+
+
+def hash_of(state: Path) -> str:
+    """A short hash of where a state is."""
+    return hashlib.sha256(os.fsencode(_beside(state))).hexdigest()[:16]
+
+
+def socket_places(state: Path) -> list[Path]:
+    """The paths where the socket of the agent with this state may be, the best one first.
+
+    Beside the state, as the lock is; in the system's folder for temporary files where that path is
+    too long for a socket, or the disk has none.
+    """
+    places = [_beside(state)]
+    # Where no disk takes anything there is no such folder.
+    with suppress(FileNotFoundError):
+        places.append(Path(tempfile.gettempdir()) / f"elmgrove-{hash_of(state)}.sock")
+    return places
+
+
+def _beside(state: Path) -> Path:
+    real = Path(os.path.realpath(state))
+    return real.with_name(f".{real.name}.sock")

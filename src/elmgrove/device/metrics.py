@@ -12,11 +12,11 @@ import numpy as np
 from elmgrove.detector.events import OPENED, EventUpdate
 from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.verdict import Verdict
-from elmgrove.device.control_server import Call, Said, door_at
+from elmgrove.device.http_server import HttpServer, Request, Response
 from elmgrove.device.input_health import InputHealth
 from elmgrove.device.saving import Saving
 from elmgrove.device.sync import BackgroundSync
-from elmgrove.errors import Problem, require_extra
+from elmgrove.errors import BadInput, Problem, require_extra
 from elmgrove.federation.member import Member
 
 #: What Prometheus and its kin read.
@@ -73,13 +73,19 @@ class AgentMetrics:
         self._families: Any = require_extra("prometheus_client.core", "metrics")
         self._registry = self._library.CollectorRegistry()
         self._registry.register(self)
-        self._door = door_at("metrics", address, self._answer)
+        host, _, port = address.rpartition(":")
+        try:
+            self._server = HttpServer((host.strip("[]"), int(port)), self._answer)
+        except OSError as error:
+            raise BadInput(
+                f"metrics: {address}: {error.strerror}; choose another address"
+            ) from error
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._door.close()
+        self._server.close()
 
     def follow(self, verdict: Verdict, news: Sequence[EventUpdate] = ()) -> None:
         """Counts a row, and the events that opened with it."""
@@ -133,12 +139,12 @@ class AgentMetrics:
         summary.add_sample(f"{summary.name}_sum", {}, total)
         yield summary
 
-    def _answer(self, call: Call) -> Said:
-        if call.path != "/metrics":
+    def _answer(self, request: Request) -> Response:
+        if request.path != "/metrics":
             raise Problem("not-found", "there is /metrics here, and nothing else")
-        if call.method != "GET":
+        if request.method != "GET":
             raise Problem("method-not-allowed", "GET it")
-        return Said(self._library.generate_latest(self._registry), TEXT)
+        return Response(self._library.generate_latest(self._registry), TEXT)
 
 
 def _measured(member: Member, hearing: InputHealth, saving: Saving) -> dict[str, float]:

@@ -122,12 +122,6 @@ class Settings:
     rotate_key_days: Annotated[
         float, "Change the key after this many days; 0 = in time, where keys expire.", FLEET
     ] = 0.0
-    listen: Annotated[
-        str, "host:port on which those with control_token may ask and tell; '' = none.", FLEET
-    ] = ""
-    control_token: Annotated[
-        str, "The secret of those who may ask and tell this agent there.", FLEET
-    ] = ""
     merge: Annotated[
         str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", FLEET
     ] = "everyone"
@@ -260,10 +254,9 @@ class Settings:
             "others": OTHERS,
         }.items():
             _require_choice(name, getattr(self, name), known)
-        _require_address("listen", self.listen, "127.0.0.1:8471")
-        if self.listen and not self.control_token:
-            raise BadInput("listen: nobody could ask anything there; set control_token as well")
-        _require_address("metrics", self.metrics, "127.0.0.1:9190")
+        port = self.metrics.rpartition(":")[2]
+        if self.metrics and not (port.isdecimal() and int(port) < 2**16 and ":" in self.metrics):
+            raise BadInput(f"metrics: host:port, like 127.0.0.1:9190, not {self.metrics!r}")
         if is_at_broker(self.source):
             RowTopics.of(self.source, self.pattern)
         if self.mqtt:
@@ -347,12 +340,6 @@ def read_settings(path: Path | None, given: dict[str, Any]) -> Settings:
 def _require_choice(setting: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
-
-
-def _require_address(setting: str, address: str, example: str) -> None:
-    port = address.rpartition(":")[2]
-    if address and not (port.isdecimal() and int(port) < 2**16 and ":" in address):
-        raise BadInput(f"{setting}: host:port, like {example}, not {address!r}")
 
 
 def _require_topic(setting: str, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""A door: answers who asks properly, and whatever else comes costs a few seconds of a thread."""
+"""The agent's HTTP server: whatever comes costs a few seconds of a thread at most."""
 
 import errno
 import json
@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from elmgrove.device import control_server
-from elmgrove.device.control_server import MOST_BYTES, Call, Door, Said
+from elmgrove.device import http_server
+from elmgrove.device.http_server import MOST_BYTES, HttpServer, Request, Response
 from elmgrove.errors import Problem
 from support import plain
 from support.serving import wait_until
@@ -21,24 +21,24 @@ from support.serving import wait_until
 POST = b"POST / HTTP/1.1\r\nContent-Type: application/json\r\n"
 
 
-def answer(call: Call) -> Said:
+def answer(call: Request) -> Response:
     """Repeats what it is told; fails for /fault."""
     if call.path == "/fault":
         raise RuntimeError("secret details")
     if call.path == "/refused":
         raise Problem("refused", "not today")
-    return Said.fields({"path": call.path} if call.method == "GET" else call.json())
+    return Response.of({"path": call.path} if call.method == "GET" else call.json())
 
 
 @pytest.fixture
-def door() -> Iterator[Door]:
-    made = Door(("127.0.0.1", 0), answer)
+def server() -> Iterator[HttpServer]:
+    made = HttpServer(("127.0.0.1", 0), answer)
     yield made
     made.close()
 
 
-def url(door: Door) -> str:
-    return f"http://127.0.0.1:{door.address[1]}"
+def url(server: HttpServer) -> str:
+    return f"http://127.0.0.1:{server.address[1]}"
 
 
 def expect_problem(answer: httpx.Response, status: int, kind: str) -> dict[str, Any]:
@@ -52,10 +52,10 @@ def expect_problem(answer: httpx.Response, status: int, kind: str) -> dict[str, 
     return found
 
 
-def test_it_answers_at_a_port_and_at_a_local_socket(door: Door, tmp_path: Path) -> None:
-    assert plain.get(f"{url(door)}/hello?x=1").json() == {"path": "/hello"}
+def test_it_answers_at_a_port_and_at_a_local_socket(server: HttpServer, tmp_path: Path) -> None:
+    assert plain.get(f"{url(server)}/hello?x=1").json() == {"path": "/hello"}
     place = tmp_path / "sock"
-    local = Door(place, answer)
+    local = HttpServer(place, answer)
     try:
         assert place.stat().st_mode & 0o777 == 0o600
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(place))) as client:
@@ -66,13 +66,28 @@ def test_it_answers_at_a_port_and_at_a_local_socket(door: Door, tmp_path: Path) 
         caller.connect(str(place))
 
 
-def test_a_refusal_is_a_problem_document(door: Door) -> None:
-    found = expect_problem(plain.get(f"{url(door)}/refused"), 422, "refused")
+def test_it_listens_on_version_six_as_well() -> None:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    made = HttpServer(("::1", 0), answer)
+    try:
+        assert plain.get(f"http://[::1]:{made.address[1]}/hi").json() == {"path": "/hi"}
+    finally:
+        made.close()
+
+
+def test_a_refusal_is_a_problem_document(server: HttpServer) -> None:
+    found = expect_problem(plain.get(f"{url(server)}/refused"), 422, "refused")
     assert (found["detail"], found["instance"]) == ("not today", "/refused")
 
 
-def test_a_fault_tells_nothing_of_itself(door: Door, caplog: pytest.LogCaptureFixture) -> None:
-    answer = plain.get(f"{url(door)}/fault")
+def test_a_fault_tells_nothing_of_itself(
+    server: HttpServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = plain.get(f"{url(server)}/fault")
     expect_problem(answer, 500, "internal")
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text
@@ -91,29 +106,29 @@ def test_a_fault_tells_nothing_of_itself(door: Door, caplog: pytest.LogCaptureFi
     ],
 )
 def test_what_is_no_object_of_json_is_refused(
-    door: Door, content: bytes, kind: str, status: int
+    server: HttpServer, content: bytes, kind: str, status: int
 ) -> None:
     sent = {"Content-Type": "application/json; charset=utf-8"}
-    expect_problem(plain.post(url(door), content=content, headers=sent), status, kind)
+    expect_problem(plain.post(url(server), content=content, headers=sent), status, kind)
 
 
-def test_what_a_page_could_send_unasked_is_refused(door: Door) -> None:
+def test_what_a_page_could_send_unasked_is_refused(server: HttpServer) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
         sent = {"Content-Type": kind} if kind else {}
-        expect_problem(plain.post(url(door), content=b"{}", headers=sent), 415, "not-json")
+        expect_problem(plain.post(url(server), content=b"{}", headers=sent), 415, "not-json")
     asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
-    expect_problem(httpx.options(url(door), headers=asked), 405, "method-not-allowed")
+    expect_problem(httpx.options(url(server), headers=asked), 405, "method-not-allowed")
 
 
-def test_without_a_length_nothing_is_read(door: Door) -> None:
+def test_without_a_length_nothing_is_read(server: HttpServer) -> None:
     pieces = iter([b"{", b"}"])
     sent = {"Content-Type": "application/json"}
-    expect_problem(plain.post(url(door), content=pieces, headers=sent), 411, "length-required")
+    expect_problem(plain.post(url(server), content=pieces, headers=sent), 411, "length-required")
 
 
-def raw(door: Door, text: bytes) -> bytes:
+def raw(server: HttpServer, text: bytes) -> bytes:
     """What comes back for these very bytes."""
-    with socket.create_connection(("127.0.0.1", door.address[1]), 60) as connection:
+    with socket.create_connection(("127.0.0.1", server.address[1]), 60) as connection:
         connection.sendall(text)
         received = b""
         while data := connection.recv(1 << 16):
@@ -135,31 +150,31 @@ def raw(door: Door, text: bytes) -> bytes:
     ],
 )
 def test_what_is_no_request_is_told_so_in_the_same_words(
-    door: Door, text: bytes, status: int
+    server: HttpServer, text: bytes, status: int
 ) -> None:
-    received = raw(door, text)
+    received = raw(server, text)
     # One that did not say its version gets no head.
     body = received[received.index(b"{") :]
     assert received == body or f" {status} ".encode() in received.splitlines()[0]
     assert json.loads(body)["status"] == status
 
 
-def test_what_is_refused_anyway_is_not_waited_for(door: Door) -> None:
+def test_what_is_refused_anyway_is_not_waited_for(server: HttpServer) -> None:
     head = b"POST / HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n"
-    assert b" 415 " in raw(door, head + b" " * 500_000)
+    assert b" 415 " in raw(server, head + b" " * 500_000)
 
 
 def test_slow_callers_are_hung_up_on_and_nobody_waits_for_them(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_server, "SECONDS", 1.0)
+    monkeypatch.setattr(http_server, "SECONDS", 1.0)
     texts = [b"", b"GET", b"POST / HTTP/1.1\r\nContent-Length: 9\r\nContent-Type: application/json"]
     texts.append(texts[2] + b"\r\n\r\n{")
     # Far sooner than each of them could still send something.
-    held = [socket.create_connection(("127.0.0.1", door.address[1]), 30) for _ in texts]
+    held = [socket.create_connection(("127.0.0.1", server.address[1]), 30) for _ in texts]
     for connection, text in zip(held, texts, strict=True):
         connection.sendall(text)
-    assert plain.get(f"{url(door)}/still").json() == {"path": "/still"}
+    assert plain.get(f"{url(server)}/still").json() == {"path": "/still"}
     answers = []
     for connection in held:
         received = b""
@@ -171,26 +186,26 @@ def test_slow_callers_are_hung_up_on_and_nobody_waits_for_them(
     assert b" 408 " in answers[3].splitlines()[0]
 
 
-def test_drop_by_drop_is_slow_as_well(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_server, "SECONDS", 1.0)
+def test_drop_by_drop_is_slow_as_well(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "SECONDS", 1.0)
 
     def drip() -> None:
         """Sends for far longer than it would take if each drop gave it another second."""
-        with socket.create_connection(("127.0.0.1", door.address[1]), 60) as connection:
+        with socket.create_connection(("127.0.0.1", server.address[1]), 60) as connection:
             for _ in range(600):
                 connection.sendall(b"x")
                 time.sleep(0.1)
 
     with pytest.raises(ConnectionError):
         drip()
-    assert plain.get(f"{url(door)}/still").json() == {"path": "/still"}
+    assert plain.get(f"{url(server)}/still").json() == {"path": "/still"}
 
 
-def test_callers_that_ask_for_nothing_make_room_for_one_that_does(door: Door) -> None:
-    address = ("127.0.0.1", door.address[1])
-    held = [socket.create_connection(address, 60) for _ in range(2 * control_server.MOST_CALLERS)]
+def test_callers_that_ask_for_nothing_make_room_for_one_that_does(server: HttpServer) -> None:
+    address = ("127.0.0.1", server.address[1])
+    held = [socket.create_connection(address, 60) for _ in range(2 * http_server.MOST_CONNECTIONS)]
     try:
-        assert plain.get(f"{url(door)}/still").json() == {"path": "/still"}
+        assert plain.get(f"{url(server)}/still").json() == {"path": "/still"}
         assert held[0].recv(1) == b"", "silent for longest"
     finally:
         for connection in held:
@@ -198,18 +213,18 @@ def test_callers_that_ask_for_nothing_make_room_for_one_that_does(door: Door) ->
 
 
 def test_callers_that_have_asked_are_not_hung_up_on(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine as well.
-    monkeypatch.setattr(control_server, "SECONDS", 120.0)
+    monkeypatch.setattr(http_server, "SECONDS", 120.0)
     begun = b"POST / HTTP/1.1\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{"
-    address = ("127.0.0.1", door.address[1])
-    held = [socket.create_connection(address, 60) for _ in range(control_server.MOST_CALLERS)]
+    address = ("127.0.0.1", server.address[1])
+    held = [socket.create_connection(address, 60) for _ in range(http_server.MOST_CONNECTIONS)]
     try:
         for connection in held:
             connection.sendall(begun)
         # None is silent either before all are let in: one of those would make room.
-        wait_until(lambda: not door._server._callers._value and not door._server._silent)
+        wait_until(lambda: not server._server._free._value and not server._server._silent)
         with socket.create_connection(address, 60) as one_more:
             assert one_more.recv(1) == b""
         for connection in held:
@@ -221,21 +236,21 @@ def test_callers_that_have_asked_are_not_hung_up_on(
 
 
 def test_a_caller_without_a_thread_leaves_its_place(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_thread)
-        for _ in range(control_server.MOST_CALLERS):
+        for _ in range(http_server.MOST_CONNECTIONS):
             with pytest.raises(httpx.TransportError):
-                plain.get(url(door))
-    assert plain.get(url(door)).status_code == 200
+                plain.get(url(server))
+    assert plain.get(url(server)).status_code == 200
 
 
 def test_a_call_that_cannot_be_taken_is_not_asked_for_without_end(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = list[float]()
 
@@ -245,20 +260,20 @@ def test_a_call_that_cannot_be_taken_is_not_asked_for_without_end(
 
     with monkeypatch.context() as patched:
         patched.setattr("socketserver.TCPServer.get_request", no_file)
-        with socket.create_connection(door.address):
+        with socket.create_connection(server.address):
             time.sleep(0.35)
     assert 1 <= len(tries) <= 5
-    assert plain.get(url(door)).status_code == 200
+    assert plain.get(url(server)).status_code == 200
 
 
 def test_a_caller_that_hangs_up_is_forgotten(
-    door: Door, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    server: HttpServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(20):
-        with socket.create_connection(("127.0.0.1", door.address[1]), 60) as connection:
+        with socket.create_connection(("127.0.0.1", server.address[1]), 60) as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: 99\r\n\r\n{")
-    assert plain.get(f"{url(door)}/still").json() == {"path": "/still"}
+    assert plain.get(f"{url(server)}/still").json() == {"path": "/still"}
     assert capfd.readouterr().err == ""
     assert caplog.text == ""
 
@@ -266,7 +281,7 @@ def test_a_caller_that_hangs_up_is_forgotten(
 def test_closing_takes_no_time_and_leaves_no_thread() -> None:
     # Those of an earlier test may end meanwhile.
     before = set(threading.enumerate())
-    made = Door(("127.0.0.1", 0), answer)
+    made = HttpServer(("127.0.0.1", 0), answer)
     began = time.monotonic()
     made.close()
     assert time.monotonic() - began < 30
