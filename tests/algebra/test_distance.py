@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import elmgrove
 from elmgrove import Basis
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.moments import Moments, zero_evidence
@@ -464,3 +465,13 @@ def test_what_columns_explain_is_the_closed_form(units: int, chosen: set[int], r
     mended[block] = expected
     left = mahalanobis(mended[np.newaxis], distance)[0] / mahalanobis(x[np.newaxis], distance)[0]
     assert share == pytest.approx(1.0 - left, abs=1e-8)
+
+
+def test_a_verdict_needs_no_lenient_numpy() -> None:
+    """Other libraries make every underflow an error (emlearn does, when it is imported)."""
+    X = np.random.default_rng(0).normal(size=(500, 4))
+    X[:, 3] = 1.0
+    with np.errstate(all="raise"):
+        detector = elmgrove.Detector.for_data(X, window=1)
+        detector.learn_many(X)
+        assert detector.observe([*X[0, :3], 5.0]).anomalous

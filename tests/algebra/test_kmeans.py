@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
 from sklearn.metrics import silhouette_score
 
 from elmgrove.algebra.kmeans import cluster, k_means, silhouette
@@ -81,3 +82,15 @@ def test_there_are_no_more_clusters_than_different_rows(different: int) -> None:
     found = cluster(X, 5, 0.1)
     assert len(np.unique(found.labels)) == different
     assert all(count <= different for count in found.scores)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_three_speeds_with_outliers_are_found_as_well_as_by_scikit_learn(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    speed = np.repeat([1.0, 1.6, 2.4], 200)
+    X = np.stack([speed, speed**2, speed**3], axis=1) + 0.08 * rng.normal(size=(600, 3))
+    X[rng.choice(600, 4, replace=False)] += 6.0 * rng.normal(size=(4, 3))
+    labels = k_means(X, 3)
+    inertia = sum(np.square(X[labels == k] - X[labels == k].mean(axis=0)).sum() for k in range(3))
+    theirs = KMeans(3, n_init=10, random_state=0).fit(X).inertia_
+    assert inertia <= theirs * (1.0 + 1e-9)

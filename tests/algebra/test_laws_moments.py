@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence
 from elmgrove.algebra.distance import Distance
-from elmgrove.algebra.moments import Moments
-from elmgrove.algebra.packing import pack_evidence, unpack_evidence
+from elmgrove.algebra.moments import Moments, pack_evidence, unpack_evidence
 from elmgrove.algebra.summing import MomentSums
 from support.laws import law_examples
 from support.moments import distance_basis, distance_between, literal_moments, moments_of

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, HiddenLayer, Scaling
-from elmgrove.algebra.levels import Levels
+from elmgrove.algebra.scaling import Levels
 from elmgrove.algebra.summing import MomentSums
 from elmgrove.detector.windows import stacked
 

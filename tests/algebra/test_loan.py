@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.algebra.covariance import agreed, lent, lent_together, rows_lent
-from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.distance import Distance, agreed, lent, lent_together, rows_lent
 from elmgrove.algebra.moments import Moments, zero_evidence
 from support.laws import law_examples
 from support.moments import distance_basis, moments_of

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import OSELM, BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.algebra.packing import (
+from elmgrove.algebra.moments import (
     array_names,
     pack_evidence,
     pack_parts,

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, HiddenLayer, PatternRule, Scaling, Spectrum
-from elmgrove.algebra.conversion import Conversion
-from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.moments import Conversion, Moments
 from elmgrove.detector.feedback import accept, reject
 from elmgrove.detector.history import Span
 from elmgrove.detector.state import converted

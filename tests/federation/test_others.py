@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Evidence, FalseAlarmRate, NotAdmissible
-from elmgrove.algebra.covariance import agreed
+from elmgrove.algebra.distance import agreed
 from elmgrove.algebra.moments import Moments
 from elmgrove.federation import others as others_module
 from elmgrove.federation.charter import Charter

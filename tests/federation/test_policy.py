@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, PatternRule
-from elmgrove.algebra.covariance import lent_together
+from elmgrove.algebra.distance import lent_together
 from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure

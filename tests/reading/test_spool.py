@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.levels import Levels
+from elmgrove.algebra.scaling import Levels
 from elmgrove.detector.windows import choose_window
 from elmgrove.reading.formats import SpooledRows, blocks_of
 from elmgrove.reading.table import read_table

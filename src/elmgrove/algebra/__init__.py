@@ -2,9 +2,8 @@
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.classes import ClassEvidence
-from elmgrove.algebra.covariance import lent
 from elmgrove.algebra.cross_validation import losses_left_out, typical_loss
-from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.distance import Distance, lent
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.fed_elms import (
     RoundModel,

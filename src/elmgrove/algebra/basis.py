@@ -6,9 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from elmgrove.algebra.layer import HiddenLayer, differences, fingerprint, suggested_units
-from elmgrove.algebra.levels import Levels
 from elmgrove.algebra.rows import RowStore
-from elmgrove.algebra.scaling import OWN, Scaling
+from elmgrove.algebra.scaling import OWN, Levels, Scaling
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.errors import BadInput, Mismatch, require_whole
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from elmgrove.algebra.rows import Array
 
-_ROUNDS = 50
-
 
 class Clustering(NamedTuple):
     """The cluster of each row, and the silhouette of each number of clusters that was tried."""
@@ -20,12 +18,12 @@ def cluster(X: Array, most: int, least_score: float) -> Clustering:
     """Clusters rows, into as many up to ``most`` as the best silhouette says.
 
     MLMG's Algorithm 1. One cluster where even the best is below ``least_score`` (the paper's λ).
-    Equal rows in an equal order give equal clusters: K-means starts from rows that lie far apart.
+    Equal rows in an equal order give equal clusters: the draws are those of a fixed seed.
     """
     labels, scores = {1: np.zeros(len(X), np.intp)}, dict[int, float]()
     D = distances(X, X)
     for count in range(2, min(most, len(X) - 1) + 1):
-        labels[count] = k_means(X, count, D)
+        labels[count] = k_means(X, count)
         # There may not be so many different rows.
         if len(np.unique(labels[count])) == count:
             scores[count] = silhouette(D, labels[count])
@@ -33,25 +31,42 @@ def cluster(X: Array, most: int, least_score: float) -> Clustering:
     return Clustering(labels[best if scores.get(best, -1.0) >= least_score else 1], scores)
 
 
-def k_means(X: Array, count: int, D: Array | None = None) -> Array:
-    """Clusters rows by K-means: a number for each; fewer if there are fewer different rows."""
-    D = distances(X, X) if D is None else D
-    # The row nearest to all, then always the one farthest from those chosen.
-    chosen = [int(D.sum(axis=1).argmin())]
-    while len(chosen) < count:
-        farthest = D[chosen].min(axis=0)
-        if farthest.max() == 0.0:
-            break
-        chosen.append(int(farthest.argmax()))
-    centers = X[chosen].astype(np.float64)
-    labels: Array = distances(X, centers).argmin(axis=1)
-    for _ in range(_ROUNDS):
-        for name in np.unique(labels):
-            centers[name] = X[labels == name].mean(axis=0, dtype=np.float64)
-        before, labels = labels, distances(X, centers).argmin(axis=1)
-        if np.array_equal(before, labels):
-            break
-    return labels
+def k_means(X: Array, count: int) -> Array:
+    """Clusters rows by K-means: a number for each; fewer if there are fewer different rows.
+
+    The best of ten starts, each by k-means++ (Arthur and Vassilvitskii 2007).
+    """
+    draw = np.random.Generator(np.random.PCG64(0))
+    best, least = np.zeros(len(X), np.intp), np.inf
+    for _ in range(10):
+        centers = _far_apart(X, count, draw)
+        D = distances(X, centers)
+        for _ in range(50):
+            labels = D.argmin(axis=1)
+            for name in np.unique(labels):
+                centers[name] = X[labels == name].mean(axis=0, dtype=np.float64)
+            D = distances(X, centers)
+            if np.array_equal(D.argmin(axis=1), labels):
+                break
+        inertia = float(np.square(D.min(axis=1)).sum())
+        if inertia < least:
+            best, least = D.argmin(axis=1), inertia
+    return best
+
+
+def _far_apart(X: Array, count: int, draw: np.random.Generator) -> Array:
+    """Draws rows to start from, each with a probability by its square distance to those before."""
+    chosen = [int(draw.integers(len(X)))]
+    away = np.square(distances(X, X[chosen])[:, 0])
+    while len(chosen) < count and away.max() > 0.0:
+        # Of a few draws the one that leaves the least, as scikit-learn does.
+        cumulative = np.cumsum(away)
+        places = np.searchsorted(cumulative, draw.random(2 + int(np.log(count))) * cumulative[-1])
+        left = np.minimum(away[:, np.newaxis], np.square(distances(X, X[places])))
+        least = int(left.sum(axis=0).argmin())
+        chosen.append(int(places[least]))
+        away = left[:, least]
+    return X[chosen].astype(np.float64)
 
 
 def distances(X: Array, Y: Array) -> Array:

@@ -1,20 +1,27 @@
 """Moments: the sums over rows that a distance is computed from, about a stated centre."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra.admission import Admission, MomentSize, judged_moments
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence, honest_resolution
+from elmgrove.algebra.evidence import (
+    Admission,
+    Evidence,
+    MomentSize,
+    honest_resolution,
+    judged_moments,
+)
 from elmgrove.algebra.exact import ExactSum, Parts, outer, paired, sliced, through
 from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.algebra.levels import Levels
+from elmgrove.algebra.linalg import epsilon, mirrored
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.scaling import OWN
-from elmgrove.errors import BadInput
+from elmgrove.algebra.scaling import OWN, Levels, Scaling
+from elmgrove.errors import BadInput, Mismatch
 
 # Where less than this share is left of what was added and taken away, its rounding shows.
 _CANCELLED = 16.0
@@ -337,3 +344,201 @@ def _triangle(inputs: int) -> tuple[Indices, Indices]:
 @lru_cache(maxsize=8)
 def _slices(hidden: HiddenLayer) -> Parts:
     return sliced(hidden.alpha)
+
+
+#: Something as fields that JSON holds, and arrays by name.
+Packed = tuple[dict[str, Any], dict[str, Array]]
+
+
+def pack_evidence(evidence: Evidence) -> Packed:
+    """Packs evidence into its numbers and arrays; the basis goes apart from them.
+
+    Of what is symmetric only the upper triangle is packed, and a centre of 0 is not.
+    """
+    fields = {name: getattr(evidence, name) for name in evidence.NUMBERS}
+    arrays = dict(evidence.arrays)
+    first, whole = next(iter(arrays.items()))
+    if _is_symmetric(evidence.basis):
+        arrays[first] = whole[_triangle(len(whole))]
+    if isinstance(evidence, Moments) and evidence.centre.any():
+        arrays["centre"] = evidence.centre
+    if evidence.resolution > epsilon(whole.dtype):
+        fields["resolution"] = evidence.resolution
+    return fields, arrays
+
+
+def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Array]) -> Evidence:
+    """Makes evidence of what ``pack_evidence`` gave."""
+    resolution = fields.get("resolution", 0.0)
+    if basis.score == "loss":
+        U, V = _square(basis.layer.units, arrays["U"]), arrays["V"]
+        return Evidence(basis, U, V, fields["energy"], fields["count"], resolution)
+    C = _square(basis.inputs, arrays["C"]) if _is_symmetric(basis) else arrays["C"]
+    s, e, centre = arrays["s"], arrays["e"], arrays.get("centre")
+    return Moments(basis, C, s, e, fields["count"], centre, resolution)
+
+
+def array_names(basis: Basis) -> tuple[str, ...]:
+    """Names the arrays that evidence of this basis may be packed in."""
+    return Evidence.ARRAYS if basis.score == "loss" else (*Moments.ARRAYS, "centre")
+
+
+def numbers_in(basis: Basis) -> int:
+    """Counts the numbers that evidence is packed in, beside its count and where its centre lies."""
+    # Nothing of that size is made: an unknown sender may have stated it.
+    units, inputs = basis.layer.units, basis.inputs
+    if basis.score == "loss":
+        return units * (units + 1) // 2 + units * basis.outputs
+    products = units * inputs if units < inputs else inputs * (inputs + 1) // 2
+    return products + 2 * inputs
+
+
+def _is_symmetric(basis: Basis) -> bool:
+    return basis.score == "loss" or mixing(basis) is None
+
+
+def _square(size: int, upper: Array) -> Array:
+    # Before anything of that size is made: an unknown sender may have stated it.
+    if upper.shape != (size * (size + 1) // 2,):
+        raise BadInput(f"{upper.shape} is not the upper triangle of {size} × {size}")
+    square = np.zeros((size, size), upper.dtype)
+    square[_triangle(size)] = upper
+    return mirrored(square)
+
+
+def pack_part(prefix: str, evidence: Evidence) -> Packed:
+    """Packs one evidence among others: the names of its arrays begin with ``prefix``."""
+    numbers, arrays = pack_evidence(evidence)
+    return numbers, {f"{prefix}.{name}": array for name, array in arrays.items()}
+
+
+def unpack_part(
+    basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+) -> Evidence:
+    """Makes evidence of what ``pack_part`` gave."""
+    names = {name: f"{prefix}.{name}" for name in array_names(basis)}
+    parts = {name: arrays[long] for name, long in names.items() if long in arrays}
+    return unpack_evidence(basis, dict(fields), parts)
+
+
+def pack_parts(
+    prefix: str, parts: Sequence[Evidence]
+) -> tuple[list[dict[str, Any]], dict[str, Array]]:
+    """Packs several pieces of evidence, their arrays under numbered names."""
+    fields, arrays = list[dict[str, Any]](), dict[str, Array]()
+    for index, part in enumerate(parts):
+        numbers, more = pack_part(f"{prefix}.{index}", part)
+        fields.append(numbers)
+        arrays |= more
+    return fields, arrays
+
+
+def unpack_parts(
+    basis: Basis, prefix: str, fields: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array]
+) -> tuple[Evidence, ...]:
+    """Makes the pieces of evidence of what ``pack_parts`` gave."""
+    return tuple(
+        unpack_part(basis, f"{prefix}.{index}", one, arrays) for index, one in enumerate(fields)
+    )
+
+
+class Conversion:
+    """What rows and their sums become in the units, the layer and the order of another basis.
+
+    A value x' = (raw − shift')/scale' is a·x + b, so sums about a centre c become those about
+    a·c + b, exactly but for rounding: C' = a C a, s' = a s, e' = a² e. Where C holds all products,
+    those with another layer's mixtures follow from them; where it holds mixtures alone, only a
+    common factor can be converted. ``Mismatch`` says what stands in the way.
+
+    In own units, the target's are those in which the rows were learned.
+    """
+
+    def __init__(self, learned: Moments, target: Basis) -> None:
+        source = learned.basis
+        if target.scaling.lacks_numbers:
+            target = replace(target, scaling=_own_units(learned, target))
+        _require_alike(source, target)
+        self.basis = target
+        names, wanted = source.features or (), target.features or ()
+        order = [names.index(name) for name in wanted] or range(source.layer.inputs)
+        if source.spectrum is not None:
+            # Each column is as many values as there are bands.
+            bands = source.bands
+            order = [place * bands + i for place in order for i in range(bands)]
+        self._order = np.array(order)
+        (shift, scale), (to_shift, to_scale) = _units(source), _units(target)
+        shift, scale = shift[self._order], scale[self._order]
+        self._a, self._b = scale / to_scale, (shift - to_shift) / to_scale
+        in_order = bool((np.diff(self._order) == 1).all())
+        self._mixed = mixing(source) is not None
+        if self._mixed and not (
+            source.layer == target.layer and in_order and (self._a == self._a[0]).all()
+        ):
+            raise Mismatch(
+                f"it holds {source.layer.units} mixtures of {source.inputs} inputs, which have "
+                "other units there"
+            )
+
+    def rows(self, X: Array) -> Array:
+        """Converts rows, or inputs: windows of rows."""
+        each = X.reshape(-1, len(self._order)).astype(np.float64)[:, self._order]
+        made: Array = (each * self._a + self._b).astype(X.dtype).reshape(X.shape)
+        return made
+
+    def moments(self, learned: Moments) -> Moments:
+        """Converts sums, as the same rows would have given them."""
+        columns, window = len(self._order), self.basis.window
+        places = np.concatenate([self._order + columns * i for i in range(window)])
+        a, b = np.tile(self._a, window), np.tile(self._b, window)
+        C = np.asarray(learned.C, np.float64)
+        if self._mixed:
+            C = C * self._a[0] ** 2
+        else:
+            C = C[np.ix_(places, places)] * np.outer(a, a)
+            A = mixing(self.basis)
+            C = C if A is None else A.T @ C
+        made = Moments(
+            self.basis,
+            C.astype(learned.C.dtype),
+            a * learned.s[places],
+            a**2 * learned.e[places],
+            learned.count,
+            a * learned.centre[places] + b,
+            learned.resolution,
+        )
+        return made if self.basis.scaling.kind == "none" else made.about(np.zeros(len(a)))
+
+
+def _own_units(learned: Moments, target: Basis) -> Scaling:
+    scaling = learned.basis.scaling
+    if not scaling.shift:
+        scaling = Scaling.of(OWN, learned.levels)
+    return replace(scaling, kind=OWN, tails=target.scaling.tails)
+
+
+def _units(basis: Basis) -> tuple[Array, Array]:
+    """Shift and scale of each column."""
+    columns, scaling = basis.layer.inputs, basis.scaling
+    if scaling.kind == "none":
+        return np.zeros(columns), np.ones(columns)
+    return np.array(scaling.shift), np.array(scaling.scale)
+
+
+def _require_alike(source: Basis, target: Basis) -> None:
+    """Raises ``Mismatch`` with all that no conversion can make equal."""
+    said = list[str]()
+    here, there = ({*(one.features or ())} for one in (source, target))
+    if here != there or source.layer.inputs != target.layer.inputs:
+        only = [
+            f"{' and '.join(map(repr, sorted(names)))} only {where}"
+            for names, where in ((here - there, "here"), (there - here, "there"))
+            if names
+        ]
+        counts = f"{source.columns} columns here, {target.columns} there"
+        said.append(f"other columns: {', '.join(only) or counts}")
+    for name in ("window", "score", "spectrum", "categories"):
+        own, other = getattr(source, name), getattr(target, name)
+        if own != other:
+            said.append(f"{name}: {own or 'none'} here, {other or 'none'} there")
+    if said:
+        raise Mismatch("; ".join(said))

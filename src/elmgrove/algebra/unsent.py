@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.packing import Packed, numbers_in, pack_part, unpack_part
+from elmgrove.algebra.moments import Packed, numbers_in, pack_part, unpack_part
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, require_whole
 

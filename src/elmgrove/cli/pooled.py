@@ -9,9 +9,8 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.levels import Levels
 from elmgrove.algebra.moments import Moments
-from elmgrove.algebra.scaling import OWN, Scaling
+from elmgrove.algebra.scaling import OWN, Levels, Scaling
 from elmgrove.algebra.summing import MomentSums
 from elmgrove.cli.options import chosen_spectrum, chosen_window, notes, read
 from elmgrove.detector.windows import Choice

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.linalg import one_thread
-from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.moments import Moments, Packed, pack_evidence, unpack_evidence
 from elmgrove.algebra.oselm import OSELM
-from elmgrove.algebra.packing import Packed, pack_evidence, unpack_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.model import Answer, Part, left_out

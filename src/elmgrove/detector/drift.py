@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from elmgrove.algebra.distance import Distance
-from elmgrove.algebra.moments import Moments
-from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.moments import Moments, Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.detector.events import json_when, normal_at

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.decision import AlarmGate
 from elmgrove.detector.drift import SCATTERED, SPIKE, BlockMeans, Drift, Since, described

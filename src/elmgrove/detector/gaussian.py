@@ -11,9 +11,8 @@ from elmgrove.algebra.cross_validation import typical_loss
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.linalg import require_ridge
-from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.moments import Moments, Packed, pack_evidence, unpack_evidence
 from elmgrove.algebra.oselm import require_forgetting
-from elmgrove.algebra.packing import Packed, pack_evidence, unpack_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.summing import WAITING, MomentSums
 from elmgrove.detector.autoencoder import Autoencoder

@@ -11,8 +11,8 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.moments import Packed, numbers_in, pack_part, unpack_part
 from elmgrove.algebra.oselm import weight_of
-from elmgrove.algebra.packing import Packed, numbers_in, pack_part, unpack_part
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.gaussian import single_model
 from elmgrove.detector.model import Model, Part

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.linalg import one_thread
-from elmgrove.algebra.moments import Moments
-from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.moments import Moments, Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.similarity import fit, groups
 from elmgrove.detector.gaussian import typical_score

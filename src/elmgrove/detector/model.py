@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import Moments
-from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.moments import Moments, Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import Fresh
 

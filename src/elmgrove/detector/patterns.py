@@ -9,8 +9,7 @@ import numpy as np
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.kmeans import cluster, k_means
-from elmgrove.algebra.moments import Moments
-from elmgrove.algebra.packing import Packed, pack_part, unpack_part
+from elmgrove.algebra.moments import Moments, Packed, pack_part, unpack_part
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.similarity import fit, groups, usual_tolerance
 from elmgrove.algebra.unsent import Fresh

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.history import Span
 from elmgrove.detector.model import Model

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra.levels import Levels
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.scaling import OWN
+from elmgrove.algebra.scaling import OWN, Levels
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.false_alarms import LEARNING
 

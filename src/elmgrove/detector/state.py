@@ -5,10 +5,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.conversion import Conversion
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import Moments
-from elmgrove.algebra.packing import Packed, pack_evidence
+from elmgrove.algebra.moments import Conversion, Moments, Packed, pack_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.detector import Detector

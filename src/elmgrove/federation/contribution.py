@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.covariance import lent, lent_together
+from elmgrove.algebra.distance import lent, lent_together
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import Moments
-from elmgrove.algebra.packing import (
+from elmgrove.algebra.moments import (
+    Moments,
     Packed,
     pack_evidence,
     pack_parts,

@@ -6,8 +6,7 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import Moments, mixing
-from elmgrove.algebra.packing import numbers_in
+from elmgrove.algebra.moments import Moments, mixing, numbers_in
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import ROWS_ALIKE, inputs_held_back
 

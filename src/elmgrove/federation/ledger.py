@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from elmgrove.algebra.covariance import agreed
+from elmgrove.algebra.distance import agreed
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import Moments
 from elmgrove.errors import Outdated

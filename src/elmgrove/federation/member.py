@@ -8,12 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.covariance import agreed, rows_lent
-from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.distance import Distance, agreed, rows_lent
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import Moments
+from elmgrove.algebra.moments import (
+    Moments,
+    Packed,
+    pack_part,
+    pack_parts,
+    unpack_part,
+    unpack_parts,
+)
 from elmgrove.algebra.oselm import weight_of
-from elmgrove.algebra.packing import Packed, pack_part, pack_parts, unpack_part, unpack_parts
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import ROWS_ALIKE
 from elmgrove.detector.detector import Detector

@@ -7,13 +7,14 @@ from typing import Any
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import Moments, zero_evidence
-from elmgrove.algebra.packing import (
+from elmgrove.algebra.moments import (
+    Moments,
     Packed,
     pack_evidence,
     pack_parts,
     unpack_evidence,
     unpack_parts,
+    zero_evidence,
 )
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.patterns import Matching

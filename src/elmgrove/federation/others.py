@@ -8,10 +8,9 @@ from hashlib import sha256
 from itertools import islice
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.covariance import lent_together
+from elmgrove.algebra.distance import lent_together
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import Moments, zero_evidence
-from elmgrove.algebra.packing import numbers_in
+from elmgrove.algebra.moments import Moments, numbers_in, zero_evidence
 from elmgrove.detector.model import MOST_PARTS
 from elmgrove.errors import BadInput, SingularSystem
 from elmgrove.federation.charter import Charter

@@ -5,8 +5,7 @@ from itertools import chain, count
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import zero_evidence
-from elmgrove.algebra.packing import numbers_in
+from elmgrove.algebra.moments import numbers_in, zero_evidence
 from elmgrove.algebra.similarity import kind_tolerance
 from elmgrove.detector.patterns import Matching
 from elmgrove.federation.contribution import Contribution

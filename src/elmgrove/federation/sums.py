@@ -19,10 +19,11 @@ from elmgrove.algebra.moments import (
     centre_near,
     lifted_products,
     lifted_squares,
+    pack_evidence,
     rows_at,
+    unpack_evidence,
     zero_evidence,
 )
-from elmgrove.algebra.packing import pack_evidence, unpack_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.terms import UNBOUNDED, Terms

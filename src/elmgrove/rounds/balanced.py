@@ -12,7 +12,7 @@ import numpy as np
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.classes import ClassEvidence
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.packing import Packed, pack_part, unpack_part
+from elmgrove.algebra.moments import Packed, pack_part, unpack_part
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 from elmgrove.federation.charter import require_addable

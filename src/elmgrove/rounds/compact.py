@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate
-from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput, SingularSystem
 from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal

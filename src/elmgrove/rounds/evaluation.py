@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 from elmgrove.federation.merged import Merged

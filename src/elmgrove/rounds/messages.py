@@ -14,7 +14,7 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate
 from elmgrove.algebra.linalg import mirrored, require_ridge
-from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import OWN
 from elmgrove.errors import BadInput, Mismatch

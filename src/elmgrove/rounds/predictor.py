@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from elmgrove.algebra.basis import Basis, word_of
-from elmgrove.algebra.packing import Packed
+from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import number
