@@ -23,19 +23,19 @@ LIBRARY = ROOT / "src" / "elmgrove"
 #: Lines of Python without blanks, comments and docstrings, by chapter.
 LINES = {
     "adapters": 300,
-    "algebra": 3739,
+    "algebra": 3711,
     "checks": 223,
     "cli": 5520,
     "detector": 6624,
     "device": 4690,
     "exchange": 2763,
-    "federation": 2884,
+    "federation": 2880,
     "reading": 2163,
     "rounds": 2015,
     "server": 6247,
-    "storage": 215,
+    "storage": 214,
 }
-MOST = {"files": 233, "commands": 43, "options": 410, "settings": 70, "routes": 32, "names": 154}
+MOST = {"files": 228, "commands": 43, "options": 410, "settings": 70, "routes": 32, "names": 154}
 _SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 
 
