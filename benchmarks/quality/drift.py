@@ -20,7 +20,6 @@ from benchmarks.quality.machines import Machine, machine
 from benchmarks.quality.windows import Matrix
 from elmgrove import Detector, FalseAlarmRate
 from elmgrove.detector.drift import CHANGE, SLOW, SPIKE, Drift
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove_papers.data import recordings
 from elmgrove_papers.data.fans import NORMAL
 
@@ -157,11 +156,10 @@ class Watching:
             threshold=FalseAlarmRate(0.01, 0.0),
         )
         self._detector.learn_many(train)
-        self._watch = DriftDetector.of(self._detector)
 
     def found(self, rows: Matrix) -> list[tuple[int, Drift]]:
         """Takes in rows; lists what was told of a lasting change, and with which of them."""
-        told = enumerate(map(self._watch.follow, self._detector.observe_many(rows)))
+        told = ((row, one.drift) for row, one in enumerate(self._detector.observe_many(rows)))
         return [(row, one) for row, one in told if one is not None and one.kind != SPIKE]
 
 

@@ -15,7 +15,6 @@ from benchmarks.quality.sets import ARCHIVES, Placed, archived, archived_names
 from benchmarks.quality.windows import Labels, Matrix
 from elmgrove import Detector
 from elmgrove.detector.drift import SPIKE
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import OPENED
 
 SETS = ("SMD", "TEP", "SMAP/MSL", "NAB")
@@ -104,13 +103,12 @@ def _longest(labels: Labels) -> slice:
 
 
 def _seen(agent: Detector, rows: Matrix) -> _Seen:
-    """Observes rows one at a time, with the watch over drift, as an agent does."""
-    watch, told, learned, events, questions = DriftDetector.of(agent), False, 0, 0, 0
+    """Observes rows one at a time, as an agent does."""
+    told, learned, events, questions = False, 0, 0, 0
     for row in rows:
         verdict = agent.observe(row)
-        drift = watch.follow(verdict)
         told |= verdict.anomalous and agent.events.running is not None
         learned += verdict.learned
         events += sum(news.kind == OPENED for news in agent.events.take_updates())
-        questions += drift is not None and drift.kind != SPIKE
+        questions += verdict.drift is not None and verdict.drift.kind != SPIKE
     return _Seen(told, learned / len(rows), events, questions)

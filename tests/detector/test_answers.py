@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, PatternRule
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.false_alarms import WATCHING
 from elmgrove.detector.feedback import accept, reject, undo
@@ -32,12 +31,11 @@ KINDS: dict[str, dict[str, Any]] = {
 class Machine:
     """A machine whose rows a detector observes, one a minute or without times."""
 
-    def __init__(self, timed: bool = True, watched: bool = False, **settings: Any) -> None:
+    def __init__(self, timed: bool = True, **settings: Any) -> None:
         self.rng, self.timed, self.seen = np.random.default_rng(0), timed, 0
         X = self.rows(1500)
         self.detector = Detector.for_data(X, **{"window": 1, "alarm": SLOW, **settings})
         self.detector.learn_many(X)
-        self.watched = watched
         # For each anomalous row: what was learned by then.
         self.marks: list[tuple[int, Evidence]] = []
 
@@ -53,8 +51,6 @@ class Machine:
             verdict = self.detector.observe(row + wrong, time)
             if verdict.anomalous:
                 self.marks.append((self.detector.learned, self.detector.evidence))
-            if self.watched:
-                DriftDetector.of(self.detector).follow(verdict)
             self.seen += 1
 
     def open_event(self, each: int = 9) -> int:
@@ -99,11 +95,11 @@ def test_a_fault_takes_out_all_that_was_learned_since_the_event_began(
 
 
 def test_a_fault_is_asked_about_once_and_the_event_says_what_was_answered() -> None:
-    machine = Machine(watched=True)
+    machine = Machine()
     machine.observe(100)
     machine.observe(150, fault=60.0)
     detector = machine.detector
-    watch = DriftDetector.of(detector)
+    watch = detector.drift
     assert watch.report is not None
     reject(detector, by="anna", at=1.7e9)
     assert watch.report is None
@@ -115,7 +111,7 @@ def test_a_fault_is_asked_about_once_and_the_event_says_what_was_answered() -> N
         detector = machine.detector
         assert detector.events.open is not None
         assert detector.events.open.number == 1
-        assert DriftDetector.of(detector).report is None
+        assert detector.drift.report is None
     assert "answered: a fault (anna, 2023-11-14 22:13 UTC)" in str(detector.events.open)
     machine.observe(2000)
     assert detector.events.open is None
@@ -210,7 +206,7 @@ def test_an_event_that_ended_is_answered_without_ending_the_open_one() -> None:
 def test_an_answer_that_is_undone_at_once_has_changed_nothing(
     answer: str, kind: str, timed: bool
 ) -> None:
-    machine = Machine(timed, watched=True, **KINDS[kind])
+    machine = Machine(timed, **KINDS[kind])
     machine.observe(100)
     machine.open_event()
     machine.observe(120, fault=60.0)
@@ -218,7 +214,7 @@ def test_an_answer_that_is_undone_at_once_has_changed_nothing(
     # The newest that there can be, not one that is a few rows old.
     detector.gate.expire()
     before, evidence, threshold = pack_detector(detector), detector.evidence, detector.threshold
-    report, waiting = str(DriftDetector.of(detector).report), len(detector.quarantine)
+    report, waiting = str(detector.drift.report), len(detector.quarantine)
     told = reject(detector) if answer == "reject" else accept(detector, instead=answer != "accept")
     if (answer, kind) != ("reject", "patterns"):
         assert not detector.evidence.close_to(evidence, 1e-9)
@@ -230,7 +226,7 @@ def test_an_answer_that_is_undone_at_once_has_changed_nothing(
     assert detector.learned - detector.taken == before[0]["learned"]
     assert detector.threshold == pytest.approx(threshold)
     assert detector.state == before[0]["progress"]["state"]
-    assert str(DriftDetector.of(detector).report) == report
+    assert str(detector.drift.report) == report
     assert len(detector.quarantine) == waiting
     assert detector.events.open is not None
     assert detector.events.open.answered == ""

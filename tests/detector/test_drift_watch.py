@@ -6,7 +6,6 @@ from scipy.signal import lfilter
 
 from elmgrove import Detector, PatternRule
 from elmgrove.detector.drift import CHANGE, SCATTERED, SLOW, Drift
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.peers import Other
 from elmgrove.detector.state import pack_detector, unpack_detector
 from support.contributions import DISTANT, cloud
@@ -50,7 +49,7 @@ def test_a_lasting_change_is_told_once_with_its_sensor_and_its_onset(
     assert abs(temp.after - temp.before - 15.0) < 0.5
     assert drift.anomalous > 0.95
     assert not drift.relations
-    watch = DriftDetector.of(detector)
+    watch = detector.drift
     assert watch.found
     assert watch.report is not None
     assert watch.report.rows > 2000
@@ -159,8 +158,8 @@ def test_a_restart_keeps_what_the_watch_knows(cut: int) -> None:
     assert [(row, drift.kind, drift.since) for row, drift in found] == [
         (row, drift.kind, drift.since) for row, drift in expected
     ]
-    assert DriftDetector.of(again).report is not None
-    [mine], [its] = (DriftDetector.of(one).report.sensors for one in (again, whole))  # type: ignore[union-attr]
+    assert again.drift.report is not None
+    [mine], [its] = (one.drift.report.sensors for one in (again, whole))  # type: ignore[union-attr]
     assert mine.after == pytest.approx(its.after, rel=1e-9)
 
 
@@ -169,8 +168,8 @@ def test_the_question_names_at_whom_the_rows_are_normal() -> None:
     detector.learn_many(cloud(0, 1))
     detector.learn_many(cloud(0, 2))
     detector.set_peers([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
-    watch, middle = DriftDetector.of(detector), cloud(1, 1).mean(axis=0)
-    asked = [drift for _ in range(200) if (drift := watch.follow(detector.observe(middle)))]
+    middle = cloud(1, 1).mean(axis=0)
+    asked = [drift for _ in range(200) if (drift := detector.observe(middle).drift)]
     assert [drift.known for drift in asked] == [("fan-2",)]
     assert str(asked[0]).endswith("a new normal or a fault? (normal at fan-2) accept or reject")
     assert asked[0].fields["known"] == ["fan-2"]

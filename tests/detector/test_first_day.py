@@ -5,7 +5,6 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.detector.drift import CHANGE, SCATTERED, SPIKE, Drift
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import ENDED, OPENED
 from elmgrove.detector.false_alarms import WATCHING
 from elmgrove.detector.state import pack_detector, unpack_detector
@@ -35,14 +34,14 @@ class Stream:
     """A detector that observes rows, with all that it tells."""
 
     def __init__(self, detector: Detector) -> None:
-        self.detector, self.watch = detector, DriftDetector.of(detector)
+        self.detector = detector
 
     def observe(self, rows: np.ndarray) -> tuple[list[Verdict], list[Drift], list[str]]:
         """Verdicts, questions, and the kinds of news."""
         verdicts, asked = [], []
         for row in rows:
             verdicts.append(self.detector.observe(row))
-            told = self.watch.follow(verdicts[-1])
+            told = verdicts[-1].drift
             if told is not None and told.kind != SPIKE:
                 asked.append(told)
         return verdicts, asked, [news.kind for news in self.detector.events.take_updates()]
@@ -146,8 +145,7 @@ def test_a_threshold_that_follows_after_it_stayed_is_told_once_more_and_then_no_
     odd = (rng.random(6000) < 0.07) & (np.arange(6000) >= 1500)
     X[odd, 0] += rng.uniform(4.0, 16.0, odd.sum()) * np.sign(rng.normal(size=odd.sum()))
     agent = Detector.for_data(X[:300], window=1)
-    watch = DriftDetector.of(agent)
-    told = [drift for drift in (watch.follow(agent.observe(x)) for x in X) if drift is not None]
+    told = [drift for drift in (agent.observe(x).drift for x in X) if drift is not None]
     stayed, followed = (str(one) for one in told if one.kind == SCATTERED)
     assert "the threshold, which stays" in stayed
     assert "the threshold follows, 3.88 → " in followed

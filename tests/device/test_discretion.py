@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, HiddenLayer, Spectrum
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import Hit, OpenEvent
 from elmgrove.detector.verdict import Cause
 from elmgrove.device.commands import Commands
@@ -141,7 +140,6 @@ def told_after_each(member: Member, X: np.ndarray) -> list[Report]:
     found, telling = [], reports(member)
     for number, row in enumerate(X):
         verdict = member.detector.observe(row, START + number)
-        DriftDetector.of(member.detector).follow(verdict)
         telling.follow(verdict)
         made = telling.make()
         assert made is not None

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, PatternRule
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.false_alarms import CHANGING, WATCHING
 from elmgrove.device.drift_response import ADAPTING, DriftResponse
 from elmgrove.device.reporter import StateLog
@@ -33,7 +32,8 @@ def lived(member: Member, on_change: str, X: np.ndarray, first: int = 0) -> np.n
     anomalous = np.zeros(len(X), bool)
     for row, x in enumerate(X):
         verdict = member.detector.observe(x, START + STEP * (first + row))
-        reaction.follow(outlook.follow(verdict))
+        outlook.follow(verdict)
+        reaction.follow(verdict.drift)
         anomalous[row] = verdict.anomalous
     return anomalous
 
@@ -99,7 +99,9 @@ def test_rows_at_a_switch_are_not_what_a_threshold_comes_from(
     outlook, reaction = StateLog(member.detector), DriftResponse("adapt", member)
     gate, times = member.detector.gate, list[float]()
     for number, x in enumerate(X):
-        reaction.follow(outlook.follow(member.detector.observe(x, START + STEP * number)))
+        verdict = member.detector.observe(x, START + STEP * number)
+        outlook.follow(verdict)
+        reaction.follow(verdict.drift)
         if member.detector.state == WATCHING:
             times.append(gate.limit() / gate.recent.median)
     assert len(times) > CHANGE_AT + 300
@@ -151,7 +153,7 @@ def test_a_restart_in_the_middle_of_a_change_reacts_to_it() -> None:
     cut, X = CHANGE_AT + 50, life(0)
     member = Member("pump", alone(0))
     lived(member, "relearn", X[:cut])
-    assert DriftDetector.of(member.detector).found
+    assert member.detector.drift.found
     again = Member.from_bytes(member.to_bytes())
     anomalous = lived(again, "relearn", X[cut:], cut)
     assert anomalous[FAULT_AT - 800 - cut : FAULT_AT - cut].mean() < 0.04

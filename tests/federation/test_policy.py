@@ -7,7 +7,6 @@ import pytest
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, PatternRule
 from elmgrove.algebra.distance import lent_together
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure
 from elmgrove.federation.member import Member
@@ -121,7 +120,7 @@ def test_while_a_question_is_open_nobody_calls_a_row_normal_by_what_was_learned(
 
 def test_a_slow_change_that_is_asked_about_is_no_knowledge_either() -> None:
     me = member("fan-1")
-    DriftDetector.of(me.detector).found = True
+    me.detector.drift.found = True
     assert me.detector.state == "watching"
     assert me.contribution().threshold is None
 

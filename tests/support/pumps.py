@@ -8,7 +8,6 @@ from scipy.signal import lfilter
 
 from elmgrove import Detector
 from elmgrove.detector.drift import Drift
-from elmgrove.detector.drift_detector import DriftDetector
 
 NAMES = ["rpm", "temp", "volt", "amp"]
 TEMP = 1
@@ -44,10 +43,9 @@ def pump_detector(seed: int, rows: int = 2000, **settings: Any) -> Detector:
 
 def told(detector: Detector, X: np.ndarray, first: int = 0) -> list[tuple[int, Drift]]:
     """What the watch tells of rows, a minute apart, and with which of them."""
-    watch, found = DriftDetector.of(detector), []
+    found = []
     times = START + STEP * (first + np.arange(len(X)))
     for row, verdict in enumerate(detector.observe_many(X, times), first):
-        drift = watch.follow(verdict)
-        if drift is not None:
-            found.append((row, drift))
+        if verdict.drift is not None:
+            found.append((row, verdict.drift))
     return found

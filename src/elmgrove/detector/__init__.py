@@ -2,7 +2,6 @@
 
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import SPIKE, Drift
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import WORSENED, AlarmRule, Event
 from elmgrove.detector.feedback import Feedback, accept, reject, undo
 from elmgrove.detector.history import Span
@@ -24,7 +23,6 @@ __all__ = [
     "Cause",
     "Detector",
     "Drift",
-    "DriftDetector",
     "Event",
     "FalseAlarmRate",
     "Feedback",

@@ -152,8 +152,8 @@ class Detector:
         self.elsewhere = Peers(basis, ())
         #: What others lend: how readings move together.
         self.loan: Moments | None = None
-        #: What finds out whether rows become others, for good; None where nobody asked for it.
-        self.drift: DriftDetector | None = None
+        #: Whether rows have changed for good: ``drift.report`` says what, and since when.
+        self.drift = DriftDetector(self.gate, self.model, self.events)
         #: What somebody said of anomalous rows, and what undoes the last of it.
         self.answers = Answers()
         # For a small matrix even asking for one thread takes longer than the product.
@@ -284,6 +284,8 @@ class Detector:
         if x is None:
             return self._unjudged(time)
         with self._threads:
+            if not self.drift.started:
+                self.drift.start()
             return self._observed(x, self.model.answer(x), self.preparation.period)
 
     def observe_many(self, rows: Any, times: Any = None) -> list[Verdict]:
@@ -543,6 +545,8 @@ class Detector:
 
     def _observed_many(self, inputs: Array, periods: Sequence[Period]) -> list[Verdict]:
         verdicts = list[Verdict]()
+        if len(inputs) and not self.drift.started:
+            self.drift.start()
         while len(verdicts) < len(inputs):
             version, event, begun = self.model.version, self.events.running, len(verdicts)
             for answer in self.model.answers_ahead(inputs[begun:]):
@@ -597,6 +601,7 @@ class Detector:
             events.follow(verdict, gate.state, self.causes)
             if events.running is not running:
                 self._bound_event()
+        verdict.drift = self.drift.follow(verdict)
         return verdict
 
     def _bound_event(self) -> None:

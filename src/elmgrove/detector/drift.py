@@ -157,7 +157,7 @@ class BlockMeans:
         if len(self._open) == _BLOCK:
             self._blocks.append(self._closed())
             self._open, self._times = [], []
-            self._blocks = _folded(self._blocks)
+            _fold(self._blocks)
 
     @property
     def blocks(self) -> list[BlockMean]:
@@ -165,15 +165,20 @@ class BlockMeans:
         return [*self._blocks, self._closed()] if self._open else list(self._blocks)
 
     def _closed(self) -> BlockMean:
-        mean = np.mean(np.array(self._open, np.float64), axis=0)
-        return BlockMean(len(self._open), float(np.mean(self._times)), mean)
+        rows = len(self._open)
+        mean = np.array(self._open, np.float64).sum(axis=0) / rows
+        return BlockMean(rows, float(np.array(self._times).sum()) / rows, mean)
 
     # On disk
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """All blocks as arrays, to be saved; rows that complete none are left out."""
+        """All blocks as arrays, to be saved, and the rows that complete none yet."""
+        rows = {"drift_block_open": np.array(self._open)} if self._open else {}
+        if self._open and not np.isnan(self._times).all():
+            rows["drift_block_open_times"] = np.array(self._times)
         return {
+            **rows,
             "drift_block_rows": np.array([block.rows for block in self._blocks], np.int64),
             "drift_block_times": np.array([block.time for block in self._blocks], np.float64),
             "drift_block_means": np.array([block.mean for block in self._blocks]).reshape(
@@ -189,19 +194,26 @@ class BlockMeans:
             raise BadInput("drift: blocks of other columns than the model has")
         found = zip(rows.tolist(), times.tolist(), means, strict=True)
         self._blocks = [BlockMean(*one) for one in found]
+        self._open = list(arrays.get("drift_block_open", ()))
+        times = arrays.get("drift_block_open_times", np.full(len(self._open), math.nan))
+        self._times = times.tolist()
+        fits = all(row.shape == (self._columns,) for row in self._open)
+        if not fits or len(self._open) >= _BLOCK or len(self._times) != len(self._open):
+            raise BadInput("drift: the rows of a block that is not full do not fit the model")
 
 
-def _folded(blocks: list[BlockMean]) -> list[BlockMean]:
-    """Folds the two oldest of one size together where there are too many, and drops the oldest."""
-    size = _BLOCK
-    while True:
-        alike = [place for place, block in enumerate(blocks) if block.rows == size]
-        if len(alike) <= _ALIKE:
-            return blocks[-_MOST:]
-        first, second = (blocks[place] for place in alike[:2])
+def _fold(blocks: list[BlockMean]) -> None:
+    """Folds the two oldest of one size together where there are too many, and drops the oldest.
+
+    Sizes fall from the oldest to the youngest, of which one was added.
+    """
+    size, place = _BLOCK, len(blocks) - _ALIKE - 1
+    while place >= 0 and blocks[place].rows == size:
+        first, second = blocks[place : place + 2]
         mean, time = (first.mean + second.mean) / 2.0, (first.time + second.time) / 2.0
-        blocks = [*blocks[: alike[0]], BlockMean(2 * size, time, mean), *blocks[alike[1] + 1 :]]
-        size *= 2
+        blocks[place : place + 2] = [BlockMean(2 * size, time, mean)]
+        size, place = 2 * size, place - _ALIKE
+    del blocks[:-_MOST]
 
 
 #: A few rows were anomalous, and then rows were normal again.

@@ -3,9 +3,9 @@
 import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +29,8 @@ _FEW = 0.1
 _ASSUMED, _ASSUMED_ROWS = 2, 128.0
 # Of older ones half is forgotten whenever there are so many.
 _MOST_ROWS = 16384.0
-# Rows whose sum shows what they have in common, however little each shows.
+# Rows whose sum shows what they have in common, however little each shows; each size is a multiple
+# of the first.
 _BLOCKS = (32, 128)
 
 
@@ -39,10 +40,13 @@ def rarity(score: float, recent: Recent) -> float:
     Whatever scores are like, that of normal rows has a mean of 1 and a deviation of 1.
     """
     accepted = recent.ordered
-    above = len(accepted) - bisect_right(accepted, score)
-    near_misses = recent.near_misses if above < _FEW * len(accepted) else ()
-    above += sum(near_miss > score for near_miss in near_misses)
-    return min(math.log((len(accepted) + len(near_misses) + 1.0) / (above + 1.0)), _RAREST)
+    count = len(accepted)
+    above = count - bisect_right(accepted, score)
+    if above < _FEW * count:
+        near_misses = recent.near_misses
+        count += len(near_misses)
+        above += sum(near_miss > score for near_miss in near_misses)
+    return min(math.log((count + 1.0) / (above + 1.0)), _RAREST)
 
 
 def rarities(scores: Array, recent: Recent) -> Array:
@@ -138,19 +142,24 @@ class Neighbours:
 
     def add(self, rare: float) -> None:
         """Takes in the rarity of the next row."""
-        y = rare - 1.0
+        y, last, sums = rare - 1.0, self._last, self._sums
         self.calm += 1.0
         self.squares += y * y
-        self.products += y * self._last[0]
-        self._last.append(y)
+        self.products += y * last[0]
+        last.append(y)
         self._row += 1
+        sums[0] += y
+        sums[1] += y
+        if self._row % _BLOCKS[0] == 0:
+            self._end_blocks()
+        if self.calm > _MOST_ROWS:
+            self._halve()
+
+    def _end_blocks(self) -> None:
         for place, size in enumerate(_BLOCKS):
-            self._sums[place] += y
             if self._row % size == 0:
                 self._blocks[place] += self._sums[place] ** 2
                 self._sums[place] = 0.0
-        if self.calm > _MOST_ROWS:
-            self._halve()
 
     def _halve(self) -> None:
         self.calm, self.squares, self.products = (
@@ -209,15 +218,6 @@ LEAST_ANOMALOUS = 0.05
 _LEAST_SCORES = 30
 
 
-class Watched(Protocol):
-    """A detector, as far as its watch needs it."""
-
-    gate: AlarmGate
-    model: Model
-    events: Events
-    drift: "DriftDetector | None"
-
-
 class DriftDetector:
     """Follows the verdicts of a detector, and finds out what changed and since when.
 
@@ -229,9 +229,9 @@ class DriftDetector:
     Rows of a detector that is still learning say nothing.
     """
 
-    def __init__(self, gate: AlarmGate, model: Callable[[], Model], events: Events) -> None:
+    def __init__(self, gate: AlarmGate, model: Model, events: Events) -> None:
         self._gate, self._model, self._events = gate, model, events
-        basis = model().basis
+        basis = model.basis
         self._window, self._columns, self._inputs = basis.window, basis.layer.inputs, basis.inputs
         self._neighbours = Neighbours(self._window)
         self._slow = ChangeStatistics(ALLOWED, self._columns)
@@ -243,63 +243,58 @@ class DriftDetector:
         self._lasting = lasting(self._window)
         self._latest: deque[float] = deque(maxlen=_LATEST + self._window)
         self._now: float | None = None
+        #: Whether rows are followed yet: from the first one on that is observed.
+        self.started = False
         #: Whether a change was found that is not over, and whether somebody said what it is.
         self.found = self.answered = False
+        #: Whether it was over with the last row.
+        self.ended = False
 
-    @classmethod
-    def of(cls, detector: "Watched") -> "DriftDetector":
-        """Gives the watch of a detector, made if there is none yet."""
-        if detector.drift is None:
-            detector.drift = cls._made(detector)
-            # Not where it is restored: a model that is asked adds up the rows that wait.
-            detector.drift._neighbours = neighbours_of(detector.gate, detector.model)
-        return detector.drift
-
-    @classmethod
-    def restored(
-        cls, detector: "Watched", fields: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> None:
-        """Gives a detector the watch that was packed with it, if there was one."""
-        if "drift" in fields:
-            detector.drift = cls._made(detector)
-            detector.drift.restore(fields, arrays)
-
-    @classmethod
-    def _made(cls, detector: "Watched") -> "DriftDetector":
-        return cls(detector.gate, lambda: detector.model, detector.events)
+    def start(self) -> None:
+        """Learns from the last rows that were accepted what neighbours say together."""
+        self.started = True
+        self._neighbours = neighbours_of(self._gate, self._model)
 
     def follow(self, verdict: Verdict) -> Drift | None:
-        """Takes in a verdict; gives what it found out with it, which is mostly nothing."""
-        if len(verdict.row) != self._inputs:
-            # It completes no window.
-            return None
-        if verdict.state == LEARNING or not self._ready:
+        """Takes in a verdict; returns what it found out with it, which is mostly nothing."""
+        self.ended = False
+        recent = self._gate.recent
+        if verdict.state == LEARNING or len(recent) < _LEAST_SCORES:
             self.restart()
             return None
-        x, self._now = verdict.row[-self._columns :], verdict.time
-        rare = rarity(verdict.score, self._gate.recent)
+        x = verdict.row if self._window == 1 else verdict.row[-self._columns :]
+        self._now = time = verdict.time
+        rare = rarity(verdict.score, recent)
         self._latest.append(rare)
-        self._history.add(x, verdict.time)
+        self._history.add(x, time)
         if verdict.learned:
             self._neighbours.add(rare)
+        if verdict.excess or verdict.state == CHANGING:
+            if verdict.excess == 1:
+                self._excess.begin()
+            self._excess.add(x, verdict.anomalous, time)
+        elif self._excess.rows:
+            self._excess.begin()
+        quiet = not self._slow.test.rows and not self.found and verdict.raised is None
+        if quiet and rare <= ALLOWED:
+            # Another minimum, as with most rows: nothing has begun.
+            return None
+        return self._tested(x, rare, verdict)
+
+    def _tested(self, x: Array, rare: float, verdict: Verdict) -> Drift | None:
         length = self._neighbours.length
         # Before the sums begin again.
         before = self._slow.since
         anomalous, rows, time = before.anomalous, before.rows, before.time
         low = self._slow.add(x, rare, length, verdict)
         self._sudden.add(x, rare, length, verdict)
-        if verdict.state == CHANGING or verdict.excess:
-            if verdict.excess == 1:
-                self._excess.begin()
-            self._excess.add(x, verdict.anomalous, verdict.time)
-        else:
-            self._excess.begin()
         if verdict.raised is not None:
             return self._followed(verdict.raised)
         if self.found:
             self._relief.add(-rare, length)
             if self._relief.height >= _RELIEF and verdict.state != CHANGING:
                 self.restart()
+                self.ended = True
             return None
         if low:
             few = _SPIKE + self._window <= anomalous < self._lasting
@@ -331,7 +326,7 @@ class DriftDetector:
         if since.rows < self._lasting:
             since = self._excess
         blocks, recent = self._history.blocks, self._gate.recent.rows
-        found = described(self._model(), recent, since, blocks, sudden, self._now)
+        found = described(self._model, recent, since, blocks, sudden, self._now)
         event = self._events.open
         return found if event is None else replace(found, known=event.known)
 
@@ -343,10 +338,6 @@ class DriftDetector:
         # How rows were before stays known: what becomes of it may be a ramp.
         self._begin()
         return replace(told, raised=(before, self._gate.limit()))
-
-    @property
-    def _ready(self) -> bool:
-        return len(self._gate.recent) >= _LEAST_SCORES
 
     def _lasts(self, state: str, anomalous: bool) -> bool:
         """Whether rows since the minimum are no chance, many, and the last of them no better."""
@@ -364,7 +355,9 @@ class DriftDetector:
     # On disk
 
     def pack(self) -> Packed:
-        """Packs all that it knows of the rows before."""
+        """Packs all that it knows of the rows before; nothing if there were none."""
+        if not self.started:
+            return {}, {}
         slow, slow_sums = self._slow.pack("slow")
         sudden, sudden_sums = self._sudden.pack("sudden")
         excess, excess_sums = packed_since(self._excess, "excess")
@@ -384,7 +377,10 @@ class DriftDetector:
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Goes on from what was packed."""
-        known = fields["drift"]
+        known = fields.get("drift")
+        if known is None:
+            return
+        self.started = True
         self.found, self._now = bool(known["found"]), known["now"]
         self.answered = bool(known.get("answered", False))
         self._latest.clear()

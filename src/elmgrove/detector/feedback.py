@@ -164,8 +164,7 @@ def accept(
         if meant is None or meant.end is None or detector.events.running is None:
             # What was asked is answered: the event is over, and drift is from here on.
             detector.events.end()
-            if detector.drift is not None:
-                detector.drift.restart()
+            detector.drift.restart()
     told = _feedback(ACCEPT, detector, len(waiting), replace(taken, exact=True), meant)
     told = replace(told, raised=_raised(threshold, detector.threshold))
     return told if instead else replace(told, blunter=_blunter(detector, residuals))
@@ -197,7 +196,7 @@ def reject(
         before.note(memory, REJECT, by, at, meant)
     if dropped:
         detector.quarantine.rejected = True
-    if watch is not None and asked:
+    if asked:
         watch.answered = True
     return told
 
@@ -223,14 +222,13 @@ def undo(detector: Detector, *, by: str = "", at: float | None = None) -> Feedba
         events.answer(last.event, memory.answered)
     watch = detector.drift
     if last.action == REJECT:
-        if watch is not None:
-            watch.answered = False
+        watch.answered = False
     elif events.running is None and (last.event is None or last.event == events.count):
         if memory.running is not None:
             events.reopen(running_from(memory.running))
         if memory.progress is not None:
             detector.gate.progress.restore(memory.progress)
-        if watch is not None and memory.watch is not None:
+        if memory.watch is not None:
             watch.restore(*memory.watch)
     answer = Answer(UNDO, by, at, len(memory.waiting), gone or put_back, last.event, last.action)
     detector.answers.given.append(answer)
@@ -251,8 +249,8 @@ class _Before:
         running = detector.events.running
         self._running = None if running is None else asdict(running)
         self._progress = detector.gate.progress.fields
-        self._watch = watch.pack() if watch is not None and watch.found else None
-        self._report = None if watch is None else watch.report
+        self._watch = watch.pack() if watch.found else None
+        self._report = watch.report
 
     def asks_about(self, span: Span | None) -> bool:
         """Says whether there was a question, and whether it was about a change in a span."""
@@ -339,7 +337,7 @@ def _taken(detector: Detector, meant: Event | None, span: Span | None) -> TakenO
         return take_out(detector, span)
     if meant is not None and meant.end is None and events.running is not None:
         return take_out_learned(detector, events.running.after, detector.learned)
-    report = None if watch is None else watch.report
+    report = watch.report
     if report is not None:
         if report.since is not None:
             return take_out(detector, Span(report.since))

@@ -10,7 +10,6 @@ from elmgrove.algebra.moments import Conversion, Moments, Packed, pack_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.history import HOUR, Bucket, BucketPart
 from elmgrove.detector.mixture import Mixture
@@ -52,7 +51,7 @@ def pack_detector(detector: "Detector") -> Packed:
         **detector.events.fields,
     }
     last = detector.preparation.arrays
-    watch, sums = ({}, {}) if detector.drift is None else detector.drift.pack()
+    watch, sums = detector.drift.pack()
     kept = {**arrays, **detector.gate.recent.arrays, **anomalous, **last, **increments, **sums}
     kept |= undo
     for _, more in unsent.values():
@@ -111,7 +110,7 @@ def unpack_detector(
     detector.increments.restore(fields, arrays)
     detector.answers.restore(detector.basis, fields, arrays)
     detector.preparation.restore(arrays)
-    DriftDetector.restored(detector, fields, arrays)
+    detector.drift.restore(fields, arrays)
     return detector
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.false_alarms import Flagged
 from elmgrove.detector.model import Model
+
+if TYPE_CHECKING:
+    from elmgrove.detector.drift import Drift
 
 
 def score_of(model: Model, x: Array) -> float:
@@ -90,6 +93,7 @@ class Verdict:
     ``time`` is when the row was measured, in seconds since 1970 (UTC), if that was told.
     ``excess`` counts the rows since more are anomalous than the stated rate explains, and
     ``raised`` is the threshold before, where with this row it began to follow them (``AlarmGate``).
+    ``drift`` is what this row has shown: a lasting change, a slow drift, or that it was a spike.
     """
 
     score: float
@@ -109,6 +113,7 @@ class Verdict:
     event: int | None = None
     excess: int = 0
     raised: float | None = None
+    drift: "Drift | None" = None
 
     def explain(self, k: int = 3) -> list[Cause]:
         """Finds the k features that explain most of the score; values in the row's own units.

@@ -109,7 +109,8 @@ class Work:
         self._rows += len(verdicts)
         self._bookmark, self._where = reading.bookmark, reading.where
         for verdict in verdicts:
-            self._reaction.follow(self._telling.tell(reading.where, verdict, reading.point))
+            self._telling.tell(reading.where, verdict, reading.point)
+            self._reaction.follow(verdict.drift)
             if self._reports is not None:
                 self._reports.follow(verdict)
             mark_state(self.member, verdict.time)

@@ -3,7 +3,6 @@
 import logging
 
 from elmgrove.detector.drift import SPIKE, Drift
-from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.detector.feedback import accept
 from elmgrove.detector.history import Span
@@ -55,7 +54,7 @@ class DriftResponse:
         inputs = member.detector.basis.inputs
         self._enough = min(max(_ENOUGH, _TIMES * inputs), member.detector.quarantine.capacity)
         self._after = max(_AFTER, inputs)
-        report = None if member.detector.drift is None else member.detector.drift.report
+        report = member.detector.drift.report
         self._since = None if report is None else report.since
 
     def follow(self, drift: Drift | None) -> None:
@@ -73,7 +72,7 @@ class DriftResponse:
 
     def _react(self, since: float) -> None:
         detector = self._member.detector
-        watch, waiting = DriftDetector.of(detector), detector.quarantine.waiting
+        watch, waiting = detector.drift, detector.quarantine.waiting
         if not watch.found or detector.quarantine.rejected:
             # It went away by itself, or a person has answered.
             self._since = None

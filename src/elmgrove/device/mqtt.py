@@ -483,8 +483,7 @@ class Sink:
 def _important(member: Member) -> Any:
     """What is told at once when it is another than before."""
     detector = member.detector
-    event, drift = detector.events.open, detector.drift
-    report = None if drift is None else drift.report
+    event, report = detector.events.open, detector.drift.report
     return (
         detector.state,
         None if event is None else event.number,

@@ -274,7 +274,7 @@ class AgentReports:
     def _without_rows(self, status: dict[str, Any]) -> dict[str, Any]:
         """What of a status is told otherwise, since it says more of single rows than it may."""
         detector, rows = self._member.detector, status["rows"]
-        event, drift = detector.events.open, detector.drift and detector.drift.report
+        event, drift = detector.events.open, detector.drift.report
         return {
             "event": event and told(self._discretion.event(event)),
             "drift": drift and told(discreet(drift)),

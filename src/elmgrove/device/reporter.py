@@ -5,8 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.drift import SPIKE, Drift
-from elmgrove.detector.drift_detector import DriftDetector
+from elmgrove.detector.drift import SPIKE
 from elmgrove.detector.events import ENDED, EventUpdate
 from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.verdict import Verdict
@@ -36,18 +35,14 @@ class StateLog:
         self._restarts = detector.progress.restarts
         self._missing = 0
         self._anomalous: deque[bool] = deque(maxlen=LAST)
-        self._watch = DriftDetector.of(detector)
         self._tell()
         if detector.events.open is not None:
             log.warning("still open, %s", detector.events.open)
-        if self._watch.report is not None:
-            log.warning("still: %s", self._watch.report)
+        if detector.drift.report is not None:
+            log.warning("still: %s", detector.drift.report)
 
-    def follow(self, verdict: Verdict, news: Sequence[EventUpdate] = ()) -> Drift | None:
-        """Takes in a verdict; tells what is new, and if the state is another one after it.
-
-        Gives what the watch over drift found out with it, which is told as well.
-        """
+    def follow(self, verdict: Verdict, news: Sequence[EventUpdate] = ()) -> None:
+        """Logs what is new with a verdict: events, drift, and the state if it is another one."""
         self._anomalous.append(verdict.anomalous)
         self.tell(news)
         state, restarts = self._detector.state, self._detector.progress.restarts
@@ -59,23 +54,17 @@ class StateLog:
         elif restarts != self._restarts and state == LEARNING:
             log.info("still learning: more were anomalous than stated; counting begins again")
         self._restarts = restarts
-        return self._drift(verdict)
+        if verdict.drift is not None:
+            level = logging.INFO if verdict.drift.kind == SPIKE else logging.WARNING
+            log.log(level, "%s", verdict.drift, extra={"drift": verdict.drift.fields})
+        elif self._detector.drift.ended:
+            log.info("what had changed is over: rows are normal again")
 
     def tell(self, news: Sequence[EventUpdate]) -> None:
         """Tells what is new of events."""
         for one in news:
             level = logging.INFO if one.kind == ENDED else logging.WARNING
             log.log(level, "%s", one, extra={"news": one.kind, "event": one.event.fields})
-
-    def _drift(self, verdict: Verdict) -> Drift | None:
-        was_found = self._watch.found
-        drift = self._watch.follow(verdict)
-        if drift is not None:
-            level = logging.INFO if drift.kind == SPIKE else logging.WARNING
-            log.log(level, "%s", drift, extra={"drift": drift.fields})
-        elif was_found and not self._watch.found and verdict.state != LEARNING:
-            log.info("what had changed is over: rows are normal again")
-        return drift
 
     def tell_missing(self) -> None:
         """Tells how many rows are missing before there are alarms, if that is another number."""
@@ -146,16 +135,15 @@ class Reporter:
         """Tells of another detector from now on."""
         self._outlook = StateLog(detector)
 
-    def tell(self, where: str, verdict: Verdict, point: Point | None = None) -> Drift | None:
-        """Tells of a row and of what is new with it; gives the drift that was found out."""
+    def tell(self, where: str, verdict: Verdict, point: Point | None = None) -> None:
+        """Tells of a row and of what is new with it."""
         news = self._member.detector.events.take_updates()
         if self._metrics is not None:
             self._metrics.follow(verdict, news)
         if self._sink is not None:
             self._sink.follow(verdict)
-        drift = self._outlook.follow(verdict, news)
-        self._output.tell(where, verdict, news, drift, point)
-        return drift
+        self._outlook.follow(verdict, news)
+        self._output.tell(where, verdict, news, verdict.drift, point)
 
     def log_updates(self, where: str | None) -> bool:
         """Tells what nobody has told yet; says whether there was anything."""

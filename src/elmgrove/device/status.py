@@ -57,7 +57,7 @@ def status_of(member: Member) -> dict[str, Any]:
         "answers": [_answer(one) for one in detector.answers.given],
         "undoable": detector.answers.undoable is not None,
         "last_events": [told(event) for event in events.closed[-LAST:]],
-        "drift": told(None if detector.drift is None else detector.drift.report),
+        "drift": told(detector.drift.report),
         "merged": member.merges,
         "others": len(member.ledger) if merged is None else merged.devices,
         "models": len(detector.model.models),

@@ -221,8 +221,7 @@ class Giver:
         fault, is not knowledge. Nor is one model of everybody: it is about others' rows as well.
         """
         detector = self.detector
-        asked = detector.drift is not None and detector.drift.found
-        if self.merges or asked or detector.state != WATCHING:
+        if self.merges or detector.drift.found or detector.state != WATCHING:
             return None
         return detector.threshold if detector.threshold < math.inf else None
 

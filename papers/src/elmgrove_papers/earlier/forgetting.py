@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, HiddenLayer
-from elmgrove.detector import SPIKE, Detector, DriftDetector, accept
+from elmgrove.detector import SPIKE, Detector, accept
 from elmgrove_papers.answers import Score
 from elmgrove_papers.data import Labelled, har_scaled
 from elmgrove_papers.earlier.streams import Stream, activities
@@ -62,10 +62,9 @@ class Accepting:
 
     def learn_many(self, rows: Array) -> None:
         """Observes rows one by one, and answers what is asked."""
-        watch = DriftDetector.of(self.detector)
         for row in rows:
             self.seen += 1
-            drift = watch.follow(self.detector.observe(row))
+            drift = self.detector.observe(row).drift
             if drift is not None and drift.kind != SPIKE:
                 self.told.append(self.seen)
                 accept(self.detector, instead=self.instead)

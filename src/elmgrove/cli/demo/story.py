@@ -429,8 +429,7 @@ def _told_of(event: Event) -> Found:
 
 def _question(member: Member) -> str | None:
     """What the agent asks a person, if it asks."""
-    drift = member.detector.drift
-    report = None if drift is None else drift.report
+    report = member.detector.drift.report
     return None if report is None else str(report)
 
 
