@@ -20,7 +20,7 @@ from elmgrove.algebra.rows import Array
 from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read_for, tracked, with_layout
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import Drift
-from elmgrove.detector.drift_search import drift_in
+from elmgrove.detector.drift_detector import drift_in
 from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member

@@ -3,22 +3,35 @@
 import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.decision import AlarmGate
-from elmgrove.detector.drift import SCATTERED, SPIKE, BlockMeans, Drift, Since, described
+from elmgrove.detector.drift import (
+    CHANGE,
+    SCATTERED,
+    SPIKE,
+    BlockMean,
+    BlockMeans,
+    Drift,
+    Since,
+    described,
+)
 from elmgrove.detector.events import Events
 from elmgrove.detector.false_alarms import CHANGING, LEARNING
 from elmgrove.detector.model import Model
 from elmgrove.detector.recent import Recent
 from elmgrove.detector.verdict import Verdict
 from elmgrove.errors import BadInput
+
+if TYPE_CHECKING:
+    from elmgrove.detector.detector import Detector
 
 # One row in so many is as rare as a row can count: a huge score is no change.
 _RAREST = math.log(100.0)
@@ -199,11 +212,11 @@ def _finite(value: Any) -> float:
 
 # The mean rarity that is allowed: of normal rows it is 1. More than the first is drift, and more
 # than the second a change at one moment, which only the second dates right.
-ALLOWED, SUDDEN = 1.65, 3.0
+_ALLOWED, _SUDDEN = 1.65, 3.0
 # Rows that are rarer by so much in sum are no chance.
-HEIGHT = 25.0
+_HEIGHT = 25.0
 # Of a sudden change the second test has at least such a share of the first one's height.
-SHARE = 0.35
+_SHARE = 0.35
 # Less than this in the mean is normal again, and no chance where it is less by so much in sum.
 _NORMAL, _RELIEF = 2.0, 10.0
 # Fewer rows than this, and two windows, are a few: they may be a spike.
@@ -213,7 +226,7 @@ _LATEST = 16
 # So many anomalous rows that come together, and a window, are a spike.
 _SPIKE = 2
 # The least share of anomalous rows: where fewer are, somebody need not be told.
-LEAST_ANOMALOUS = 0.05
+_LEAST_ANOMALOUS = 0.05
 # Without so many scores nothing is rare.
 _LEAST_SCORES = 30
 
@@ -234,13 +247,13 @@ class DriftDetector:
         basis = model.basis
         self._window, self._columns, self._inputs = basis.window, basis.layer.inputs, basis.inputs
         self._neighbours = Neighbours(self._window)
-        self._slow = ChangeStatistics(ALLOWED, self._columns)
-        self._sudden = ChangeStatistics(SUDDEN, self._columns)
+        self._slow = ChangeStatistics(_ALLOWED, self._columns)
+        self._sudden = ChangeStatistics(_SUDDEN, self._columns)
         self._relief = PageHinkley(-_NORMAL)
         # The rows since more are anomalous than stated, if they are.
         self._excess = Since(self._columns)
         self._history = BlockMeans(self._columns)
-        self._lasting = lasting(self._window)
+        self._lasting = _enough(self._window)
         self._latest: deque[float] = deque(maxlen=_LATEST + self._window)
         self._now: float | None = None
         #: Whether rows are followed yet: from the first one on that is observed.
@@ -276,7 +289,7 @@ class DriftDetector:
         elif self._excess.rows:
             self._excess.begin()
         quiet = not self._slow.test.rows and not self.found and verdict.raised is None
-        if quiet and rare <= ALLOWED:
+        if quiet and rare <= _ALLOWED:
             # Another minimum, as with most rows: nothing has begun.
             return None
         return self._tested(x, rare, verdict)
@@ -321,7 +334,7 @@ class DriftDetector:
         running = self._events.running
         if not self.found or self.answered or (running is not None and running.answered):
             return None
-        sudden = self._sudden.test.height >= SHARE * self._slow.test.height
+        sudden = self._sudden.test.height >= _SHARE * self._slow.test.height
         since = (self._sudden if sudden else self._slow).since
         if since.rows < self._lasting:
             since = self._excess
@@ -346,9 +359,9 @@ class DriftDetector:
             # What is over by now was a spike.
             return anomalous and self._excess.rows >= self._lasting and last >= _NORMAL / 2 + 0.5
         test, since = self._slow.test, self._slow.since
-        if test.height < HEIGHT or test.rows < self._lasting:
+        if test.height < _HEIGHT or test.rows < self._lasting:
             return False
-        if since.anomalous < LEAST_ANOMALOUS * since.rows:
+        if since.anomalous < _LEAST_ANOMALOUS * since.rows:
             return False
         return last - 1.0 >= (test.mean - 1.0) / 2.0
 
@@ -393,7 +406,7 @@ class DriftDetector:
         self._history.restore(arrays)
 
 
-def lasting(window: int) -> int:
+def _enough(window: int) -> int:
     """Counts the rows from which on a change has lasted."""
     return _LASTING + 2 * window
 
@@ -455,3 +468,73 @@ def restore_since(
     prefix = f"drift_{name}_"
     kept = {key.removeprefix(prefix): one for key, one in arrays.items() if key.startswith(prefix)}
     since.restore(fields, kept)
+
+
+# The blocks in which rows of a table are looked at, and rows before a change that are compared.
+_TABLE_BLOCKS, _BEFORE = 48, 4096
+
+
+def drift_in(
+    detector: "Detector",
+    scores: Array,
+    anomalous: NDArray[np.bool_],
+    rows: Callable[[int, int], Array],
+    times: Array | None = None,
+    place: Callable[[int], str] = lambda row: "",
+) -> Drift | None:
+    """Finds the largest lasting change in rows that were scored one after another; None if none.
+
+    ``rows`` gives those from one up to another, prepared as the model takes them; ``place`` says in
+    words where one is. It is what a ``DriftDetector`` would have told of it at its end. Where rows
+    are others from the first one on, only what was learned says what is different.
+    """
+    recent, window = detector.gate.recent, detector.window
+    if not len(recent) or not anomalous.any():
+        return None
+    rare = rarities(scores, recent)
+    length = neighbours_of(detector.gate, detector.model).length
+    begin, end, height = _highest((rare - _ALLOWED) / length)
+    few = end - begin < _enough(window) or height < _HEIGHT
+    if few or anomalous[begin:end].mean() < _LEAST_ANOMALOUS:
+        return None
+    first, last, sudden = _highest((rare[begin:end] - _SUDDEN) / length)
+    if sudden >= _SHARE * height:
+        begin, end = begin + first, begin + last
+    found = _told(detector, anomalous, rows, times, begin, end)
+    whole = begin <= window and found.kind == CHANGE
+    return replace(found, whole=whole, place=place(end - found.rows))
+
+
+def _highest(steps: Array) -> tuple[int, int, float]:
+    """Where Page-Hinkley's sum rises most above its minimum: from which step on, up to which."""
+    m = np.concatenate([[0.0], np.cumsum(steps)])
+    heights = m - np.minimum.accumulate(m)
+    end = int(heights.argmax())
+    begin = int(m[: end + 1].argmin()) if end else 0
+    return begin, end, float(heights[end])
+
+
+def _told(
+    detector: "Detector",
+    anomalous: NDArray[np.bool_],
+    rows: Callable[[int, int], Array],
+    times: Array | None,
+    begin: int,
+    end: int,
+) -> Drift:
+    since = Since(detector.basis.layer.inputs)
+    for start in range(begin, end, _BEFORE):
+        stop = min(start + _BEFORE, end)
+        time = None if times is None else float(times[start])
+        since.add_many(rows(start, stop), int(anomalous[start:stop].sum()), time)
+    edges = np.unique(np.linspace(max(begin - _BEFORE, 0), end, _TABLE_BLOCKS + 1).astype(int))
+    blocks = [
+        BlockMean(
+            int(stop - start),
+            float("nan") if times is None else float(np.mean(times[start:stop])),
+            np.asarray(rows(start, stop).mean(axis=0), np.float64),
+        )
+        for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    ]
+    now = None if times is None else float(times[end - 1])
+    return described(detector.model, detector.gate.recent.rows, since, blocks, False, now)
