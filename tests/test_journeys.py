@@ -19,7 +19,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.connection import connect
 from elmgrove.federation.charter import Charter
-from support.agents import write_rows
+from support.factories import write_rows
 from support.places import ROOT
 from support.serving import serving
 

@@ -7,7 +7,7 @@ import pytest
 
 from elmgrove.federation import Contribution, Grouping, by_evidence, by_parameters
 from elmgrove_papers.mlmg.matching import Aggregation, averaged, global_models, matched, summed
-from support.contributions import BASIS, RIDGE, near, rows, said
+from support.factories import BASIS, RIDGE, contribution_of, near_plane, plane_rows
 from support.groups import group_of
 
 AGGREGATIONS = pytest.mark.parametrize("aggregation", [summed, averaged])
@@ -15,11 +15,11 @@ AGGREGATIONS = pytest.mark.parametrize("aggregation", [summed, averaged])
 
 #: a: one pattern, b: two, c: three, of three groups in all.
 FLEET = {
-    "a": [near(1, 1)],
-    "b": [near(2, 2), near(1, 3)],
-    "c": [near(3, 4, 80), near(2, 5), near(3, 6)],
+    "a": [near_plane(1, 1)],
+    "b": [near_plane(2, 2), near_plane(1, 3)],
+    "c": [near_plane(3, 4, 80), near_plane(2, 5), near_plane(3, 6)],
 }
-SAID = [said(origin, *parts) for origin, parts in FLEET.items()]
+SAID = [contribution_of(origin, *parts) for origin, parts in FLEET.items()]
 
 
 def literal_global(rows_of: Sequence[np.ndarray], aggregation: Aggregation) -> np.ndarray:
@@ -73,7 +73,7 @@ def test_algorithm_3(count: int, aggregation: Aggregation) -> None:
 
 def whole(origin: str) -> Contribution:
     """A device with one model of all it has."""
-    return said(origin, np.vstack(FLEET[origin]))
+    return contribution_of(origin, np.vstack(FLEET[origin]))
 
 
 @AGGREGATIONS
@@ -89,11 +89,15 @@ def test_single_is_ordinary_federated_learning(group: type, aggregation: Aggrega
 
 @AGGREGATIONS
 def test_multi_global_gives_each_client_its_groups_model(aggregation: Aggregation) -> None:
-    fleet = [said(f"{one}{n}", near(one, 10 * one + n)) for one in (1, 2) for n in range(3)]
+    fleet = [
+        contribution_of(f"{one}{n}", near_plane(one, 10 * one + n))
+        for one in (1, 2)
+        for n in range(3)
+    ]
     grouping = by_parameters(fleet, RIDGE, 2)
     models = global_models(grouping, RIDGE, aggregation)
     for one in (1, 2):
-        alike = [near(one, 10 * one + n) for n in range(3)]
+        alike = [near_plane(one, 10 * one + n) for n in range(3)]
         expected = literal_global(alike, aggregation)
         for n in range(3):
             (beta,) = matched(grouping, RIDGE, aggregation)[f"{one}{n}"]
@@ -114,5 +118,5 @@ def test_by_sum_a_groups_model_is_that_of_all_its_rows() -> None:
 
 def test_different_rows_of_the_fleet_make_different_models() -> None:
     """The comparisons above would notice a model that is not that of its group."""
-    betas = [literal_global([rows(seed)], summed) for seed in (1, 2)]
+    betas = [literal_global([plane_rows(seed)], summed) for seed in (1, 2)]
     assert not np.allclose(*betas, rtol=0.1)

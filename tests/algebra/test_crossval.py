@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmgrove.algebra.cross_validation import typical_loss
-from support.contributions import BASIS, RIDGE, evidence, rows
+from support.factories import BASIS, RIDGE, evidence_of, plane_rows
 
 
 def literal_beta(X: np.ndarray) -> np.ndarray:
@@ -24,19 +24,19 @@ def literal_gcv(X: np.ndarray) -> float:
 
 @pytest.mark.parametrize("count", [6, 40])
 def test_a_typical_loss_is_that_of_generalized_cross_validation(count: int) -> None:
-    X = rows(1, count)
-    assert typical_loss(evidence(X), RIDGE) == pytest.approx(literal_gcv(X), rel=1e-9)
+    X = plane_rows(1, count)
+    assert typical_loss(evidence_of(X), RIDGE) == pytest.approx(literal_gcv(X), rel=1e-9)
 
 
 def test_a_typical_loss_is_about_that_of_leaving_each_row_out() -> None:
-    X = rows(1, 60)
+    X = plane_rows(1, 60)
     left_out = [
         np.square(row - BASIS.layer(row) @ literal_beta(np.delete(X, n, axis=0))).sum()
         for n, row in enumerate(X)
     ]
-    assert typical_loss(evidence(X), RIDGE) == pytest.approx(np.mean(left_out), rel=0.2)
+    assert typical_loss(evidence_of(X), RIDGE) == pytest.approx(np.mean(left_out), rel=0.2)
 
 
 def test_no_rows_and_rows_that_are_remembered_promise_nothing() -> None:
-    assert typical_loss(evidence(rows(1, 0)), RIDGE) == np.inf
-    assert typical_loss(evidence(rows(1, 2)), 1e-9) == np.inf
+    assert typical_loss(evidence_of(plane_rows(1, 0)), RIDGE) == np.inf
+    assert typical_loss(evidence_of(plane_rows(1, 2)), 1e-9) == np.inf

@@ -14,8 +14,8 @@ from elmgrove.algebra.fed_elms import (
     first_model,
     trained,
 )
-from support.contributions import BASIS, RIDGE, evidence
-from support.contributions import rows as plane
+from support.factories import BASIS, RIDGE, evidence_of
+from support.factories import plane_rows as plane
 from support.laws import law_examples
 from support.literal import Matrix, os_elm_chunk, os_elm_start
 
@@ -136,19 +136,19 @@ def test_the_average_is_equation_4_of_mlmg() -> None:
     size = sum(len(Di) for Di in D)
     beta = sum(len(Di) / size * literal_model(Di)[0] for Di in D)
     P = sum(len(Di) / size * literal_model(Di)[1] for Di in D)
-    found = average([evidence(Di) for Di in D], RIDGE)
+    found = average([evidence_of(Di) for Di in D], RIDGE)
     np.testing.assert_allclose(found.beta, beta, rtol=1e-9)
     np.testing.assert_allclose(found.P, P, rtol=1e-9)
 
 
 def test_the_average_of_one_is_that_one_and_the_empty_do_not_count() -> None:
-    alone, empty = evidence(plane(1)), Evidence.zero(BASIS)
+    alone, empty = evidence_of(plane(1)), Evidence.zero(BASIS)
     found = average([alone, empty], RIDGE)
     np.testing.assert_allclose(found.beta, alone.solve(RIDGE), rtol=1e-12)
 
 
 def test_an_average_explains_two_patterns_worse_than_the_sum_does() -> None:
-    parts = [evidence(plane(1)), evidence(plane(2))]
+    parts = [evidence_of(plane(1)), evidence_of(plane(2))]
     whole = Evidence.sum(parts)
     averaged = whole.error_of(average(parts, RIDGE).beta)
     assert averaged > whole.error_of(whole.solve(RIDGE)) * 1.1
@@ -161,4 +161,4 @@ def test_of_no_rows_and_of_other_layers_there_is_no_average() -> None:
         average([], RIDGE)
     other = Basis(HiddenLayer(6, 4, seed=3), 6)
     with pytest.raises(Mismatch):
-        average([evidence(plane(1)), evidence(plane(1), other)], RIDGE)
+        average([evidence_of(plane(1)), evidence_of(plane(1), other)], RIDGE)

@@ -23,7 +23,7 @@ from elmgrove.algebra.similarity import (
     join,
     kind_tolerance,
 )
-from support.contributions import evidence, near
+from support.factories import evidence_of, near_plane
 from support.laws import law_examples
 from support.moments import moments_of
 
@@ -85,7 +85,7 @@ def test_all_pairs_at_once_are_each_pair(sizes: list[int]) -> None:
 
 
 def test_by_loss_nothing_is_chance() -> None:
-    one, other = (Fitted(evidence(near(1, seed)), 0.05) for seed in (1, 2))
+    one, other = (Fitted(evidence_of(near_plane(1, seed)), 0.05) for seed in (1, 2))
     assert apart(one, other) == one.loss_with(other)
     assert kind_tolerance(one.evidence.basis) == 0.02
     assert kind_tolerance(basis_of(4)) == ONE_KIND
@@ -106,7 +106,7 @@ def computed_fixture(monkeypatch: pytest.MonkeyPatch) -> list[Fitted]:
 
 
 def test_what_a_pair_loses_is_computed_once_for_both_ways(computed: list[Fitted]) -> None:
-    first, second = evidence(near(1, 1)), evidence(near(2, 2))
+    first, second = evidence_of(near_plane(1, 1)), evidence_of(near_plane(2, 2))
     one, other = Fitted(first, 0.05), Fitted(second, 0.05)
     loss = one.loss_with(other)
     assert one.known_loss_with(other) == other.known_loss_with(one) == loss
@@ -117,7 +117,7 @@ def test_what_a_pair_loses_is_computed_once_for_both_ways(computed: list[Fitted]
 
 @pytest.mark.parametrize("changed", ["U", "V", "energy", "count", "ridge"])
 def test_sums_that_differ_in_a_bit_are_others(computed: list[Fitted], changed: str) -> None:
-    first, second = evidence(near(1, 1)), Fitted(evidence(near(2, 2)), 0.05)
+    first, second = evidence_of(near_plane(1, 1)), Fitted(evidence_of(near_plane(2, 2)), 0.05)
     Fitted(first, 0.05).loss_with(second)
     if changed == "ridge":
         other = Fitted(first, np.nextafter(0.05, 1.0))
@@ -131,10 +131,10 @@ def test_sums_that_differ_in_a_bit_are_others(computed: list[Fitted], changed: s
 def test_what_was_remembered_makes_the_same_groups_and_costs_the_new_pairs(
     computed: list[Fitted], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = [evidence(near(1 + seed % 3, seed, 60)) for seed in range(3 * FEW)]
+    parts = [evidence_of(near_plane(1 + seed % 3, seed, 60)) for seed in range(3 * FEW)]
     for one, other in combinations(parts, 2):
         Fitted(one, 0.05).loss_with(Fitted(other, 0.05))
-    parts[5] = evidence(near(1, 77, 60))
+    parts[5] = evidence_of(near_plane(1, 77, 60))
     computed.clear()
     fits = [Fitted(part, 0.05) for part in parts]
     # Of a limit below all losses, none is left out and none joined.

@@ -29,7 +29,7 @@ def day(odd: bool, again: bool, learned: float, events: int, questions: int) -> 
     return Day(Placed("SMD", "m1", odd), True, True, again, learned, 1000, events, questions)
 
 
-def taught(false: float, recall: float, name: str = "C-MAPSS", odd: bool = True) -> Taught:
+def measured(false: float, recall: float, name: str = "C-MAPSS", odd: bool = True) -> Taught:
     alarms = Alarms(false, recall)
     return Taught(Placed(name, "engine1", odd), True, alarms, Alarms(0.0, 0.0))
 
@@ -54,9 +54,9 @@ def test_a_device_with_fewer_normal_rows_weighs_less_in_what_they_cost() -> None
 
 
 def test_after_learn_both_all_and_odd_devices_must_hold_the_rate() -> None:
-    good, bad = taught(0.0, 0.9), taught(0.05, 0.9)
+    good, bad = measured(0.0, 0.9), measured(0.05, 0.9)
     assert [one.met for one in judged(Results(taught=[good, good, bad]))] == [True, True, True]
-    even = [taught(0.0, 0.5, odd=False)] * 3
+    even = [measured(0.0, 0.5, odd=False)] * 3
     found = judged(Results(taught=[*even, bad._replace(watches=False)]))
     assert [(one.found, one.met) for one in found] == [
         ("3 of 4", False),
@@ -76,8 +76,8 @@ def test_a_stretch_lost_in_either_way_counts() -> None:
 
 def test_the_section_comes_before_how_and_replaces_an_older_one() -> None:
     kept = "# Page\n\n## Targets\n\n## How\n\n- so\n\n## SMD\n"
-    once = with_promises(kept, Results(taught=[taught(0.01, 0.9)]), ABOUT)
-    twice = with_promises(once, Results(taught=[taught(0.03, 0.8)]), ABOUT)
+    once = with_promises(kept, Results(taught=[measured(0.01, 0.9)]), ABOUT)
+    twice = with_promises(once, Results(taught=[measured(0.03, 0.8)]), ABOUT)
     assert once.startswith("# Page\n\n## Targets\n\n## Promises")
     assert "1.00%" not in twice
     assert "3.00%" in twice

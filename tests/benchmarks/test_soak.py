@@ -12,7 +12,7 @@ from benchmarks.soak.server import Stored
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged
-from support.serving import said
+from support.serving import seeded_contribution
 
 
 def acknowledged(entry: Contribution) -> Acknowledged:
@@ -20,8 +20,8 @@ def acknowledged(entry: Contribution) -> Acknowledged:
 
 
 def test_lost_is_what_the_store_has_neither_as_it_was_nor_newer() -> None:
-    entry = said("a", 1)
-    blob, other = entry.to_bytes(), said("a", 2, epoch=entry.epoch).to_bytes()
+    entry = seeded_contribution("a", 1)
+    blob, other = entry.to_bytes(), seeded_contribution("a", 2, epoch=entry.epoch).to_bytes()
     told = {"a": acknowledged(entry)}
     for stored in ({}, {"a": Stored(19, blob)}, {"a": Stored(20, other)}, {"a": Stored(20, None)}):
         assert lost(told, stored) == ["a"]
@@ -33,14 +33,14 @@ def test_lost_is_what_the_store_has_neither_as_it_was_nor_newer() -> None:
 
 
 def test_a_sum_is_wrong_with_one_too_few_one_too_many_or_one_that_is_another() -> None:
-    entries = [said(name, number) for number, name in enumerate("abc")]
+    entries = [seeded_contribution(name, number) for number, name in enumerate("abc")]
     total = Ledger(entries).total()
     assert total is not None
     told = Merged("fans", 1, 3, (total,))
     assert is_sum(told, entries)
     assert not is_sum(told, entries[:2])
-    assert not is_sum(told, [*entries, said("d", 4)])
-    assert not is_sum(told, [*entries[:2], said("c", 9)])
+    assert not is_sum(told, [*entries, seeded_contribution("d", 4)])
+    assert not is_sum(told, [*entries[:2], seeded_contribution("c", 9)])
     nobody = Merged("fans", 1, 0, (total - total,))
     assert is_sum(nobody, [])
     assert not is_sum(nobody, entries)

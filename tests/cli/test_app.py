@@ -11,7 +11,7 @@ import typer
 from elmgrove import __version__
 from elmgrove.cli.app import SUMMARIES, app
 from support.commands import Elmgrove, Ran, one_clear_line
-from support.fans import rows, write
+from support.fans import fan_rows, write_fan_rows
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
 
@@ -52,7 +52,7 @@ def test_the_version_is_printed(elmgrove: Elmgrove) -> None:
 
 def test_brackets_and_colons_in_names_are_no_markup(elmgrove: Elmgrove) -> None:
     names = ["p [bar]", "[/x]", ":fire:", "[bold]", "v [m/s]", "f"]
-    write("a.csv", rows(1, 150), names)
+    write_fan_rows("a.csv", fan_rows(1, 150), names)
     ran = elmgrove("learn", "a.csv", "--state", "a[b].elm", "--name", "[/red]:fire:")
     assert (ran.code, "[/red]:fire:: learned 150 rows" in ran.err) == (0, True)
     assert "a[b].elm" in ran.err
@@ -91,7 +91,7 @@ def run(*command: str | Path) -> Ran:
 
 @pytest.mark.usefixtures("fan_1")
 def test_the_installed_command_does_the_same(elmgrove: Elmgrove) -> None:
-    write("odd.csv", rows(6, 3, shift=9.0))
+    write_fan_rows("odd.csv", fan_rows(6, 3, shift=9.0))
     arguments = ("score", "odd.csv", "--state", "fan-1.elm", "--check", "--format", "csv")
     ran = run(COMMAND, *arguments)
     assert ran == elmgrove(*arguments)
@@ -136,7 +136,7 @@ print(*sorted(sys.modules))
 
 def test_only_the_modules_that_a_command_needs_are_loaded(elmgrove: Elmgrove) -> None:
     """On a small machine the rest would take seconds."""
-    write("rows.csv", rows(1, 20))
+    write_fan_rows("rows.csv", fan_rows(1, 20))
     ran = run(sys.executable, "-c", LOADED)
     assert ran.code == 0, ran.err
     loaded = set(ran.out.split())

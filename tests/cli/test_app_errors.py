@@ -13,7 +13,7 @@ from elmgrove import Detector, HiddenLayer
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.commands import Elmgrove, Ran, one_clear_line
-from support.fans import NAMES, rows, write
+from support.fans import NAMES, fan_rows, write_fan_rows
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
 
@@ -26,23 +26,23 @@ def bad_files() -> None:
     Path("altered.elm").write_bytes(altered)
     Path("half.evidence").write_bytes(Path("fan-1.evidence").read_bytes()[:-1])
     Path("empty.csv").write_text("")
-    write("header.csv", rows(1, 0))
-    write("text.csv", rows(1, 3))
+    write_fan_rows("header.csv", fan_rows(1, 0))
+    write_fan_rows("text.csv", fan_rows(1, 3))
     with Path("text.csv").open("a") as file:
         file.write("1,2,hot,4,5,6\n")
     Path("latin.csv").write_bytes("Wärme,b\n1,2\n".encode("latin-1"))
-    write("other-names.csv", rows(1, 3), [*NAMES[:-1], "Zug"])
-    write("narrow.csv", rows(1, 3)[:, :4], None)
-    np.save("narrow.npy", rows(1, 3)[:, :4])
+    write_fan_rows("other-names.csv", fan_rows(1, 3), [*NAMES[:-1], "Zug"])
+    write_fan_rows("narrow.csv", fan_rows(1, 3)[:, :4], None)
+    np.save("narrow.npy", fan_rows(1, 3)[:, :4])
     np.save("flat.npy", np.ones(6))
     for name, value in {"overflow.csv": "1e308", "fill.csv": "-1e30"}.items():
-        write(name, rows(1, 30))
+        write_fan_rows(name, fan_rows(1, 30))
         with Path(name).open("a") as file:
             file.write(f"1,2,{value},4,5,6\n")
     elsewhere = Member(
         "elsewhere", Detector(HiddenLayer(6, 3, seed=99), features=NAMES), merges=True
     )
-    elsewhere.detector.learn_many(rows(1, 30))
+    elsewhere.detector.learn_many(fan_rows(1, 30))
     save(Path("elsewhere.evidence"), elsewhere.contribution())
 
 
@@ -178,8 +178,10 @@ def test_an_agent_without_a_source_does_not_wait_for_somebody_to_type_rows(fan_1
 def test_columns_without_names_are_said_to_be_in_the_order_that_was_learned(
     elmgrove: Elmgrove, fan_1: Path
 ) -> None:
-    swapped = rows(1, 30)[:, [1, 0, 2, 3, 4, 5]]
-    said = elmgrove("score", write("bare.csv", swapped, None), "-s", fan_1).err
+    swapped = fan_rows(1, 30)[:, [1, 0, 2, 3, 4, 5]]
+    said = elmgrove("score", write_fan_rows("bare.csv", swapped, None), "-s", fan_1).err
     assert "Rows have no names: their columns are taken for 'heat', " in said
     assert "in this order; if it is another, put a line of names above them." in said
-    assert "no names" not in elmgrove("score", write("named.csv", swapped), "-s", fan_1).err
+    assert (
+        "no names" not in elmgrove("score", write_fan_rows("named.csv", swapped), "-s", fan_1).err
+    )

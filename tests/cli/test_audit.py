@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from support.commands import Elmgrove, Ran, one_clear_line
-from support.serving import ADMIN, Federation, Server, said
+from support.serving import ADMIN, Federation, Server, seeded_contribution
 
 Ask = Callable[..., Ran]
 
@@ -23,7 +23,7 @@ def ask_fixture(elmgrove: Elmgrove, running_server: Server) -> Ask:
 def name_fixture(federation: Federation) -> str:
     """A federation with four records: made, joined, joined, published."""
     federation.enrol("fan-1", "fan-2")
-    assert federation.put(said("fan-1", 1)).status_code == 200
+    assert federation.put(seeded_contribution("fan-1", 1)).status_code == 200
     return federation.charter.name
 
 
@@ -53,7 +53,7 @@ def test_all_is_exported_and_checked(ask: Ask, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "printed"),
     [
         ("UPDATE audit SET actor = 'nobody' WHERE number = 3", "record 3 of"),
         ("DELETE FROM audit WHERE number = 3", "follows record 4"),
@@ -61,12 +61,12 @@ def test_all_is_exported_and_checked(ask: Ask, name: str) -> None:
     ],
 )
 def test_the_first_record_that_is_wrong_or_missing_is_named(
-    ask: Ask, name: str, running_server: Server, change: str, said: str
+    ask: Ask, name: str, running_server: Server, change: str, printed: str
 ) -> None:
     path = running_server.store.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"{change} AND federation = '{name}'")
-    assert said in one_clear_line(ask(name, "--check"))
+    assert printed in one_clear_line(ask(name, "--check"))
 
 
 def test_all_pages_are_exported(ask: Ask, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,20 +8,20 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.contribution import Departure
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load, save
-from support.agents import address, write_rows
+from elmgrove.storage.disk import save
+from support.agents import address
 from support.commands import Elmgrove, one_clear_line
 from support.exchanges import Reply, saying
+from support.factories import detector_in, normal_rows, write_rows
 from support.ports import reserved_port
-from support.serving import Federation, charter, refused, rows, said
+from support.serving import Federation, charter, refused, seeded_contribution
 
 
 @pytest.fixture(autouse=True)
 def in_its_folder(elmgrove: Elmgrove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A federation's device with some rows, and a file of them."""
-    write_rows(Path("fan.csv"), rows(1, 20))
-    save(Path("like.evidence"), said("x", 99))
+    write_rows(Path("fan.csv"), normal_rows(1, 20))
+    save(Path("like.evidence"), seeded_contribution("x", 99))
 
 
 def run(elmgrove: Elmgrove, name: str, *words: object) -> None:
@@ -70,8 +70,8 @@ def test_a_device_changes_its_key(elmgrove: Elmgrove, federation: Federation) ->
     new = Path("fan.key").read_text()
     assert federation.ask("GET", "/entries", new).status_code == 200
     FolderExchange.create(Path("shared"), charter("fans"))
-    said = one_clear_line(elmgrove("device", "rotate", "shared", "--state", "fan.elm"))
-    assert "shared is no server: devices have no key of Elmgrove's there" in said
+    printed = one_clear_line(elmgrove("device", "rotate", "shared", "--state", "fan.elm"))
+    assert "shared is no server: devices have no key of Elmgrove's there" in printed
 
 
 def test_leaving_a_folder(elmgrove: Elmgrove) -> None:
@@ -91,7 +91,7 @@ def test_leaving_needs_the_exchange_and_a_key(elmgrove: Elmgrove, federation: Fe
     with reserved_port() as port:
         for where in (f"http://127.0.0.1:{port}/fans", address(federation), "nowhere"):
             one_clear_line(elmgrove("device", "leave", where, "--state", "fan.elm"))
-    assert load(Path("fan.elm"), Member.from_bytes).detector.learned == 20
+    assert detector_in("fan.elm").learned == 20
 
 
 def test_errors_are_one_clear_line(elmgrove: Elmgrove, tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from elmgrove.detector.replay import Prepared
 from elmgrove.detector.windows import stacked
 from elmgrove.federation.member import Member
 from elmgrove.reading.table import Table
-from elmgrove.storage.disk import load
 from support.commands import Elmgrove, Ran
-from support.labelled import FAULTS, labelled, pump, write
+from support.factories import detector_in
+from support.labelled import FAULTS, labelled, labelled_pump_rows, write_labelled
 
 ROWS, LABELS = labelled()
 CUT = 640
@@ -28,7 +28,7 @@ DATA = os.environ.get("ELMGROVE_DATA", "")
 
 @pytest.fixture(name="data")
 def data_fixture(elmgrove: Elmgrove) -> Path:
-    return write("pump.csv", ROWS, LABELS)
+    return write_labelled("pump.csv", ROWS, LABELS)
 
 
 def numbers(elmgrove: Elmgrove, *arguments: object) -> dict[str, Any]:
@@ -53,11 +53,11 @@ def test_the_first_part_is_learned_without_what_is_labelled(elmgrove: Elmgrove, 
 
 
 def test_a_state_judges_all_rows_and_learns_none(elmgrove: Elmgrove, data: Path) -> None:
-    write("normal.csv", pump(2000, seed=3))
+    write_labelled("normal.csv", labelled_pump_rows(2000, seed=3))
     given = ("--state", "pump.elm", "--confidence", 0)
     assert elmgrove("learn", "normal.csv", *given).code == 0
     before = Path("pump.elm").read_bytes()
-    detector = load(Path("pump.elm"), Member.from_bytes).detector
+    detector = detector_in("pump.elm")
     scores = detector.score_many(ROWS)
     found = numbers(elmgrove, data, "--label", "anomaly", "--state", "pump.elm")
     [own, on] = found["methods"]
@@ -76,7 +76,7 @@ def test_a_state_judges_all_rows_and_learns_none(elmgrove: Elmgrove, data: Path)
 
 
 def test_a_state_that_flags_every_row_finds_nothing(elmgrove: Elmgrove, data: Path) -> None:
-    write("normal.csv", pump(2000, seed=3))
+    write_labelled("normal.csv", labelled_pump_rows(2000, seed=3))
     elmgrove("learn", "normal.csv", "--state", "pump.elm", "--threshold", 1e-7)
     given = ("--label", "anomaly", "--state", "pump.elm")
     [own, on] = numbers(elmgrove, data, *given)["methods"]
@@ -93,7 +93,7 @@ def test_a_state_that_flags_every_row_finds_nothing(elmgrove: Elmgrove, data: Pa
 def test_a_rate_and_an_alarm_rule_are_tried(
     elmgrove: Elmgrove, data: Path, with_state: bool
 ) -> None:
-    normal = write("normal.csv", pump(2000, seed=3))
+    normal = write_labelled("normal.csv", labelled_pump_rows(2000, seed=3))
     given: tuple[object, ...] = ("--label", "anomaly", "--normal", normal)
     if with_state:
         elmgrove("learn", normal, "--state", "pump.elm")
@@ -112,14 +112,28 @@ def test_a_rate_and_an_alarm_rule_are_tried(
 def test_a_window_is_tried_where_it_can_be_learned(elmgrove: Elmgrove, data: Path) -> None:
     found = numbers(elmgrove, data, "--label", "anomaly", "--window", 1)
     assert found["rows"] == len(ROWS) - CUT, "every row is judged"
-    elmgrove("learn", write("normal.csv", pump(900)), "--state", "pump.elm", "--window", 3)
+    elmgrove(
+        "learn",
+        write_labelled("normal.csv", labelled_pump_rows(900)),
+        "--state",
+        "pump.elm",
+        "--window",
+        3,
+    )
     refusal = "--window: pump.elm has learned windows of 3"
     given = ("--label", "anomaly", "--state", "pump.elm", "--window", 1)
     assert refusal in refused(elmgrove("evaluate", data, *given))
 
 
 def test_a_state_without_a_threshold_says_so(elmgrove: Elmgrove, data: Path) -> None:
-    elmgrove("learn", write("few.csv", pump(30)), "--state", "few.elm", "--window", 1)
+    elmgrove(
+        "learn",
+        write_labelled("few.csv", labelled_pump_rows(30)),
+        "--state",
+        "few.elm",
+        "--window",
+        1,
+    )
     ran = elmgrove("evaluate", data, "--label", "anomaly", "--state", "few.elm")
     assert "No threshold, so nothing is flagged: a rate of 1 % takes the scores of 99" in ran.err
     given = ("--label", "anomaly", "--rate", 0.001)
@@ -155,21 +169,21 @@ def test_the_distance_learns_the_same_rows_and_windows(elmgrove: Elmgrove) -> No
     wander = np.random.default_rng(1).normal(size=ROWS.shape)
     for before, row in itertools.pairwise(wander):
         row += 0.95 * before
-    data = write("pump.csv", ROWS + 3.0 * wander * ROWS.std(axis=0), LABELS)
+    data = write_labelled("pump.csv", ROWS + 3.0 * wander * ROWS.std(axis=0), LABELS)
     ran = elmgrove("evaluate", data, "--label", "anomaly")
     assert ran.code == 0
     names = [re.split(r"\s+[01]\.", line)[0].strip() for line in ran.out.splitlines()[2:]]
     own = ["Elmgrove", "Elmgrove, learning", "Elmgrove, stream"]
     assert names == [*own, "Mahalanobis", "Mahalanobis × 10"]
     assert "a threshold for the same 1 %; × 10: over windows of 10 rows." in ran.err
-    table = write("table.csv", np.random.default_rng(0).permutation(ROWS), LABELS)
+    table = write_labelled("table.csv", np.random.default_rng(0).permutation(ROWS), LABELS)
     names = [one["method"] for one in numbers(elmgrove, table, "--label", "anomaly")["methods"]]
     assert names == [*own, "Mahalanobis"], "no windows where the detector has none"
 
 
 @pytest.mark.parametrize("window", [1, 10])
 def test_the_distance_is_measured_on_the_rows_that_the_detector_judges(window: int) -> None:
-    learned = pump(900, seed=3)
+    learned = labelled_pump_rows(900, seed=3)
     detector = Detector.for_data(learned, window=window)
     detector.learn_many(learned)
     train, judged = Table(None, learned, np.arange(900)), Table(None, ROWS, np.arange(len(ROWS)))
@@ -194,11 +208,11 @@ def test_of_a_label_nothing_is_learned(elmgrove: Elmgrove, data: Path) -> None:
 
 
 def test_a_file_of_normal_rows_is_learned_as_a_whole(elmgrove: Elmgrove, data: Path) -> None:
-    write("normal.csv", pump(900, seed=3))
+    write_labelled("normal.csv", labelled_pump_rows(900, seed=3))
     found = numbers(elmgrove, data, "--label", "anomaly", "--normal", "normal.csv")
     assert (found["learned"], found["rows"]) == (900, len(ROWS))
     # Labels that it has as well are heeded.
-    write("normal.csv", *labelled(900))
+    write_labelled("normal.csv", *labelled(900))
     found = numbers(elmgrove, data, "--label", "anomaly", "--normal", "normal.csv")
     assert found["learned"] == 880
 

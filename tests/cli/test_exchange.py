@@ -10,10 +10,10 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
-from support.fans import NAMES, rows, write
+from support.factories import detector_in
+from support.fans import NAMES, fan_rows, write_fan_rows
 
 
 def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
@@ -31,12 +31,12 @@ def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Pa
     assert scored_merged != scored_alone
 
     # As if all rows had been learned in one place.
-    detector = load(fan_2, Member.from_bytes).detector
+    detector = detector_in(fan_2)
     central = Detector(detector.basis.layer, scaling=detector.basis.scaling, features=NAMES)
-    central.learn_many(np.vstack([rows(1, 300), rows(2, 200)]))
+    central.learn_many(np.vstack([fan_rows(1, 300), fan_rows(2, 200)]))
     lines = csv.DictReader(io.StringIO(scored_merged))
     scores = [float(line["score"]) for line in lines]
-    assert scores == pytest.approx(central.score_many(rows(1, 300)), rel=1e-9)
+    assert scores == pytest.approx(central.score_many(fan_rows(1, 300)), rel=1e-9)
 
     # Again: nothing.
     ran = elmgrove("merge", "--state", fan_2, "fan-1.evidence")
@@ -50,7 +50,7 @@ def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Pa
     assert (shared.origin, shared.epoch, shared.evidence.count) == ("fan-2", 200, 200)
 
     # Newer takes the place of older, whether the older was there or not.
-    write("more-1.csv", rows(3, 50))
+    write_fan_rows("more-1.csv", fan_rows(3, 50))
     elmgrove("learn", "more-1.csv", "--state", fan_1)
     elmgrove("share", "--state", fan_1, "-o", "newer.evidence")
     Path("late.elm").write_bytes(alone)
@@ -72,13 +72,13 @@ def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Pa
 
 def test_the_story_of_two_that_ask_each_other(elmgrove: Elmgrove, fan_1: Path) -> None:
     """The second stands in a warmer room: all is anomalous to the first, which then asks it."""
-    write("warm.csv", rows(2, 200, shift=40.0))
+    write_fan_rows("warm.csv", fan_rows(2, 200, shift=40.0))
     like = ("--like", fan_1, "--confidence", 0)
     assert elmgrove("learn", "warm.csv", "--state", "fan-2.elm", *like).code == 0
     assert elmgrove("share", "--state", "fan-2.elm").code == 0
-    broken = rows(4, 1, shift=40.0)
+    broken = fan_rows(4, 1, shift=40.0)
     broken[0, 3] += 30.0
-    write("new.csv", np.vstack([rows(3, 199, shift=40.0), broken]))
+    write_fan_rows("new.csv", np.vstack([fan_rows(3, 199, shift=40.0), broken]))
     score = ("score", "new.csv", "--state", fan_1, "--format", "csv")
     alone = list(csv.DictReader(io.StringIO(elmgrove(*score).out)))
     assert [(line["anomalous"], line["known"]) for line in alone] == [("1", "")] * 200
@@ -100,7 +100,7 @@ def test_the_story_of_two_that_ask_each_other(elmgrove: Elmgrove, fan_1: Path) -
 
 
 def test_several_files_are_merged_all_or_none(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
-    write("normal-3.csv", rows(3, 150))
+    write_fan_rows("normal-3.csv", fan_rows(3, 150))
     elmgrove("learn", "normal-3.csv", "--state", "fan-3.elm", "--like", fan_1)
     elmgrove("share", "--state", "fan-3.elm")
     Path("bad.evidence").write_bytes(b"nonsense")
@@ -121,7 +121,7 @@ def test_several_files_are_merged_all_or_none(elmgrove: Elmgrove, fan_1: Path, f
 
 def test_too_few_rows_are_not_shared(elmgrove: Elmgrove, tmp_path: Path) -> None:
     """With 3 units and 6 columns, (3 · 6 + 6 + 6) / 6 = 5 rows are the least (C, s and e)."""
-    write("few.csv", rows(1, 3))
+    write_fan_rows("few.csv", fan_rows(1, 3))
     elmgrove("learn", "few.csv", "--state", "fan.elm", "--units", 3)
     before = Path("fan.elm").read_bytes()
     assert "Error: 2 more rows are needed, or rows could be computed" in one_clear_line(
@@ -136,17 +136,17 @@ def test_too_few_rows_are_not_shared(elmgrove: Elmgrove, tmp_path: Path) -> None
 
 
 def test_few_new_rows_wait_for_more(elmgrove: Elmgrove) -> None:
-    write("a.csv", rows(1, 20))
+    write_fan_rows("a.csv", fan_rows(1, 20))
     elmgrove("learn", "a.csv", "--state", "fan.elm", "--units", 3)
     assert elmgrove("share", "--state", "fan.elm", "-o", "first.evidence", "--guard").code == 0
-    write("b.csv", rows(2, 3))
+    write_fan_rows("b.csv", fan_rows(2, 3))
     elmgrove("learn", "b.csv", "--state", "fan.elm")
     ran = elmgrove("share", "--state", "fan.elm", "-o", "second.evidence")
     assert ran.code == 0
     assert "fan, 20 rows. 2 more rows are needed before the newer ones follow." in ran.err
     assert Path("second.evidence").read_bytes() == Path("first.evidence").read_bytes()
 
-    write("c.csv", rows(3, 2))
+    write_fan_rows("c.csv", fan_rows(3, 2))
     elmgrove("learn", "c.csv", "--state", "fan.elm")
     ran = elmgrove("share", "--state", "fan.elm", "-o", "third.evidence")
     assert "fan, 25 rows.\n" in ran.err

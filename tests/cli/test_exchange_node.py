@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from elmgrove.algebra.fed_elms import RoundUpdate
-from elmgrove.federation.member import Member
 from elmgrove.rounds.messages import Reply
-from elmgrove.storage.disk import load, save
+from elmgrove.storage.disk import save
 from support.commands import Elmgrove, one_clear_line
-from support.fans import rows, write
+from support.factories import detector_in
+from support.fans import fan_rows, write_fan_rows
 
 RIDGE = 0.02
 
@@ -18,7 +18,7 @@ RIDGE = 0.02
 @pytest.fixture(name="state")
 def state_fixture(elmgrove: Elmgrove) -> Path:
     """A device with one model, by loss."""
-    write("normal.csv", rows(1, 300))
+    write_fan_rows("normal.csv", fan_rows(1, 300))
     learn = ("learn", "normal.csv", "--state", "fan-1.elm", "--score", "loss", "--merged")
     assert elmgrove(*learn, "--confidence", 0).code == 0
     return Path("fan-1.elm")
@@ -26,7 +26,7 @@ def state_fixture(elmgrove: Elmgrove) -> Path:
 
 def node(state: Path, mine: np.ndarray, ridge: float | None = RIDGE) -> Path:
     """A node that knows OS-ELM's equations, row by row as they are printed, and no more."""
-    basis = load(state, Member.from_bytes).detector.basis
+    basis = detector_in(state).basis
     P = np.eye(basis.layer.units) / RIDGE
     beta = np.zeros((basis.layer.units, basis.outputs))
     for x in basis.scaling(mine):
@@ -42,17 +42,17 @@ def node(state: Path, mine: np.ndarray, ridge: float | None = RIDGE) -> Path:
 def test_a_nodes_p_and_beta_are_merged_as_the_rows_that_it_learned(
     elmgrove: Elmgrove, state: Path
 ) -> None:
-    mine = rows(2, 200, shift=1.0)
+    mine = fan_rows(2, 200, shift=1.0)
     ran = elmgrove("merge", "--state", state, node(state, mine))
     assert (ran.code, "node, 200 rows learned: merged." in ran.err) == (0, True)
-    detector = load(state, Member.from_bytes).detector
+    detector = detector_in(state)
     basis = detector.basis
-    X = basis.scaling(np.vstack([rows(1, 300), mine]))
+    X = basis.scaling(np.vstack([fan_rows(1, 300), mine]))
     H = basis.layer(X)
     beta = np.linalg.solve(H.T @ H + 1e-3 * np.eye(H.shape[1]), H.T @ X)
-    new = basis.scaling(rows(3, 50))
+    new = basis.scaling(fan_rows(3, 50))
     losses = np.mean((basis.layer(new) @ beta - new) ** 2, axis=1)
-    np.testing.assert_allclose(detector.score_many(rows(3, 50)), losses, rtol=1e-6)
+    np.testing.assert_allclose(detector.score_many(fan_rows(3, 50)), losses, rtol=1e-6)
     # As with any other contribution: again changes nothing, and it can be forgotten.
     assert "nothing new" in elmgrove("merge", "--state", state, "node.update").err
     assert elmgrove("forget", "--state", state, "--origin", "node").code == 0
@@ -60,8 +60,8 @@ def test_a_nodes_p_and_beta_are_merged_as_the_rows_that_it_learned(
 
 def test_what_is_no_sum_of_the_nodes_own_rows_is_refused(elmgrove: Elmgrove, state: Path) -> None:
     before = state.read_bytes()
-    ran = elmgrove("merge", "--state", state, node(state, rows(2, 200), ridge=None))
+    ran = elmgrove("merge", "--state", state, node(state, fan_rows(2, 200), ridge=None))
     assert "went on from a server's model" in one_clear_line(ran)
-    ran = elmgrove("merge", "--state", state, node(state, rows(2, 2), ridge=10 * RIDGE))
+    ran = elmgrove("merge", "--state", state, node(state, fan_rows(2, 2), ridge=10 * RIDGE))
     assert "was it learned with a smaller ridge?" in one_clear_line(ran)
     assert state.read_bytes() == before

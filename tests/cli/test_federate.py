@@ -9,9 +9,8 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.cli.federate_rows import FleetRows
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
+from support.factories import detector_in, member_in
 from support.pages import blocks
 from support.patterns import rows_of
 from support.places import ROOT
@@ -55,7 +54,7 @@ def test_the_state_that_is_saved_can_be_shown_and_scores(elmgrove: Elmgrove, rul
 
 def test_one_round_of_sums_is_the_model_of_all_rows(elmgrove: Elmgrove) -> None:
     assert elmgrove("federate", *FEW, "--seed", 3, "-o", "all.elm").code == 0
-    found = load(Path("all.elm"), Member.from_bytes).detector
+    found = detector_in("all.elm")
     assert found.basis.score == "loss"
     central = Detector.for_basis(found.basis)
     central.learn_many(np.vstack(list(FleetRows.read(None, 8, 3).rows.values())))
@@ -68,7 +67,7 @@ def test_compact_messages_are_a_fraction_and_the_model_nearly_the_same(elmgrove:
     ran = elmgrove(*federate, "--bits", 8, "-o", "8.elm")
     assert ran.code == 0, ran.err
     assert "8 of 8 clients took part" in ran.out
-    few, many = (load(Path(f"{bits}.elm"), Member.from_bytes) for bits in (8, 64))
+    few, many = (member_in(f"{bits}.elm") for bits in (8, 64))
     rows = np.vstack(list(FleetRows.read(None, 8, 0).rows.values()))
     scores = [float(np.mean(member.detector.score_many(rows))) for member in (few, many)]
     assert scores[0] == pytest.approx(scores[1], rel=0.1)
@@ -91,7 +90,7 @@ def test_a_folder_is_a_client_a_file_and_the_empty_one_is_named(
     assert ran.code == 0
     assert "2 of 3 clients took part" in ran.out
     assert "Left out fan-2: in round 2, nothing new" in ran.err
-    member = load(Path("all.elm"), Member.from_bytes)
+    member = member_in("all.elm")
     assert member.merged is not None
     assert member.merged.evidence.count == 150
     assert member.detector.basis.features == tuple(f"sensor {index}" for index in range(6))
@@ -107,7 +106,7 @@ def test_columns_are_told_by_name_though_the_first_file_is_empty(
     lines = [line.split(",") for line in (fleet / "fan-1.csv").read_text().splitlines()]
     (fleet / "fan-1.csv").write_text("".join(",".join(cells[::-1]) + "\n" for cells in lines))
     assert elmgrove("federate", "--data", fleet, "-o", "other.elm").code == 0
-    one, other = (load(Path(f"{name}.elm"), Member.from_bytes).merged for name in ("one", "other"))
+    one, other = (member_in(f"{name}.elm").merged for name in ("one", "other"))
     assert one is not None
     assert other is not None
     assert other.evidence.close_to(one.evidence, 1e-12)
@@ -125,7 +124,7 @@ def test_one_file_is_cut_into_pieces(elmgrove: Elmgrove) -> None:
     ran = elmgrove("federate", "--data", "rows.csv", "--clients", 7, "--fraction", 0.5)
     assert ran.code == 0
     assert "3 of 7 clients took part" in ran.out
-    assert load(Path("federation.elm"), Member.from_bytes).merged is not None
+    assert member_in("federation.elm").merged is not None
 
 
 def test_what_does_not_fit_is_one_clear_line(

@@ -15,15 +15,15 @@ from elmgrove.device.settings import Settings
 from elmgrove.errors import Unauthorized
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation.member import Member
 from elmgrove.federation.terms import Terms
-from elmgrove.storage.disk import load, save
-from support.agents import NAMES, write_rows
+from elmgrove.storage.disk import save
+from support.agents import NAMES
 from support.commands import Elmgrove, Ran, one_clear_line
 from support.exchanges import Reply, saying
+from support.factories import member_in, normal_rows, write_rows
 from support.ports import reserved_port
 from support.reports import report, status
-from support.serving import ADMIN, Federation, Server, alter, charter, flipped, rows, said
+from support.serving import ADMIN, Federation, Server, alter, charter, flipped, seeded_contribution
 
 Ask = Callable[..., Ran]
 _numbers = iter(range(1000))
@@ -46,7 +46,7 @@ def ask(elmgrove: Elmgrove, running_server: Server) -> Ask:
 @pytest.fixture
 def name(ask: Ask) -> str:
     """A federation whose devices are called fan-a or fan-b."""
-    save(Path("like.evidence"), said("x", 99))
+    save(Path("like.evidence"), seeded_contribution("x", 99))
     made = f"made-{next(_numbers)}"
     ran = ask("create", made, "--like", "like.evidence", "--member", "fan-[ab]", "--merged")
     assert ran.code == 0
@@ -55,7 +55,7 @@ def name(ask: Ask) -> str:
 
 
 def run_device(server: Server, federation: str, device: str = "fan-a", seed: int = 1) -> None:
-    write_rows(Path(f"{device}.csv"), rows(seed, 20))
+    write_rows(Path(f"{device}.csv"), normal_rows(seed, 20))
     Agent(
         Settings(
             name=device,
@@ -69,7 +69,7 @@ def run_device(server: Server, federation: str, device: str = "fan-a", seed: int
 
 
 def test_create_prints_the_token_and_nothing_else(ask: Ask, running_server: Server) -> None:
-    write_rows(Path("sample.csv"), rows(1, 50) * 5 + 1, NAMES)
+    write_rows(Path("sample.csv"), normal_rows(1, 50) * 5 + 1, NAMES)
     given = {"--units": 4, "--activation": "tanh", "--weights": "normal", "--seed": 7}
     given |= {"--ridge": 0.5, "--scaling": "minmax", "--drop": NAMES[0]}
     options = [word for pair in given.items() for word in pair]
@@ -87,7 +87,7 @@ def test_create_prints_the_token_and_nothing_else(ask: Ask, running_server: Serv
 
 
 def test_keys_expire_if_asked(ask: Ask, running_server: Server) -> None:
-    save(Path("like.evidence"), said("x", 99))
+    save(Path("like.evidence"), seeded_contribution("x", 99))
     made = ask("create", "ending", "--like", "like.evidence", "--key-days", 30)
     Federation(running_server, charter("ending"), made.out.strip()).enrol("fan-a")
     assert "valid until 2" in ask("show", "ending").out
@@ -117,7 +117,7 @@ def test_a_device_that_counts_with_less_than_it_states_is_named(
     with HttpExchange(f"{running_server.base}/bounded", "fan", token=token) as exchange:
         assert exchange.charter.terms == Terms(most_rows=50, most_times=None, most_energy=None)
     for origin, times in (("small", 1.0), ("large", 50_000.0)):
-        made = said(origin, 1)
+        made = seeded_contribution(origin, 1)
         fans.put(replace(made, parts=(made.evidence.weighted(times),)))
     shown = " ".join(ask("show", "bounded").out.split())
     assert "a device counts with at most 50 rows" in shown
@@ -229,7 +229,7 @@ def test_a_name_that_a_stolen_key_burnt_is_cleared(
     run_device(running_server, name)
     keys = {"fan-a": Path("fan-a.key").read_text()}
     thief = Federation(running_server, charter(name), "", keys)
-    assert thief.put(said("fan-a", 9, 50, epoch=2**62 - 1)).status_code == 200
+    assert thief.put(seeded_contribution("fan-a", 9, 50, epoch=2**62 - 1)).status_code == 200
     run_device(running_server, name)
     assert " 50 " in shown()
     assert "elmgrove federation clear" in caplog.text
@@ -252,16 +252,16 @@ def test_revoked_and_readmitted(ask: Ask, name: str, running_server: Server) -> 
     ran = ask("revoke", name, "fan-a")
     assert (ran.code, f"fan-a is out of {name}" in ran.err) == (0, True)
     assert "revoked" in next(line for line in ask("show", name).out.splitlines() if "fan-a" in line)
-    write_rows(Path("fan-b.csv"), rows(2, 30))
+    write_rows(Path("fan-b.csv"), normal_rows(2, 30))
     run_device(running_server, name, "fan-b", 2)
-    merged = load(Path("fan-b.elm"), Member.from_bytes).merged
+    merged = member_in("fan-b.elm").merged
     assert merged is not None
     assert merged.devices == 0, "its part is gone"
 
     ran = ask("readmit", name, "fan-a")
     assert ran.code == 0
     Path("fan-a.key").write_text(ran.out)
-    write_rows(Path("fan-a.csv"), rows(1, 40))
+    write_rows(Path("fan-a.csv"), normal_rows(1, 40))
     Agent(
         Settings(
             state="fan-a.elm",
@@ -271,13 +271,13 @@ def test_revoked_and_readmitted(ask: Ask, name: str, running_server: Server) -> 
         )
     ).run()
     run_device(running_server, name, "fan-b", 2)
-    merged = load(Path("fan-b.elm"), Member.from_bytes).merged
+    merged = member_in("fan-b.elm").merged
     assert merged is not None
     assert (merged.devices, merged.evidence.count) == (1, 40)
 
 
 def test_a_folder_needs_no_server(elmgrove: Elmgrove) -> None:
-    save(Path("like.evidence"), said("x", 99))
+    save(Path("like.evidence"), seeded_contribution("x", 99))
     create = ("federation", "create", "fans", "--like", "like.evidence", "--folder", "shared")
     ran = elmgrove(*create)
     assert (ran.code, ran.out) == (0, "")
@@ -292,13 +292,13 @@ def test_a_folder_needs_no_server(elmgrove: Elmgrove) -> None:
 def test_whether_devices_merge_is_the_charters(
     ask: Ask, elmgrove: Elmgrove, running_server: Server, merged: bool
 ) -> None:
-    save(Path("like.evidence"), said("x", 99))
+    save(Path("like.evidence"), seeded_contribution("x", 99))
     how = ("--like", "like.evidence", *["--merged"] * merged)
     made = f"merged-{next(_numbers)}"
     Path("token").write_text(ask("create", made, *how).out.strip())
     assert ("merged," in ask("show", made).out.replace("\n", " ")) == merged
     run_device(running_server, made)
-    assert load(Path("fan-a.elm"), Member.from_bytes).merges == merged
+    assert member_in("fan-a.elm").merges == merged
     assert elmgrove("federation", "create", "fans", *how, "--folder", "shared").code == 0
     assert FolderExchange(Path("shared")).charter.merged == merged
 
@@ -319,8 +319,8 @@ def test_whether_devices_merge_is_the_charters(
     ],
 )
 def test_an_error_is_one_clear_line(ask: Ask, words: str, complaint: str) -> None:
-    save(Path("like.evidence"), said("x", 99))
-    write_rows(Path("sample.csv"), rows(1, 20))
+    save(Path("like.evidence"), seeded_contribution("x", 99))
+    write_rows(Path("sample.csv"), normal_rows(1, 20))
     write_rows(Path("header.csv"), np.empty((0, 6)), NAMES)
     assert complaint in one_clear_line(ask(*words.split()))
 
@@ -369,7 +369,7 @@ def test_a_wrong_token_is_told(elmgrove: Elmgrove, running_server: Server) -> No
 )
 def test_a_page_is_no_exchange(elmgrove: Elmgrove, words: tuple[str, ...]) -> None:
     """Nor is what a server says that happens to speak JSON."""
-    save(Path("like.evidence"), said("x", 99))
+    save(Path("like.evidence"), seeded_contribution("x", 99))
     replies = [
         Reply(200, b"<html>Please log in.</html>"),
         Reply.json({"token": ["x"], "key": None, "federations": [7], "devices": {}, "name": 1}),

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from elmgrove.cli.running import Device
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import Start, append_rows, verdicts, write_rows
+from support.agents import Start, append_rows, verdicts
 from support.commands import Elmgrove, one_clear_line
+from support.factories import detector_in, write_rows
 from support.made_once import made_once
 
 NAMES = ["time", "rpm", "temp", "volt", "amp"]
@@ -51,7 +50,7 @@ def anomalous_rows(elmgrove: Elmgrove) -> None:
 
 
 def detector() -> Any:
-    return load(STATE, Member.from_bytes).detector
+    return detector_in(STATE)
 
 
 def waiting() -> int:

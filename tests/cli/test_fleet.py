@@ -13,14 +13,14 @@ from elmgrove.federation.selection import judge
 from elmgrove.storage.disk import save
 from support.agents import address
 from support.commands import Elmgrove, one_clear_line
-from support.contributions import cloud, distant
-from support.serving import ADMIN, Federation, charter, evidence, rows, said
+from support.factories import cloud, distance_contribution, normal_rows
+from support.serving import ADMIN, Federation, charter, fan_evidence, seeded_contribution
 
 #: The last one's rows are unlike those of the others.
 SAID = [
-    said("fan-1", 1, 40),
-    said("fan-2", 2, 40),
-    Contribution("[/odd]:fire:", 40, (evidence(rows(3, 40) * 3 + 9),)),
+    seeded_contribution("fan-1", 1, 40),
+    seeded_contribution("fan-2", 2, 40),
+    Contribution("[/odd]:fire:", 40, (fan_evidence(normal_rows(3, 40) * 3 + 9),)),
 ]
 NAMES = [one.origin for one in SAID]
 
@@ -166,7 +166,7 @@ def test_a_servers_standing_groups_and_new_ones(elmgrove: Elmgrove, federation: 
 @pytest.fixture
 def two_patterns() -> list[str]:
     """The files, and one of a device with two patterns, one in each group."""
-    parts = evidence(rows(4, 40)), evidence(rows(5, 40) * 3 + 9)
+    parts = fan_evidence(normal_rows(4, 40)), fan_evidence(normal_rows(5, 40) * 3 + 9)
     both = Contribution("both", 80, parts)
     for number, contribution in enumerate([*SAID, both]):
         save(Path(f"{number}.evidence"), contribution)
@@ -189,8 +189,8 @@ def test_people_see_who_is_grouped_and_why(elmgrove: Elmgrove, two_patterns: lis
 
 
 def test_by_distance_the_distance_grows_and_nobody_alike_is_said(elmgrove: Elmgrove) -> None:
-    alike = [distant(f"alike-{n}", cloud(0, n)) for n in range(2)]
-    for contribution in (*alike, distant("odd", cloud(1, 1))):
+    alike = [distance_contribution(f"alike-{n}", cloud(0, n)) for n in range(2)]
+    for contribution in (*alike, distance_contribution("odd", cloud(1, 1))):
         save(Path(f"{contribution.origin}.evidence"), contribution)
     ran = elmgrove("fleet", "groups", "alike-0.evidence", "alike-1.evidence", "odd.evidence")
     assert "distance grew by" in ran.out
@@ -219,8 +219,8 @@ def test_what_can_not_be_grouped_is_one_clear_line(elmgrove: Elmgrove, files: li
 def test_a_device_that_counts_with_less_than_it_states_is_named(
     elmgrove: Elmgrove, files: list[str]
 ) -> None:
-    save(Path("more.evidence"), said("fan-3", 4, 40))
-    liar = Contribution("liar", 40, (evidence(rows(5, 40)).weighted(1e6),))
+    save(Path("more.evidence"), seeded_contribution("fan-3", 4, 40))
+    liar = Contribution("liar", 40, (fan_evidence(normal_rows(5, 40)).weighted(1e6),))
     save(Path("liar.evidence"), liar)
     words = ("fleet", "show", *files, "more.evidence", "liar.evidence")
     shown = {one["device"]: one for one in json.loads(elmgrove(*words, "--json").out)}

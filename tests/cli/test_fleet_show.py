@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from support.commands import Elmgrove, one_clear_line
-from support.fans import rows, write
+from support.fans import fan_rows, write_fan_rows
 
 
 @pytest.fixture
 def fleet(elmgrove: Elmgrove, fan_1: Path) -> list[str]:
     """One device that has seen enough, and one that has just begun."""
-    write("few.csv", rows(2, 4))
+    write_fan_rows("few.csv", fan_rows(2, 4))
     elmgrove("learn", "few.csv", "--state", "few.elm", "--like", fan_1)
     for state, file in ((fan_1, "fan-1.evidence"), ("few.elm", "few.evidence")):
         assert elmgrove("share", "--no-guard", "--state", state, "-o", file).code == 0

@@ -8,16 +8,16 @@ import numpy as np
 
 from elmgrove.algebra.moments import Moments
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load, save
 from support.commands import Elmgrove, one_clear_line
-from support.fans import NAMES, rows, write
+from support.factories import detector_in
+from support.fans import NAMES, fan_rows, write_fan_rows
 from support.places import GOLDEN
 
 
 def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
     elmgrove("merge", "--state", fan_2, "fan-1.evidence")
-    elmgrove("learn", write("more.csv", np.zeros((40, 6))), "--state", fan_2, "--gate")
+    elmgrove("learn", write_fan_rows("more.csv", np.zeros((40, 6))), "--state", fan_2, "--gate")
     facts = json.loads(elmgrove("inspect", fan_2, "--json").out)
     assert facts["holds"] == "a device's state"
     assert (facts["name"], facts["rows learned"]) == ("fan-2", 240)
@@ -26,7 +26,7 @@ def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
     assert facts["layer"]["inputs"] == facts["columns"] == 6
     assert (facts["window"], facts["score"]) == (1, "distance")
     assert (facts["state"], facts["rows missing"]) == ("watching", 0)
-    seen = load(fan_2, Member.from_bytes).detector.progress.seen
+    seen = detector_in(fan_2).progress.seen
     assert facts["flagged"].startswith(f"{seen.flagged} of {seen.rows} rows: ")
     number = r"\d+(\.\d)?"
     band = rf": {number} % \(95 % sure: {number} % to {number} %\)$"
@@ -42,12 +42,12 @@ def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
 
 
 def test_inspect_shows_what_a_young_state_lacks(elmgrove: Elmgrove) -> None:
-    write("few.csv", rows(1, 40))
+    write_fan_rows("few.csv", fan_rows(1, 40))
     elmgrove("learn", "few.csv", "--state", "fan.elm", "--window", 3, "--score", "loss")
     facts = json.loads(elmgrove("inspect", "fan.elm", "--json").out)
     assert (facts["window"], facts["score"]) == (3, "loss")
     assert facts["state"] == "learning"
-    assert facts["rows missing"] == load(Path("fan.elm"), Member.from_bytes).detector.rows_missing
+    assert facts["rows missing"] == detector_in("fan.elm").rows_missing
     assert facts["rows missing"] > 0
     assert facts["flagged"] == "no rows counted yet"
 

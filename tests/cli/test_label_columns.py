@@ -10,10 +10,9 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.exchange.folder import FolderExchange
-from elmgrove.federation.member import Member
 from elmgrove.reading.columns import is_label
-from elmgrove.storage.disk import load
 from support.commands import Elmgrove
+from support.factories import detector_in
 
 LEFT_OUT = "olumn 4 ('anomaly') looks like a label and is left out; --label anomaly"
 
@@ -29,7 +28,7 @@ def data_fixture(elmgrove: Elmgrove) -> pd.DataFrame:
 
 
 def features(state: str) -> tuple[str, ...] | None:
-    return load(Path(state), Member.from_bytes).detector.basis.features
+    return detector_in(state).basis.features
 
 
 def test_learn_leaves_it_out_and_says_so(elmgrove: Elmgrove, data: pd.DataFrame) -> None:

@@ -10,27 +10,22 @@ import pytest
 from elmgrove import Detector, FalseAlarmRate
 from elmgrove.cli.learn import LearnRun
 from elmgrove.detector.windows import choose_window
-from elmgrove.federation.member import Member
 from elmgrove.reading.table import Table
-from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
-from support.fans import write
+from support.factories import detector_in
+from support.fans import write_fan_rows
 from support.signals import NAMES, SPECTRUM, TEXT, samples
 
 LENGTH = SPECTRUM.length
 
 
-def saved(path: str | Path) -> Detector:
-    return load(Path(path), Member.from_bytes).detector
-
-
 def test_frames_are_learned_and_counted(elmgrove: Elmgrove) -> None:
     X = samples(1, 400, more=5)
-    write("a.csv", X, NAMES)
+    write_fan_rows("a.csv", X, NAMES)
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT, "--window", 1)
     assert ran.code == 0, ran.err
     assert "fan: learned 400 frames of 32 samples, 400 in all.\n" in ran.err
-    detector = saved("fan.elm")
+    detector = detector_in("fan.elm")
     assert detector.basis.spectrum == SPECTRUM
     assert detector.basis.features == tuple(NAMES)
     at_once = Detector.for_basis(detector.basis)
@@ -41,14 +36,14 @@ def test_frames_are_learned_and_counted(elmgrove: Elmgrove) -> None:
 @pytest.mark.parametrize("window", [1, 3])
 def test_the_last_part_is_counted_in_frames(elmgrove: Elmgrove, window: int) -> None:
     X = samples(1, 400)
-    write("a.csv", X, NAMES)
+    write_fan_rows("a.csv", X, NAMES)
     how = ["--spectrum", TEXT, "--window", window, "--rate", 0.2]
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", *how)
     found = re.search(r"before it was learned, (.*) % of frames were above", ran.err)
     assert found is not None
     # The same by hand: what is scored is what the samples after the first part complete.
     first = Detector.for_basis(
-        saved("fan.elm").basis, threshold=FalseAlarmRate(0.2, confidence=0.0)
+        detector_in("fan.elm").basis, threshold=FalseAlarmRate(0.2, confidence=0.0)
     )
     first.learn_many(X[: 320 * LENGTH])
     limit, above = first.threshold, 0
@@ -75,25 +70,25 @@ def test_only_whole_windows_of_frames_are_counted(gate: bool) -> None:
 
 def test_blocks_need_not_end_where_frames_do(elmgrove: Elmgrove) -> None:
     X = samples(1, 300, more=LENGTH // 2)[LENGTH // 3 :]
-    write("a.csv", X, NAMES)
+    write_fan_rows("a.csv", X, NAMES)
     how = ["--spectrum", TEXT, "--window", 1, "--gate"]
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", *how)
     left_out = re.search(r"\((\d+) left out\)", ran.err)
     learned = len(X) // LENGTH - (0 if left_out is None else int(left_out[1]))
     assert f"learned {learned} frames of 32 samples" in ran.err
-    assert saved("fan.elm").learned == learned
+    assert detector_in("fan.elm").learned == learned
 
 
 def test_a_gap_begins_the_frame_again(elmgrove: Elmgrove) -> None:
     X = samples(1, 30)
-    write("a.csv", X, NAMES)
+    write_fan_rows("a.csv", X, NAMES)
     lines = Path("a.csv").read_text().splitlines()
     lines[1 + 10 * LENGTH + 7] = "none,none"
     Path("a.csv").write_text("\n".join(lines) + "\n")
     how = ["--spectrum", TEXT, "--window", 1, "--skip-bad"]
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", *how)
     assert "fan: learned 29 frames of 32 samples, 29 in all.\n" in ran.err
-    detector = saved("fan.elm")
+    detector = detector_in("fan.elm")
     apart = Detector.for_basis(detector.basis)
     apart.learn_many(X[: 10 * LENGTH])
     apart.interrupt()
@@ -108,15 +103,15 @@ def test_spectra_decide_the_window_not_samples(elmgrove: Elmgrove) -> None:
     )
     assert choose_window(slow).window == 10, "samples follow each other"
     assert choose_window(slow, SPECTRUM).window == 1, "the noise of frames does not"
-    write("a.csv", slow, NAMES)
+    write_fan_rows("a.csv", slow, NAMES)
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT)
     assert "Window of 1: " in ran.err
-    assert saved("fan.elm").basis.window == 1
+    assert detector_in("fan.elm").basis.window == 1
     assert Detector.for_data(slow, spectrum=SPECTRUM).basis.window == 1
 
 
 def test_a_state_keeps_its_spectrum_and_inspect_shows_it(elmgrove: Elmgrove) -> None:
-    write("a.csv", samples(1, 60), NAMES)
+    write_fan_rows("a.csv", samples(1, 60), NAMES)
     elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT, "--window", 1)
     again = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT)
     assert "--spectrum: fan.elm exists and keeps the settings" in one_clear_line(again)
@@ -130,11 +125,11 @@ def test_a_state_keeps_its_spectrum_and_inspect_shows_it(elmgrove: Elmgrove) -> 
     like = elmgrove("learn", "a.csv", "--state", "b.elm", "--like", "fan.elm", "--spectrum", TEXT)
     assert "--spectrum: --like takes this from fan.elm" in one_clear_line(like)
     assert elmgrove("learn", "a.csv", "--state", "b.elm", "--like", "fan.elm").code == 0
-    assert saved("b.elm").basis == saved("fan.elm").basis
+    assert detector_in("b.elm").basis == detector_in("fan.elm").basis
 
 
 def test_what_can_not_be_is_said(elmgrove: Elmgrove) -> None:
-    write("a.csv", samples(1, 0, more=LENGTH - 1), NAMES)
+    write_fan_rows("a.csv", samples(1, 0, more=LENGTH - 1), NAMES)
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT)
     assert "fewer samples than one frame of 32 has" in one_clear_line(ran)
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", "fast")

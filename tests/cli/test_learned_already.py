@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 
 from elmgrove import Detector
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
 from support.agents import Start
 from support.commands import Elmgrove
+from support.factories import detector_in
 
 NEW_STATE = ("--state", "pump.elm", "--verdicts", "")
 
@@ -25,7 +24,7 @@ def write(path: str, begin: str, rows: int, **more: object) -> pd.DataFrame:
 
 
 def detector() -> Detector:
-    return load(Path("pump.elm"), Member.from_bytes).detector
+    return detector_in("pump.elm")
 
 
 def test_a_file_is_learned_once(elmgrove: Elmgrove) -> None:

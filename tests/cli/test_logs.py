@@ -10,10 +10,10 @@ import pytest
 
 from elmgrove.cli.logs import JsonLines
 from support import plain
-from support.agents import Running, Start, append_rows, write_rows
+from support.agents import Running, Start, append_rows
 from support.commands import Elmgrove, one_clear_line
+from support.factories import normal_rows, write_rows
 from support.ports import free_port
-from support.serving import rows
 
 
 def lines_of(running: Running) -> list[dict[str, Any]]:
@@ -24,7 +24,7 @@ def lines_of(running: Running) -> list[dict[str, Any]]:
     return found
 
 
-def said(running: Running, text: str) -> dict[str, Any]:
+def logged(running: Running, text: str) -> dict[str, Any]:
     """The first line that says this, once there is one."""
     running.logs(text)
     running.until(lambda: any(text in line["message"] for line in lines_of(running)))
@@ -34,10 +34,10 @@ def said(running: Running, text: str) -> dict[str, Any]:
 def test_each_line_of_a_server_is_an_object(start: Start) -> None:
     port = free_port()
     running = start("serve", "--port", port, "--log-format", "json", "--log-level", "debug")
-    line = said(running, "running on")
+    line = logged(running, "running on")
     assert (line["level"], line["logger"]) == ("info", "uvicorn.error")
     assert plain.get(f"http://127.0.0.1:{port}/health", timeout=60).status_code == 200
-    assert said(running, "GET /health")["logger"] == "uvicorn.access"
+    assert logged(running, "GET /health")["logger"] == "uvicorn.access"
     assert running.stop() in (0, -15)
     assert lines_of(running)
 
@@ -45,10 +45,10 @@ def test_each_line_of_a_server_is_an_object(start: Start) -> None:
 def test_each_line_of_an_agent_is_an_object_and_an_event_has_fields(
     device: Start, tmp_path: Path
 ) -> None:
-    write_rows(tmp_path / "fan.csv", rows(1, 300))
-    append_rows(tmp_path / "fan.csv", 50 + rows(2, 20))
+    write_rows(tmp_path / "fan.csv", normal_rows(1, 300))
+    append_rows(tmp_path / "fan.csv", 50 + normal_rows(2, 20))
     running = device("fan", follow=True, confidence=0.0, log_format="json")
-    line = said(running, "opened at")
+    line = logged(running, "opened at")
     assert (line["level"], line["logger"]) == ("warning", "elmgrove.device")
     assert line["fields"]["news"] == "opened"
     assert line["fields"]["event"]["rows"] >= 1

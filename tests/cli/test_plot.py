@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load, save
+from elmgrove.storage.disk import save
 from support.commands import Elmgrove, Ran
-from support.labelled import labelled, pump, write
+from support.factories import member_in
+from support.labelled import labelled, labelled_pump_rows, write_labelled
 from support.made_once import made_once
 
 
@@ -19,10 +19,10 @@ def pump_fixture(elmgrove: Elmgrove) -> Path:
     """A state that learned 2,000 normal rows, and rows with four faults beside it."""
 
     def make() -> None:
-        write("normal.csv", pump(2000, seed=3))
+        write_labelled("normal.csv", labelled_pump_rows(2000, seed=3))
         given = ("--state", "pump.elm", "--confidence", 0)
         assert elmgrove("learn", "normal.csv", *given).code == 0
-        write("new.csv", labelled()[0])
+        write_labelled("new.csv", labelled()[0])
 
     made_once("pump that is drawn", make)
     return Path("pump.elm")
@@ -56,7 +56,7 @@ def test_a_state_is_drawn_with_what_it_remembers(elmgrove: Elmgrove, pump: Path)
     assert "the last 512 rows it learned; nothing waits in quarantine. Wrote pump.elm.png." in (
         ran.err
     )
-    member = load(pump, Member.from_bytes)
+    member = member_in(pump)
     member.detector.observe_many(labelled()[0])
     save(pump, member)
     ran = elmgrove("plot", pump, "--out", "state.svg")

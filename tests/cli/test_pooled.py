@@ -8,10 +8,9 @@ import pytest
 
 from elmgrove import Scaling
 from elmgrove.exchange.folder import FolderExchange
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
-from support.fans import NAMES, rows, series, write
+from support.factories import detector_in
+from support.fans import NAMES, fan_rows, fan_series, write_fan_rows
 
 ADVICE = "another kind of machine? use own units, or a federation of its own"
 QUIET = ("--confidence", 0)
@@ -20,7 +19,7 @@ QUIET = ("--confidence", 0)
 @pytest.fixture
 def far(elmgrove: Elmgrove, fan_1: Path) -> Path:
     """Evidence of a machine like the first, whose heat is far off."""
-    write("far.csv", rows(2, 200, shift=400.0))
+    write_fan_rows("far.csv", fan_rows(2, 200, shift=400.0))
     assert elmgrove("learn", "far.csv", "-s", "far.elm", "--like", fan_1, *QUIET).code == 0
     assert elmgrove("share", "--state", "far.elm").code == 0
     return Path("far.evidence")
@@ -74,7 +73,7 @@ def test_a_dry_run_shows_every_feature_and_merges_nothing(
 
 def test_by_loss_nobody_can_tell(elmgrove: Elmgrove) -> None:
     for number in (1, 2):
-        write(f"{number}.csv", rows(number, 200))
+        write_fan_rows(f"{number}.csv", fan_rows(number, 200))
     assert elmgrove("learn", "1.csv", "-s", "1.elm", "--score", "loss", *QUIET).code == 0
     assert elmgrove("learn", "2.csv", "-s", "2.elm", "--like", "1.elm", *QUIET).code == 0
     assert elmgrove("share", "-s", "2.elm").code == 0
@@ -87,12 +86,12 @@ def test_by_loss_nobody_can_tell(elmgrove: Elmgrove) -> None:
 
 
 def test_a_federation_for_the_rows_of_several_files(elmgrove: Elmgrove) -> None:
-    several = [rows(1, 300), rows(2, 200), rows(3, 250)]
+    several = [fan_rows(1, 300), fan_rows(2, 200), fan_rows(3, 250)]
     given: list[object] = []
     for number, one in enumerate(several):
         # Found by name, in whatever order.
         order = np.roll(np.arange(6), number)
-        write(f"{number}.csv", one[:, order], [NAMES[place] for place in order])
+        write_fan_rows(f"{number}.csv", one[:, order], [NAMES[place] for place in order])
         given += ["--data", f"{number}.csv"]
     ran = elmgrove("federation", "create", "fans", *given, "--folder", "shared")
     assert ran.code == 0
@@ -105,10 +104,10 @@ def test_a_federation_for_the_rows_of_several_files(elmgrove: Elmgrove) -> None:
 
 @pytest.mark.parametrize("others", [1, 2])
 def test_a_file_of_another_kind_of_machine_is_told(elmgrove: Elmgrove, others: int) -> None:
-    write("far.csv", rows(9, 200, shift=400.0))
+    write_fan_rows("far.csv", fan_rows(9, 200, shift=400.0))
     given: list[object] = ["--data", "far.csv"]
     for number in range(others):
-        write(f"{number}.csv", rows(number, 200))
+        write_fan_rows(f"{number}.csv", fan_rows(number, 200))
         given += ["--data", f"{number}.csv"]
     create = ("federation", "create", "fans", *given)
     ran = elmgrove(*create, "--folder", "shared", "--merged")
@@ -122,8 +121,8 @@ def test_a_file_of_another_kind_of_machine_is_told(elmgrove: Elmgrove, others: i
 
 
 def test_the_window_is_what_most_rows_ask_for(elmgrove: Elmgrove) -> None:
-    write("table.csv", rows(1, 150))
-    write("series.csv", series(2, 250))
+    write_fan_rows("table.csv", fan_rows(1, 150))
+    write_fan_rows("series.csv", fan_series(2, 250))
     given = ("--data", "table.csv", "--data", "series.csv")
     ran = elmgrove("federation", "create", "fans", *given, "--folder", "shared")
     assert FolderExchange(Path("shared")).charter.basis.window == 10
@@ -133,14 +132,14 @@ def test_the_window_is_what_most_rows_ask_for(elmgrove: Elmgrove) -> None:
 
 def test_a_scaling_for_what_several_devices_learned(elmgrove: Elmgrove) -> None:
     """Without their rows; each had a scaling of its own before."""
-    several = [rows(1, 300), rows(2, 200, shift=3.0)]
+    several = [fan_rows(1, 300), fan_rows(2, 200, shift=3.0)]
     for number, one in enumerate(several):
-        write(f"{number}.csv", one)
+        write_fan_rows(f"{number}.csv", one)
         assert elmgrove("learn", f"{number}.csv", "-s", f"{number}.elm").code == 0
         assert elmgrove("share", "-s", f"{number}.elm").code == 0
     ran = elmgrove("learn", "0.csv", "-s", "new.elm", "--like", "0.elm", "--like", "1.evidence")
     assert "Scaling pooled over the 500 rows behind 2 files." in ran.err
-    basis = load(Path("new.elm"), Member.from_bytes).detector.basis
+    basis = detector_in("new.elm").basis
     whole = Scaling.fitted("standard", np.vstack(several))
     np.testing.assert_allclose(basis.scaling.shift, whole.shift, atol=1e-9)
     np.testing.assert_allclose(basis.scaling.scale, whole.scale, rtol=1e-9)
@@ -160,7 +159,7 @@ def test_a_scaling_for_what_several_devices_learned(elmgrove: Elmgrove) -> None:
     ],
 )
 def test_what_can_t_be_pooled(elmgrove: Elmgrove, made: tuple[object, ...], words: str) -> None:
-    write("a.csv", rows(1, 200))
+    write_fan_rows("a.csv", fan_rows(1, 200))
     assert elmgrove("learn", "a.csv", "-s", "a.elm", *made).code == 0
     same = made if made[1] in ("loss", "minmax") else ()
     assert elmgrove("learn", "a.csv", "-s", "b.elm", *same).code == 0
@@ -174,9 +173,9 @@ def test_what_can_t_be_pooled(elmgrove: Elmgrove, made: tuple[object, ...], word
 
 def test_the_story_of_two_at_other_levels_in_own_units(elmgrove: Elmgrove) -> None:
     """The second reads the same in other units; each judges and blames in its own."""
-    normal = rows(1, 300)
-    write("a.csv", normal)
-    write("b.csv", 1000.0 - 3.0 * normal)
+    normal = fan_rows(1, 300)
+    write_fan_rows("a.csv", normal)
+    write_fan_rows("b.csv", 1000.0 - 3.0 * normal)
     made = ("--scaling", "own", "--merged", *QUIET)
     assert elmgrove("learn", "a.csv", "-s", "a.elm", *made).code == 0
     like = ("--like", "a.elm", "--merged", *QUIET)
@@ -186,15 +185,15 @@ def test_the_story_of_two_at_other_levels_in_own_units(elmgrove: Elmgrove) -> No
     # From evidence as well, which holds nobody's units.
     alone = ("learn", "a.csv", "-s", "c.elm", "--like", "b.evidence", *QUIET)
     assert elmgrove(*alone).code == 0
-    a, c = (load(Path(f"{name}.elm"), Member.from_bytes).detector for name in "ac")
+    a, c = (detector_in(f"{name}.elm") for name in "ac")
     assert a.basis == c.basis
     ran = elmgrove("merge", "-s", "b.elm", "a.evidence")
     assert "Alike: a.\na, 300 rows learned: merged." in ran.err
     ran = elmgrove("merge", "-s", "a.elm", "b.evidence", "--dry-run")
     assert "a beside b's (in own units)" in ran.out
-    new = rows(2, 50)
+    new = fan_rows(2, 50)
     new[7, 3] += 30.0
-    write("new.csv", 1000.0 - 3.0 * new)
+    write_fan_rows("new.csv", 1000.0 - 3.0 * new)
     ran = elmgrove("score", "new.csv", "-s", "b.elm", "--worst", 1)
     assert "current" in ran.out
     seen, expected = 1000.0 - 3.0 * new[7, 3], 1000.0 - 3.0 * (new[7, 3] - 30.0)
@@ -204,7 +203,7 @@ def test_the_story_of_two_at_other_levels_in_own_units(elmgrove: Elmgrove) -> No
 
 
 def test_a_federation_in_own_units_has_no_numbers(elmgrove: Elmgrove) -> None:
-    write("a.csv", rows(1, 300))
+    write_fan_rows("a.csv", fan_rows(1, 300))
     create = ("federation", "create", "fans", "--data", "a.csv", "--scaling", "own")
     assert elmgrove(*create, "--folder", "shared").code == 0
     charter = json.loads(Path("shared/federation.json").read_text())

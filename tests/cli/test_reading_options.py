@@ -7,16 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
 from support.agents import Start
 from support.commands import Elmgrove, one_clear_line
+from support.factories import detector_in
 
 NAMES = ["rpm", "temp", "volt", "amp"]
 COMMAND = Path(sys.executable).parent / "elmgrove"
@@ -35,10 +33,6 @@ def frame(rows: int = 1500, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(pump(rows, seed), columns=NAMES)
 
 
-def learned(state: str = "pump.elm") -> Any:
-    return load(Path(state), Member.from_bytes).detector
-
-
 def learn(elmgrove: Elmgrove, data: str, *options: object) -> str:
     ran = elmgrove("learn", data, "--state", "pump.elm", "--window", 1, *options)
     assert ran.code == 0, ran.err
@@ -50,7 +44,7 @@ def limit(elmgrove: Elmgrove) -> float:
     """The threshold that the plain file gives."""
     frame().to_csv("plain.csv", index=False)
     learn(elmgrove, "plain.csv")
-    found = learned().threshold
+    found = detector_in("pump.elm").threshold
     Path("pump.elm").unlink()
     return float(found)
 
@@ -61,27 +55,27 @@ def limit(elmgrove: Elmgrove) -> float:
 def test_a_header_of_numbers_is_no_row(elmgrove: Elmgrove, limit: float) -> None:
     Path("numbered.csv").write_text(frame().to_csv(index=False, header=["1", "2", "3", "4"]))
     learn(elmgrove, "numbered.csv")
-    assert learned().threshold == limit
-    assert learned().basis.features == ("1", "2", "3", "4")
+    assert detector_in("pump.elm").threshold == limit
+    assert detector_in("pump.elm").basis.features == ("1", "2", "3", "4")
     assert elmgrove("score", "numbered.csv", "--state", "pump.elm").code == 0
 
 
 def test_the_index_of_pandas_and_a_clock_are_not_learned(elmgrove: Elmgrove, limit: float) -> None:
     frame().to_csv("indexed.csv")
     assert "Column 1 ('') counts the rows, and is left out." in learn(elmgrove, "indexed.csv")
-    assert learned().threshold == limit
+    assert detector_in("pump.elm").threshold == limit
     Path("pump.elm").unlink()
     times = 1714564800 + 60 * np.arange(1500)
     frame().assign(epoch=times)[["epoch", *NAMES]].to_csv("clock.csv", index=False)
     said = learn(elmgrove, "clock.csv")
     assert "Column 1 ('epoch') is the time of each row, and not learned." in said
-    assert learned().threshold == pytest.approx(limit)
+    assert detector_in("pump.elm").threshold == pytest.approx(limit)
     Path("pump.elm").unlink()
     frame().assign(tick=times)[["tick", *NAMES]].to_csv("doubt.csv", index=False)
     said = learn(elmgrove, "doubt.csv")
     assert "Column 'tick' is a clock (seconds since 1970)" in said
     assert "if it is none: --time tick." in said
-    assert learned().basis.features == ("tick", *NAMES)
+    assert detector_in("pump.elm").basis.features == ("tick", *NAMES)
 
 
 @pytest.mark.parametrize("kind", ["gzip", "parquet", "jsonl", "tsv", "sep", "remark", "commas"])
@@ -106,7 +100,7 @@ def test_other_ways_to_write_the_same_rows(elmgrove: Elmgrove, limit: float, kin
         assert "(decimal commas: --decimal ,)" in one_clear_line(ran)
         options = ["--decimal", ","]
     learn(elmgrove, "data.csv", *options)
-    assert learned().threshold == limit
+    assert detector_in("pump.elm").threshold == limit
     # What was said at learning need not be said again.
     assert elmgrove("score", "data.csv", "--state", "pump.elm").code == 0
     assert elmgrove("score", "plain.csv", "--state", "pump.elm").code == 0
@@ -116,7 +110,7 @@ def test_rows_from_standard_input(start: Start, limit: float) -> None:
     rows = Path("plain.csv").read_bytes()
     done = start("learn", "-", "--state", "pump.elm", "--window", 1, stdin=subprocess.PIPE)
     assert done.told(rows) == 0, done.log
-    assert learned().threshold == limit
+    assert detector_in("pump.elm").threshold == limit
     score = ("score", "-", "--state", "pump.elm", "--format", "csv")
     scored = start(*score, stdin=subprocess.PIPE)
     assert scored.told(gzip.compress(rows)) == 0, scored.log
@@ -160,7 +154,7 @@ def test_times_are_shown_and_gaps_are_said(elmgrove: Elmgrove) -> None:
 def test_labels_are_never_learned(elmgrove: Elmgrove, limit: float) -> None:
     frame().assign(anomaly=0).to_csv("data.csv", index=False)
     learn(elmgrove, "data.csv", "--label", "anomaly")
-    assert learned().threshold == limit
+    assert detector_in("pump.elm").threshold == limit
 
 
 def test_words_are_learned_and_new_ones_are_anomalous(elmgrove: Elmgrove) -> None:
@@ -169,7 +163,7 @@ def test_words_are_learned_and_new_ones_are_anomalous(elmgrove: Elmgrove) -> Non
     text = one_clear_line(elmgrove("learn", "data.csv", "--state", "pump.elm"))
     assert "is not a finite number" in text
     learn(elmgrove, "data.csv", "--categories", "mode")
-    assert learned().basis.features == (*NAMES, "mode=auto", "mode=manual")
+    assert detector_in("pump.elm").basis.features == (*NAMES, "mode=auto", "mode=manual")
     frame(20, 1).assign(mode="test").to_csv("odd.csv", index=False)
     ran = elmgrove("score", "odd.csv", "--state", "pump.elm")
     assert ran.err.count("The word mode=test was never learned") == 1
@@ -191,7 +185,7 @@ def test_missing_values_are_held_and_counted(elmgrove: Elmgrove) -> None:
     said = learn(elmgrove, "data.csv", "--missing", "hold", "--hold-rows", 4)
     assert "6 missing values were filled with the last ones." in said
     assert "Left out 6 bad rows." in said
-    assert learned().learned == 1494
+    assert detector_in("pump.elm").learned == 1494
 
 
 # Large files

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
-from support.labelled import BEGIN, FAULTS, NAMES, labelled, write
+from support.factories import detector_in
+from support.labelled import BEGIN, FAULTS, NAMES, labelled, write_labelled
 
 ROWS, LABELS = labelled()
 
@@ -38,13 +37,11 @@ def spans(path: str, written: str = "%Y-%m-%d %H:%M") -> Path:
 
 def test_a_folder_is_learned_and_scored_as_the_file_of_all_its_columns(elmgrove: Elmgrove) -> None:
     split(ROWS)
-    write("pump.csv", ROWS)
+    write_labelled("pump.csv", ROWS)
     for data, state in (("pump", "parts.elm"), ("pump.csv", "whole.elm")):
         given = ("--state", state, "--name", "pump", "--window", 1)
         assert elmgrove("learn", data, *given).code == 0
-    parts, whole = (
-        load(Path(name), Member.from_bytes).detector for name in ("parts.elm", "whole.elm")
-    )
+    parts, whole = (detector_in(name) for name in ("parts.elm", "whole.elm"))
     assert sorted(parts.basis.features or ()) == sorted(NAMES)
     assert parts.learned == whole.learned == len(ROWS)
     ran = elmgrove("score", "pump", "--state", "whole.elm", "--format", "jsonl")
@@ -58,7 +55,7 @@ def test_a_folder_is_learned_and_scored_as_the_file_of_all_its_columns(elmgrove:
 
 def test_labels_as_times_are_labels(elmgrove: Elmgrove) -> None:
     split(ROWS)
-    write("pump.csv", ROWS, LABELS)
+    write_labelled("pump.csv", ROWS, LABELS)
     spans("labels.csv")
     spans("us.csv", "%m/%d/%Y %H:%M")
     given = ("--no-rivals", "--json", "--columns", "rpm", "--columns", "temp", "--window", "1")
@@ -81,7 +78,7 @@ def test_labels_as_times_are_labels(elmgrove: Elmgrove) -> None:
 def test_rows_that_are_labelled_anomalous_are_not_learned(
     elmgrove: Elmgrove, said: tuple[str, str]
 ) -> None:
-    write("pump.csv", ROWS, LABELS if said[0] == "--label" else None)
+    write_labelled("pump.csv", ROWS, LABELS if said[0] == "--label" else None)
     spans("labels.csv")
     ran = elmgrove("learn", "pump.csv", "--state", "pump.elm", "--window", 1, *said)
     assert f"Left out {LABELS.sum()} rows that are labelled anomalous." in ran.err
@@ -93,7 +90,7 @@ def test_what_can_not_be_labelled_is_refused(elmgrove: Elmgrove) -> None:
     Path("plain.csv").write_text("a,b\n1,2\n2,1\n")
     ran = elmgrove("learn", "plain.csv", "--state", "p.elm", "--label-spans", "labels.csv")
     assert "plain.csv: --label-spans needs the time of each row (--time)" in one_clear_line(ran)
-    write("pump.csv", ROWS)
+    write_labelled("pump.csv", ROWS)
     ran = elmgrove("learn", "pump.csv", "--state", "p.elm", "--label-spans", "labels.csv")
     assert "Error: pump.csv: no rows to learn from" in ran.err
     ran = elmgrove("learn", "pump.csv", "--state", "p.elm", "--label-spans", "none.csv")

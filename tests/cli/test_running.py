@@ -15,17 +15,17 @@ from elmgrove.cli.running import Device
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.device.control import socket_places
 from elmgrove.errors import InUse, Refused
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load, locked
+from elmgrove.storage.disk import locked
 from support.agents import Running, Start
 from support.commands import Elmgrove, one_clear_line
-from support.fans import rows, write
+from support.factories import detector_in
+from support.fans import fan_rows, write_fan_rows
 
 
 @contextmanager
 def agent_of(start: Start, state: Path, **settings: Any) -> Iterator[Running]:
     """The agent of a device, with rows that wait for more."""
-    write("more.csv", rows(7, 30))
+    write_fan_rows("more.csv", fan_rows(7, 30))
     flags = [word for name, value in settings.items() for word in (f"--{name}", value)]
     words = ("device", "run", "--state", state, "--source", "more.csv", "--follow")
     running = start(*words, "--verdicts", "", *flags)
@@ -41,7 +41,7 @@ def _rows_of(state: Path) -> int | None:
 
 
 def rate(state: Path) -> float | None:
-    return load(state, Member.from_bytes).detector.progress.rate
+    return detector_in(state).progress.rate
 
 
 def test_of_a_state_file_it_is_done_and_saved(fan_1: Path) -> None:
@@ -53,7 +53,7 @@ def test_of_a_state_file_it_is_done_and_saved(fan_1: Path) -> None:
 
 
 def test_of_a_running_agent_it_is_asked_of_the_agent(fan_1: Path, start: Start) -> None:
-    before = load(fan_1, Member.from_bytes).detector.learned
+    before = detector_in(fan_1).learned
     with agent_of(start, fan_1):
         found, live = Device(fan_1).ask("status")
         assert live
@@ -112,7 +112,7 @@ def test_two_commands_at_once_are_done_one_after_another(
     else:
         commands = tell()
         assert [command.end() for command in commands] == [0, 0, 0]
-    detector = load(fan_1, Member.from_bytes).detector
+    detector = detector_in(fan_1)
     policy, rule = detector.gate.policy, detector.events.rule
     assert isinstance(policy, FalseAlarmRate)
     assert (policy.rate, policy.confidence) == (0.02, 0.0)
@@ -120,7 +120,7 @@ def test_two_commands_at_once_are_done_one_after_another(
 
 
 def test_a_socket_that_a_killed_agent_left_is_nobody(fan_1: Path, start: Start) -> None:
-    write("more.csv", rows(7, 30))
+    write_fan_rows("more.csv", fan_rows(7, 30))
     killed = start("device", "run", "--state", fan_1, "--source", "more.csv", "--follow")
     killed.until(lambda: _rows_of(fan_1) == 30)
     killed.kill()

@@ -18,8 +18,9 @@ from elmgrove import Detector
 from elmgrove.cli.running import Device
 from elmgrove.device.actions import perform
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load, save
+from elmgrove.storage.disk import save
 from support.callers import calling
+from support.factories import detector_in
 from support.killed import CONTEXT, ask, work
 from support.serving import wait_until
 
@@ -159,4 +160,4 @@ def test_a_state_that_was_changed_by_a_killed_agent_is_free_again(pump: bytes) -
         ask(str(STATE), "accept", {}, there)
         assert [here.recv(), here.recv()] == ["begins", "done"]
     assert facts(STATE.read_bytes()) == changed(pump, "accept", {})
-    assert load(STATE, Member.from_bytes).detector.quarantine.rows().size == 0
+    assert detector_in(STATE).quarantine.rows().size == 0

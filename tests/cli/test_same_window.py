@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from elmgrove.detector.windows import choose_window, rows_to_decide
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
 from support.commands import Elmgrove
+from support.factories import detector_in
 
 DATA = Path(os.environ.get("ELMGROVE_DATA", "nowhere"))
 
@@ -36,7 +35,7 @@ def windows(elmgrove: Elmgrove, rows: np.ndarray, name: str = "rows") -> tuple[i
     assert elmgrove("learn", path, "--state", learned).code == 0
     said = elmgrove("device", "run", "--source", path, "--state", ran, "--verdicts", "")
     assert said.code == 0, said.err
-    one, other = (load(state, Member.from_bytes).detector for state in (learned, ran))
+    one, other = (detector_in(state) for state in (learned, ran))
     return one.window, other.window
 
 
@@ -74,7 +73,7 @@ def test_the_log_says_once_that_the_window_was_decided_again(
     np.savetxt("fan.csv", rows, delimiter=",", header="a,b,c", comments="")
     elmgrove("device", "run", "--source", "fan.csv", "--state", "fan.elm", "--verdicts", "")
     assert caplog.text.count("window of 10 instead of 1: the 300 rows so far decided again") == 1
-    learned = load(Path("fan.elm"), Member.from_bytes).detector.learned
+    learned = detector_in("fan.elm").learned
     assert learned == 320 - 9, "no row is lost"
 
 

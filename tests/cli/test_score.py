@@ -12,18 +12,17 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
 from support.commands import Elmgrove
-from support.fans import NAMES, rows, series, write
+from support.factories import detector_in
+from support.fans import NAMES, fan_rows, fan_series, write_fan_rows
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
 
 
 def test_scores_are_the_same_in_all_formats(elmgrove: Elmgrove, fan_1: Path) -> None:
-    data = np.vstack([rows(5, 20), rows(6, 3, shift=9.0)])
-    write("new.csv", data)
-    detector = load(fan_1, Member.from_bytes).detector
+    data = np.vstack([fan_rows(5, 20), fan_rows(6, 3, shift=9.0)])
+    write_fan_rows("new.csv", data)
+    detector = detector_in(fan_1)
     expected, limit = detector.score_many(data), detector.threshold
     before = fan_1.read_bytes()
 
@@ -56,20 +55,20 @@ def test_scores_are_the_same_in_all_formats(elmgrove: Elmgrove, fan_1: Path) -> 
 
 
 def test_check_answers_by_its_exit_code(elmgrove: Elmgrove, fan_1: Path) -> None:
-    write("odd.csv", rows(6, 3, shift=9.0))
-    write("quiet.csv", np.zeros((3, 6)))
+    write_fan_rows("odd.csv", fan_rows(6, 3, shift=9.0))
+    write_fan_rows("quiet.csv", np.zeros((3, 6)))
     assert elmgrove("score", "odd.csv", "--state", fan_1).code == 0
     assert elmgrove("score", "odd.csv", "--state", fan_1, "--check").code == 3
     assert elmgrove("score", "quiet.csv", "--state", fan_1, "--check").code == 0
 
 
 def test_a_state_that_is_still_learning_flags_nothing(elmgrove: Elmgrove) -> None:
-    write("few.csv", rows(1, 20))
+    write_fan_rows("few.csv", fan_rows(1, 20))
     elmgrove("learn", "few.csv", "--state", "fan.elm")
-    write("odd.csv", rows(6, 3, shift=99.0))
+    write_fan_rows("odd.csv", fan_rows(6, 3, shift=99.0))
     ran = elmgrove("score", "odd.csv", "--state", "fan.elm", "--check", "--format", "jsonl")
     assert ran.code == 0
-    missing = load(Path("fan.elm"), Member.from_bytes).detector.rows_missing
+    missing = detector_in("fan.elm").rows_missing
     assert (
         f"This state is still learning and flags nothing: {missing} more rows without an anomalous "
         "one are missing."
@@ -78,16 +77,16 @@ def test_a_state_that_is_still_learning_flags_nothing(elmgrove: Elmgrove) -> Non
 
 
 def windowed(elmgrove: Elmgrove) -> Detector:
-    write("normal.csv", series(1, 600))
+    write_fan_rows("normal.csv", fan_series(1, 600))
     given = ["--window", 4, "--confidence", 0]
     assert elmgrove("learn", "normal.csv", "--state", "fan.elm", *given).code == 0
-    return load(Path("fan.elm"), Member.from_bytes).detector
+    return detector_in("fan.elm")
 
 
 def test_a_row_is_explained_by_its_own_window_and_how_long_ago(elmgrove: Elmgrove) -> None:
-    detector, data = windowed(elmgrove), series(2, 30)
+    detector, data = windowed(elmgrove), fan_series(2, 30)
     data[10, 0] += 5.0
-    write("new.csv", data)
+    write_fan_rows("new.csv", data)
     ran = elmgrove("score", "new.csv", "--state", "fan.elm", "--format", "jsonl")
     objects = [json.loads(line) for line in ran.out.splitlines()]
     assert [o["score"] for o in objects] == pytest.approx(detector.score_many(data))
@@ -104,9 +103,9 @@ def test_a_row_is_explained_by_its_own_window_and_how_long_ago(elmgrove: Elmgrov
 
 def test_rows_that_complete_no_window_are_not_judged(elmgrove: Elmgrove) -> None:
     detector = windowed(elmgrove)
-    data = series(2, 12)
+    data = fan_series(2, 12)
     data[:, 0] += 9.0
-    write("new.csv", data)
+    write_fan_rows("new.csv", data)
     text = Path("new.csv").read_text().splitlines()
     text[6] = "1,2,three,4,5,6"
     Path("new.csv").write_text("\n".join(text))
@@ -123,11 +122,11 @@ def test_rows_that_complete_no_window_are_not_judged(elmgrove: Elmgrove) -> None
 
 
 def test_columns_are_found_by_name(elmgrove: Elmgrove, fan_1: Path) -> None:
-    data = rows(5, 10)
-    write("new.csv", data)
+    data = fan_rows(5, 10)
+    write_fan_rows("new.csv", data)
     order = [3, 0, 5, 1, 4, 2]
     more = np.hstack([data[:, order], data[:, :1]])
-    write("moved.csv", more, [NAMES[i] for i in order] + ["unheard of"])
+    write_fan_rows("moved.csv", more, [NAMES[i] for i in order] + ["unheard of"])
     score = ("--state", fan_1, "--format", "csv")
     moved = elmgrove("score", "moved.csv", *score)
     assert moved.code == 0
@@ -136,7 +135,7 @@ def test_columns_are_found_by_name(elmgrove: Elmgrove, fan_1: Path) -> None:
 
 def test_a_reader_that_goes_away_is_no_error_to_shout_about(fan_1: Path) -> None:
     """As in ``elmgrove score … | head -1``."""
-    write("many.csv", np.zeros((5_000, 6)))
+    write_fan_rows("many.csv", np.zeros((5_000, 6)))
     command = [COMMAND, "score", "many.csv", "--state", fan_1, "--format", "csv", "--explain", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from support.commands import Elmgrove
-from support.fans import write
+from support.fans import write_fan_rows
 from support.made_once import made_once
-from support.pumps import NAMES, START, TEMP, pump
+from support.pumps import NAMES, START, TEMP, pump_rows
 
 
 @pytest.fixture(name="pump_1")
 def pump_1_fixture(elmgrove: Elmgrove) -> str:
     def make() -> None:
-        write("normal.csv", pump(2000, 0), NAMES)
+        write_fan_rows("normal.csv", pump_rows(2000, 0), NAMES)
         assert elmgrove("learn", "normal.csv", "--state", "pump-1.elm").code == 0
 
     made_once("pump that may drift", make)
@@ -21,7 +21,7 @@ def pump_1_fixture(elmgrove: Elmgrove) -> str:
 
 def drift_said(elmgrove: Elmgrove, rows: np.ndarray, state: str) -> str:
     """What is said beyond the count; nothing if nothing is."""
-    write("new.csv", rows, NAMES)
+    write_fan_rows("new.csv", rows, NAMES)
     ran = elmgrove("score", "new.csv", "--state", state)
     assert ran.code == 0
     return " ".join(ran.err.split("are anomalous.")[1].split())
@@ -29,7 +29,7 @@ def drift_said(elmgrove: Elmgrove, rows: np.ndarray, state: str) -> str:
 
 def test_another_regime_is_said_with_its_sensors(elmgrove: Elmgrove, pump_1: str) -> None:
     """All of 1,147 rows are anomalous: another operating point, and no word why."""
-    X = pump(1147, 1)
+    X = pump_rows(1147, 1)
     X[:, [0, TEMP, 3]] -= [600, 30, 5]
     said = drift_said(elmgrove, X, pump_1)
     assert said.startswith("Drift: a fault, or another regime, from the first row on: ")
@@ -41,7 +41,7 @@ def test_another_regime_is_said_with_its_sensors(elmgrove: Elmgrove, pump_1: str
 
 
 def test_a_change_is_said_with_its_line(elmgrove: Elmgrove, pump_1: str) -> None:
-    X = pump(1147, 1)
+    X = pump_rows(1147, 1)
     X[600:, TEMP] += 15.0
     said = drift_said(elmgrove, X, pump_1)
     # The header is line 1.
@@ -50,19 +50,19 @@ def test_a_change_is_said_with_its_line(elmgrove: Elmgrove, pump_1: str) -> None
 
 
 def test_a_time_is_said_where_there_is_one(elmgrove: Elmgrove, pump_1: str) -> None:
-    X = pump(1147, 1)
+    X = pump_rows(1147, 1)
     X[600:, TEMP] += 15.0
     times = START + 60.0 * np.arange(len(X))
-    write("new.csv", np.column_stack([times, X]), ["time", *NAMES])
+    write_fan_rows("new.csv", np.column_stack([times, X]), ["time", *NAMES])
     ran = elmgrove("score", "new.csv", "--state", pump_1, "--time", "time")
     assert "Drift: since 10:00 temp is" in ran.err
 
 
 def test_rows_that_warm_up_are_said_to_drift(elmgrove: Elmgrove) -> None:
     """Learned while it was cold: most of what follows is flagged, and no word why."""
-    X = pump(3000, 7)
+    X = pump_rows(3000, 7)
     X[:, TEMP] += 30.0 * (1.0 - np.exp(-np.arange(3000) / 800.0))
-    write("cold.csv", X[:400], NAMES)
+    write_fan_rows("cold.csv", X[:400], NAMES)
     assert elmgrove("learn", "cold.csv", "--state", "cold.elm", "--confidence", 0).code == 0
     said = drift_said(elmgrove, X[400:], "cold.elm")
     assert said.startswith("Drift: temp has been rising from line 2 on: +")
@@ -70,10 +70,10 @@ def test_rows_that_warm_up_are_said_to_drift(elmgrove: Elmgrove) -> None:
 
 
 def test_rows_like_those_learned_are_not(elmgrove: Elmgrove, pump_1: str) -> None:
-    assert drift_said(elmgrove, pump(3000, 1), pump_1) == ""
+    assert drift_said(elmgrove, pump_rows(3000, 1), pump_1) == ""
 
 
 def test_a_spike_is_not(elmgrove: Elmgrove, pump_1: str) -> None:
-    X = pump(1147, 1)
+    X = pump_rows(1147, 1)
     X[600:610, TEMP] += 15.0
     assert drift_said(elmgrove, X, pump_1) == ""

@@ -10,9 +10,10 @@ import pytest
 
 from elmgrove import Detector
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load, save
+from elmgrove.storage.disk import save
 from support.commands import Elmgrove
-from support.fans import write
+from support.factories import detector_in
+from support.fans import write_fan_rows
 from support.made_once import made_once
 from support.signals import NAMES, SPECTRUM, TEXT, samples, whistling
 
@@ -22,7 +23,7 @@ LENGTH = SPECTRUM.length
 @pytest.fixture(name="fan", params=[1, 3])
 def fan_fixture(elmgrove: Elmgrove, request: pytest.FixtureRequest) -> Path:
     def make() -> None:
-        write("normal.csv", samples(1, 300), NAMES)
+        write_fan_rows("normal.csv", samples(1, 300), NAMES)
         how = ["--spectrum", TEXT, "--window", request.param, "--confidence", 0]
         assert elmgrove("learn", "normal.csv", "--state", "fan.elm", *how).code == 0
 
@@ -32,8 +33,8 @@ def fan_fixture(elmgrove: Elmgrove, request: pytest.FixtureRequest) -> Path:
 
 def test_each_frame_has_a_line_in_all_formats(elmgrove: Elmgrove, fan: Path) -> None:
     X = whistling(samples(2, 20, more=9), 12)
-    write("new.csv", X, NAMES)
-    detector = load(fan, Member.from_bytes).detector
+    write_fan_rows("new.csv", X, NAMES)
+    detector = detector_in(fan)
     ends = [1 + (frame + 1) * LENGTH for frame in range(20)]
 
     ran = elmgrove("score", "new.csv", "--state", fan, "--format", "jsonl")
@@ -58,7 +59,7 @@ def test_each_frame_has_a_line_in_all_formats(elmgrove: Elmgrove, fan: Path) -> 
 
 
 def test_no_frame_and_no_window_reaches_over_a_gap(elmgrove: Elmgrove, fan: Path) -> None:
-    write("new.csv", whistling(samples(2, 9), 7), NAMES)
+    write_fan_rows("new.csv", whistling(samples(2, 9), 7), NAMES)
     lines = Path("new.csv").read_text().splitlines()
     # Two gaps, with less than a frame between them.
     lines[1 + 4 * LENGTH] = lines[1 + 5 * LENGTH - 1] = "none,none"
@@ -66,7 +67,7 @@ def test_no_frame_and_no_window_reaches_over_a_gap(elmgrove: Elmgrove, fan: Path
     ran = elmgrove("score", "new.csv", "--state", fan, "--skip-bad", "--format", "jsonl")
     told = [json.loads(line) for line in ran.out.splitlines()]
     assert [one["line"] for one in told] == [1 + k * LENGTH for k in (1, 2, 3, 4, 6, 7, 8, 9)]
-    window = load(fan, Member.from_bytes).detector.window
+    window = detector_in(fan).window
     # The first windows of a stretch are not full, and not judged.
     assert told[6]["anomalous"]
     assert told[6]["causes"][0]["feature"] == "vibration 75-87.5 Hz"
@@ -74,7 +75,7 @@ def test_no_frame_and_no_window_reaches_over_a_gap(elmgrove: Elmgrove, fan: Path
 
 
 def test_less_than_a_frame_has_no_line(elmgrove: Elmgrove, fan: Path) -> None:
-    write("new.csv", samples(2, 0, more=LENGTH - 1), NAMES)
+    write_fan_rows("new.csv", samples(2, 0, more=LENGTH - 1), NAMES)
     ran = elmgrove("score", "new.csv", "--state", fan, "--format", "jsonl")
     assert (ran.code, ran.out) == (0, "")
     assert "0 of 0 frames are anomalous." in ran.err
@@ -87,7 +88,7 @@ def test_frames_may_overlap(elmgrove: Elmgrove) -> None:
         Path("fan.elm"),
         Member("fan", Detector.for_data(X, spectrum=spectrum, window=2), merges=True),
     )
-    write("normal.csv", X, NAMES)
+    write_fan_rows("normal.csv", X, NAMES)
     count = (len(X) - LENGTH) // 20 + 1
     ran = elmgrove("learn", "normal.csv", "--state", "fan.elm")
     assert f"learned {count} frames of 32 samples, {count - 1} windows of 2 in all." in ran.err

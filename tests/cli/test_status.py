@@ -12,7 +12,7 @@ from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.agents import Start
 from support.commands import Elmgrove, one_clear_line
-from support.fans import NAMES, rows, write
+from support.fans import NAMES, fan_rows, write_fan_rows
 
 
 def facts(elmgrove: Elmgrove, state: object) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def shown(elmgrove: Elmgrove, state: object) -> str:
 def test_a_device_that_watches_says_so_and_that_it_is_alone(
     elmgrove: Elmgrove, fan_1: Path
 ) -> None:
-    elmgrove("learn", write("more.csv", np.zeros((40, 6))), "--state", fan_1, "--gate")
+    elmgrove("learn", write_fan_rows("more.csv", np.zeros((40, 6))), "--state", fan_1, "--gate")
     known = facts(elmgrove, fan_1)
     assert (known["name"], known["learned"], known["state"]) == ("fan-1", 340, "watching")
     assert known["flagged"]["rows"] > 0
@@ -49,7 +49,7 @@ def test_a_young_device_says_what_it_lacks_borrows_and_what_that_changes(
     elmgrove: Elmgrove, fan_1: Path
 ) -> None:
     elmgrove("share", "--state", fan_1, "-o", "fan-1.evidence")
-    write("few.csv", rows(2, 4))
+    write_fan_rows("few.csv", fan_rows(2, 4))
     elmgrove("learn", "few.csv", "--state", "few.elm", "--like", fan_1)
     assert facts(elmgrove, "few.elm")["borrows"]["rows"] == 0.0
     elmgrove("merge", "--state", "few.elm", "fan-1.evidence")
@@ -66,7 +66,7 @@ def test_a_young_device_says_what_it_lacks_borrows_and_what_that_changes(
 
 def test_a_device_that_has_seen_enough_borrows_nothing(elmgrove: Elmgrove, fan_1: Path) -> None:
     elmgrove("share", "--state", fan_1, "-o", "fan-1.evidence")
-    write("many.csv", rows(2, 100))
+    write_fan_rows("many.csv", fan_rows(2, 100))
     elmgrove("learn", "many.csv", "--state", "many.elm", "--like", fan_1)
     elmgrove("merge", "--state", "many.elm", "fan-1.evidence")
     text = shown(elmgrove, "many.elm")
@@ -75,7 +75,7 @@ def test_a_device_that_has_seen_enough_borrows_nothing(elmgrove: Elmgrove, fan_1
 
 def test_one_model_of_everybody_is_called_that(elmgrove: Elmgrove, fan_1: Path) -> None:
     elmgrove("share", "--state", fan_1, "-o", "fan-1.evidence")
-    write("many.csv", rows(2, 100))
+    write_fan_rows("many.csv", fan_rows(2, 100))
     elmgrove("learn", "many.csv", "--state", "many.elm", "--like", fan_1, "--merged")
     elmgrove("merge", "--state", "many.elm", "fan-1.evidence")
     assert "one model of its own rows and those of 1 other" in shown(elmgrove, "many.elm")
@@ -86,7 +86,7 @@ def test_several_models_are_not_called_one(elmgrove: Elmgrove) -> None:
     def taught(name: str, *levels: float) -> Member:
         made = Detector(HiddenLayer(6, 6), features=NAMES, patterns=PatternRule(len(levels)))
         member = Member(name, made, merges=True)
-        both = np.vstack([rows(1, 300) + level for level in levels])
+        both = np.vstack([fan_rows(1, 300) + level for level in levels])
         made.learn_many(np.random.default_rng(0).permutation(both))
         return member
 
@@ -105,7 +105,7 @@ def test_what_is_no_state_is_said(elmgrove: Elmgrove, fan_1: Path) -> None:
 
 def busy_state(path: str) -> None:
     """A device that has seen events, and drifts, with much to tell."""
-    X = rows(3, 3000)
+    X = fan_rows(3, 3000)
     detector = Detector.for_basis(Basis.fitted(X[:1000], NAMES, scaling="standard"))
     detector.learn_many(X[:1000], np.arange(1000.0))
     shift = np.zeros(6)
@@ -143,7 +143,7 @@ def test_it_fits_on_a_screen_and_tells_of_events_and_drift(
 def test_of_an_agent_that_has_no_state_yet_it_says_what_it_waits_for(
     elmgrove: Elmgrove, start: Start
 ) -> None:
-    write("few.csv", rows(2, 7))
+    write_fan_rows("few.csv", fan_rows(2, 7))
     words = ("--state", "new.elm", "--source", "few.csv", "--follow", "--verdicts", "")
     agent = start("device", "run", *words)
     agent.until(lambda: "its first rows: 7 of 100" in elmgrove("status", "new.elm").out)
@@ -162,7 +162,7 @@ def test_rows_that_were_taken_out_are_told_beside_those_learned(
     known = facts(elmgrove, fan_1)
     assert (known["learned"], known["kept"]) == (300, 300.0)
     assert "in the model" not in shown(elmgrove, fan_1)
-    write("new.csv", rows(3, 80))
+    write_fan_rows("new.csv", fan_rows(3, 80))
     assert elmgrove("accept", fan_1, "--rows", "new.csv", "--instead").code == 0
     known = facts(elmgrove, fan_1)
     assert (known["learned"], known["kept"]) == (380, 80.0)

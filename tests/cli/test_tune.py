@@ -10,32 +10,27 @@ import pytest
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.thresholds import FixedThreshold
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import Start, append_rows, write_rows
+from support.agents import Start, append_rows
 from support.commands import Elmgrove, one_clear_line
-from support.fans import rows, write
+from support.factories import detector_in, write_rows
+from support.fans import fan_rows, write_fan_rows
 from support.made_once import made_once
 
 KILLS = int(os.environ.get("ELMGROVE_TEST_AGENT_KILLS", "10"))
-
-
-def saved(path: str = "fan.elm") -> Detector:
-    return load(Path(path), Member.from_bytes).detector
 
 
 @pytest.fixture(name="fan")
 def fan_fixture(elmgrove: Elmgrove) -> Detector:
     made_once(
         "fan to tune",
-        lambda: elmgrove("learn", write("a.csv", rows(1, 1000)), "--state", "fan.elm"),
+        lambda: elmgrove("learn", write_fan_rows("a.csv", fan_rows(1, 1000)), "--state", "fan.elm"),
     )
-    return saved()
+    return detector_in("fan.elm")
 
 
 def test_tune_says_what_changed_and_saves_it(elmgrove: Elmgrove, fan: Detector) -> None:
     ran = elmgrove("tune", "fan.elm", "--rate", 0.05, "--alarm", "1/6")
-    after = saved()
+    after = detector_in("fan.elm")
     assert (ran.code, ran.err) == (0, "")
     said = ran.out.splitlines()
     assert said[:3] == [
@@ -59,34 +54,39 @@ def test_a_dry_run_says_the_same_and_changes_nothing(elmgrove: Elmgrove, fan: De
     assert tried.out.splitlines()[-1] == "Nothing was changed: --dry-run."
     # What would have been flagged of the rows before, by the old threshold and by the new one.
     kept = fan.gate.recent.ordered
-    above = [sum(score > limit for score in kept) for limit in (saved().threshold, fan.threshold)]
+    above = [
+        sum(score > limit for score in kept)
+        for limit in (detector_in("fan.elm").threshold, fan.threshold)
+    ]
     before = f"before: {fan.threshold:.4g}, {above[1]}"
     assert f"{above[0]} of the {len(kept)} kept; {before}" in done.out
 
 
 def test_a_fixed_threshold(elmgrove: Elmgrove, fan: Detector) -> None:
     ran = elmgrove("tune", "fan.elm", "--threshold", 2.5)
-    assert saved().gate.policy == FixedThreshold(2.5)
+    assert detector_in("fan.elm").gate.policy == FixedThreshold(2.5)
     assert "threshold: 2.5, before none\n" in ran.out
 
 
 def test_too_few_scores(elmgrove: Elmgrove, fan: Detector) -> None:
     ran = elmgrove("tune", "fan.elm", "--rate", 0.0001)
-    assert f"learning: no alarms before {saved().rows_missing:,} more rows" in ran.out
+    assert (
+        f"learning: no alarms before {detector_in('fan.elm').rows_missing:,} more rows" in ran.out
+    )
     assert "0.01 % takes the scores of 9,999 normal rows, and 500 are kept" in ran.out
 
 
 def test_watch_now_ends_learning(elmgrove: Elmgrove) -> None:
     """An agent that learned from its stream alone need not count first."""
-    write("stream.csv", rows(1, 250))
+    write_fan_rows("stream.csv", fan_rows(1, 250))
     given = ("--source", "stream.csv", "--verdicts", "", "--window", 1)
     assert elmgrove("device", "run", "--state", "fan.elm", *given).code == 0
-    assert saved().state == "learning"
+    assert detector_in("fan.elm").state == "learning"
     ran = elmgrove("tune", "fan.elm", "--watch-now")
-    assert f"scores above {saved().threshold:.4g} are anomalous" in ran.out
-    assert saved().state == "watching"
+    assert f"scores above {detector_in('fan.elm').threshold:.4g} are anomalous" in ran.out
+    assert detector_in("fan.elm").state == "watching"
     assert elmgrove("device", "run", "--state", "new.elm", *given, "--watch-now").code == 0
-    assert saved("new.elm").state == "watching"
+    assert detector_in("new.elm").state == "watching"
 
 
 def test_what_is_so_already(elmgrove: Elmgrove, fan: Detector) -> None:
@@ -114,7 +114,7 @@ def test_what_can_not_be_is_one_clear_line(
 def test_a_running_agent_is_told_and_goes_on(
     elmgrove: Elmgrove, device: Start, tmp_path: Path
 ) -> None:
-    write_rows(tmp_path / "fan.csv", rows(1, 600))
+    write_rows(tmp_path / "fan.csv", fan_rows(1, 600))
     agent = device("fan", follow=True, save_rows=600, alarm_k=3, alarm_n=5)
     agent.until(lambda: Path("fan.elm").exists())
     ran = elmgrove("tune", "fan.elm", "--alarm", "1/1", "--rate", 0.02)
@@ -122,9 +122,9 @@ def test_a_running_agent_is_told_and_goes_on(
     agent.logs("tune, asked by command line: rate: 0.02, before 0.01 alarm_k: 1, before 3")
     # Saved before it was said, so a power cut loses nothing.
     agent.kill()
-    assert saved().events.rule.k == 1
+    assert detector_in("fan.elm").events.rule.k == 1
     again = device("fan", follow=True)
-    append_rows(tmp_path / "fan.csv", rows(2, 1) + 50.0)
+    append_rows(tmp_path / "fan.csv", fan_rows(2, 1) + 50.0)
     again.until(lambda: '"alarm": true' in Path("fan.jsonl").read_text())
     assert again.stop() == 0
 
@@ -138,9 +138,9 @@ def test_a_tune_that_is_killed_leaves_the_state_before_or_after(
         running = start("tune", "fan.elm", "--rate", wanted)
         time.sleep(chance.uniform(0.0, 0.1))
         running.kill()
-        held = saved().gate.policy.rate
+        held = detector_in("fan.elm").gate.policy.rate
         assert held in (rates[-1], pytest.approx(wanted))
         rates.append(held)
     # And nothing is in the way of the next one.
     assert elmgrove("tune", "fan.elm", "--rate", 0.05).code == 0
-    assert saved().gate.policy.rate == 0.05
+    assert detector_in("fan.elm").gate.policy.rate == 0.05

@@ -15,6 +15,7 @@ from elmgrove.detector.history import Span
 from elmgrove.detector.state import converted
 from elmgrove.errors import Mismatch
 from elmgrove.federation.member import Member
+from support.factories import trained
 from support.laws import law_examples
 
 NAMES = ("flow", "amp", "rpm", "celsius")
@@ -38,9 +39,7 @@ def times(count: int) -> np.ndarray:
 
 
 def learned(basis: Basis, X: np.ndarray, **more: Any) -> Detector:
-    detector = Detector.for_basis(basis, **more)
-    detector.learn_many(X, times(len(X)))
-    return detector
+    return trained(Detector.for_basis(basis, **more), X, times(len(X)))
 
 
 def other_basis(window: int, scaling: str, units: int | None, seed: int) -> Basis:

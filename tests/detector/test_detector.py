@@ -23,6 +23,7 @@ from elmgrove import (
     Scaling,
     Spectrum,
 )
+from support.factories import trained
 
 INPUTS = 12
 LAYER = HiddenLayer(INPUTS, 4, seed=1)
@@ -38,10 +39,8 @@ def normal(rows: int, seed: int = 0) -> np.ndarray:
     return rng.normal(size=(rows, 3)) @ mixing + 0.1 * rng.normal(size=(rows, INPUTS))
 
 
-def taught(rows: int = 300, **settings: Any) -> Detector:
-    detector = Detector(LAYER, **settings)
-    detector.learn_many(normal(rows))
-    return detector
+def trained_detector(rows: int = 300, **settings: Any) -> Detector:
+    return trained(Detector(LAYER, **settings), normal(rows))
 
 
 def state(detector: Detector) -> list[Any]:
@@ -74,7 +73,7 @@ def test_observe_gives_the_score_that_score_one_gave_just_before() -> None:
 
 
 def test_observe_learns_a_row_exactly_when_it_is_not_anomalous() -> None:
-    detector = taught(threshold=FalseAlarmRate(0.05))
+    detector = trained_detector(threshold=FalseAlarmRate(0.05))
     rows = normal(400)[300:]
     rows[::7] += GROSS
     verdicts = []
@@ -93,14 +92,14 @@ def test_observe_learns_a_row_exactly_when_it_is_not_anomalous() -> None:
 
 
 def test_the_threshold_of_a_verdict_is_the_one_before_the_row() -> None:
-    detector = taught()
+    detector = trained_detector()
     for row in normal(350)[300:]:
         threshold = detector.threshold
         assert detector.observe(row).threshold == threshold
 
 
 def test_the_alarm_rule_stands_between_anomalous_rows_and_alarms() -> None:
-    detector = taught(600, alarm=AlarmRule(k=2, n=3, cooldown=2))
+    detector = trained_detector(600, alarm=AlarmRule(k=2, n=3, cooldown=2))
     verdicts = [detector.observe(GROSS) for _ in range(6)]
     assert all(verdict.anomalous for verdict in verdicts)
     assert [verdict.alarm for verdict in verdicts] == [False, True, False, False, False, False]
@@ -108,7 +107,7 @@ def test_the_alarm_rule_stands_between_anomalous_rows_and_alarms() -> None:
 
 
 def test_a_row_scores_the_higher_the_further_it_is_from_normal() -> None:
-    detector = taught()
+    detector = trained_detector()
     row = normal(301)[300]
     scores = [detector.score_one(row + size * GROSS) for size in (0.0, 0.1, 1.0, 10.0)]
     assert scores == sorted(scores)
@@ -160,7 +159,7 @@ def test_it_watches_once_model_and_threshold_have_their_rows(
 
 
 def test_merged_rows_count_for_the_warmup_but_not_for_the_own_scores() -> None:
-    other = taught(200)
+    other = trained_detector(200)
     fixed = Detector(LAYER, threshold=FixedThreshold(1.0))
     fixed.merge(other.evidence)
     assert fixed.state == "watching"
@@ -181,7 +180,7 @@ def test_rows_that_are_all_the_same_raise_no_alarm_until_one_differs(row: np.nda
 
 
 def test_merging_twice_counts_twice_and_subtracting_takes_out() -> None:
-    detector, other = taught(), Detector(LAYER)
+    detector, other = trained_detector(), Detector(LAYER)
     other.learn_many(normal(200, seed=5))
     rows = np.vstack([normal(320)[300:], normal(20, seed=6)])
     alone = detector.score_many(rows)
@@ -205,7 +204,7 @@ def test_several_can_be_taken_out_again_in_any_order() -> None:
         other.learn_many(normal(count, seed))
         others.append(other.evidence)
     for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
-        detector = taught()
+        detector = trained_detector()
         alone = detector.score_many(rows)
         for other in others:
             detector.merge(other)
@@ -217,35 +216,35 @@ def test_several_can_be_taken_out_again_in_any_order() -> None:
 def test_a_little_may_be_left_when_a_lot_is_taken_out() -> None:
     """Fewer rows than hidden units, with the rounding of many rows on them; then more comes."""
     for seed in range(5):
-        large, little, detector = Detector(LAYER), Detector(LAYER), taught()
+        large, little, detector = Detector(LAYER), Detector(LAYER), trained_detector()
         large.learn_many(normal(50000, seed))
         little.learn_many(normal(2, seed=9))
         detector.merge(large.evidence)
         detector.merge(little.evidence)
         detector.subtract(large.evidence)
         detector.merge(little.evidence)
-        expected = taught()
+        expected = trained_detector()
         expected.learn_many(np.vstack([normal(2, seed=9)] * 2))
         rows = normal(320)[300:]
         np.testing.assert_allclose(detector.score_many(rows), expected.score_many(rows), rtol=1e-8)
 
 
 def test_what_was_never_merged_cannot_be_taken_out() -> None:
-    detector, other = taught(), Detector(LAYER)
+    detector, other = trained_detector(), Detector(LAYER)
     other.learn_many(normal(200, seed=5))
     for _ in range(2):
         before = state(detector)
         with pytest.raises(NotAdmissible, match="never learned here"):
             detector.subtract(other.evidence)
         assert state(detector) == before
-        detector.merge(taught(100).evidence)
+        detector.merge(trained_detector(100).evidence)
 
 
 @pytest.mark.parametrize("resolution", [0.0, 1.0])
 def test_a_part_that_no_rows_can_have_produced_is_refused_whatever_it_is_added_to(
     resolution: float,
 ) -> None:
-    detector = taught()
+    detector = trained_detector()
     detector.merge(detector.evidence)
     before = state(detector)
     honest = detector.evidence
@@ -261,7 +260,7 @@ def test_a_part_that_no_rows_can_have_produced_is_refused_whatever_it_is_added_t
 
 
 def test_evidence_is_what_was_learned_here_and_nothing_that_was_received() -> None:
-    detector, other = taught(), taught(100)
+    detector, other = trained_detector(), trained_detector(100)
     own = detector.evidence
     detector.merge(other.evidence)
     assert detector.evidence == own
@@ -271,7 +270,7 @@ def test_evidence_is_what_was_learned_here_and_nothing_that_was_received() -> No
 
 
 def test_received_can_be_set_and_taken_away() -> None:
-    detector, other = taught(600), Detector(LAYER)
+    detector, other = trained_detector(600), Detector(LAYER)
     other.learn_many(normal(200, seed=5))
     rows = normal(320)[300:]
     alone, threshold = detector.score_many(rows), detector.threshold
@@ -362,8 +361,8 @@ METHODS: dict[str, Callable[[Detector, Any], object]] = {
 def test_bad_input_is_refused_and_leaves_everything_as_it_was(
     method: Callable[[Detector, Any], object], bad: Any, scaling: Scaling | None
 ) -> None:
-    detector = taught(scaling=scaling, alarm=AlarmRule(k=2, n=4, cooldown=1))
-    detector.merge(taught(100, scaling=scaling).evidence)
+    detector = trained_detector(scaling=scaling, alarm=AlarmRule(k=2, n=4, cooldown=1))
+    detector.merge(trained_detector(100, scaling=scaling).evidence)
     for row in normal(330)[300:]:
         detector.observe(row)
     detector.observe(GROSS)
@@ -395,7 +394,7 @@ def test_what_only_scaling_makes_too_large_is_refused_too() -> None:
 @pytest.mark.parametrize("scaling", [None, SCALING], ids=["unscaled", "scaled"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_caller_may_use_its_buffer_again(scaling: Scaling | None, dtype: Any) -> None:
-    reused, fresh = (taught(scaling=scaling, dtype=dtype) for _ in range(2))
+    reused, fresh = (trained_detector(scaling=scaling, dtype=dtype) for _ in range(2))
     buffer = np.empty(INPUTS, dtype)
     rows = normal(340)[300:].astype(dtype)
     rows[::5] += GROSS.astype(dtype)
@@ -414,7 +413,7 @@ def test_the_rows_of_the_caller_are_not_changed(
     for row in (normal(1)[0], GROSS.copy(), normal(1)[0].astype(np.float32)):
         before = row.copy()
         row.setflags(write=False)
-        method(taught(), row)
+        method(trained_detector(), row)
         np.testing.assert_array_equal(row, before)
 
 

@@ -32,7 +32,9 @@ def detector(rule: dict[str, Any] | None = None, **settings: Any) -> Detector:
     )
 
 
-def taught(rule: dict[str, Any] | None = None, patterns: int = 2, **settings: Any) -> Detector:
+def trained_detector(
+    rule: dict[str, Any] | None = None, patterns: int = 2, **settings: Any
+) -> Detector:
     made = detector(rule, **settings)
     made.learn_many(mixed(1, 200, patterns))
     return made
@@ -66,18 +68,18 @@ def test_until_enough_rows_came_there_is_one_pattern() -> None:
 
 @pytest.mark.parametrize("patterns", [1, 2, 3])
 def test_the_first_rows_decide_how_many_there_are(patterns: int) -> None:
-    assert len(numbers(taught({"silhouette": 0.65}, patterns))) == patterns
+    assert len(numbers(trained_detector({"silhouette": 0.65}, patterns))) == patterns
 
 
 def test_most_and_silhouette_hold_it_back() -> None:
-    assert len(numbers(taught({"most": 2}, 3))) == 2
-    assert numbers(taught({"most": 1}, 3)) == [0]
-    assert numbers(taught({"silhouette": 1.0}, 3)) == [0]
+    assert len(numbers(trained_detector({"most": 2}, 3))) == 2
+    assert numbers(trained_detector({"most": 1}, 3)) == [0]
+    assert numbers(trained_detector({"silhouette": 1.0}, 3)) == [0]
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_a_number_fixes_it(count: int) -> None:
-    fixed = taught({"patterns": count}, 2)
+    fixed = trained_detector({"patterns": count}, 2)
     assert len(numbers(fixed)) == count
     fixed.learn_many(mixed(2, 3 * TUNE_EVERY))
     for row in rows_of(5, 1, 30):
@@ -120,7 +122,7 @@ def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any]) -> None:
 @pytest.mark.parametrize("assign", ["centroid", "loss"])
 @pytest.mark.parametrize("score", ["distance", "loss"])
 def test_the_best_model_answers_and_the_verdict_says_which(score: str, assign: str) -> None:
-    known = taught({"assign": assign}, 3, score=score)
+    known = trained_detector({"assign": assign}, 3, score=score)
     rows = mixed(5, 60, 3)
     scores = np.stack([pattern.model.scores(rows) for pattern in known.model.own])
     typical = np.array([pattern.typical for pattern in known.model.own])
@@ -135,7 +137,7 @@ def test_the_best_model_answers_and_the_verdict_says_which(score: str, assign: s
 
 
 def test_what_lies_between_patterns_is_anomalous_to_them_and_normal_to_one_model() -> None:
-    known, plain = taught(), Detector(LAYER)
+    known, plain = trained_detector(), Detector(LAYER)
     plain.learn_many(mixed(1, 200))
     between = (rows_of(0, 3, 50) + rows_of(1, 3, 50)) / 2.0
     normal = mixed(4, 50)
@@ -147,7 +149,7 @@ def test_what_lies_between_patterns_is_anomalous_to_them_and_normal_to_one_model
 
 
 def test_blame_speaks_of_the_pattern_that_won() -> None:
-    known = taught(threshold=FixedThreshold(9e9))
+    known = trained_detector(threshold=FixedThreshold(9e9))
     for pattern in (0, 1):
         row = rows_of(pattern, 9, 1)[0]
         row[4] += 5.0
@@ -163,7 +165,7 @@ def test_blame_speaks_of_the_pattern_that_won() -> None:
 
 
 def test_anomalous_rows_that_explain_each_other_become_a_pattern() -> None:
-    known = taught(promote_after=12)
+    known = trained_detector(promote_after=12)
     before = known.parts
     verdicts = [known.observe(row) for row in rows_of(5, 1, 12)]
     promoted = verdicts[-1].promoted
@@ -189,7 +191,7 @@ def test_a_new_normal_before_the_start_is_learned_with_the_first_rows() -> None:
 
 
 def test_there_are_never_more_than_the_most() -> None:
-    known = taught({"most": 3})
+    known = trained_detector({"most": 3})
     for pattern in (5, 6, 7):
         for row in rows_of(pattern, 1, 20):
             known.observe(row)
@@ -199,7 +201,7 @@ def test_there_are_never_more_than_the_most() -> None:
 
 
 def test_nor_more_than_can_be_given_away() -> None:
-    known = taught({"most": MOST_PARTS, "retire_after": 1, "join": 0.0})
+    known = trained_detector({"most": MOST_PARTS, "retire_after": 1, "join": 0.0})
     for pattern in range(5, 5 + MOST_PARTS):
         known.model.adopt(rows_of(pattern, 1, 20))
         known.learn_many(rows_of(0, pattern, TUNE_EVERY))
@@ -293,7 +295,7 @@ def test_what_was_joined_is_forgotten_with_the_rest_and_comes_back_whole() -> No
 
 
 def test_different_patterns_stay_apart_and_0_never_joins() -> None:
-    known = taught({"join": 1.0}, 3)
+    known = trained_detector({"join": 1.0}, 3)
     known.learn_many(mixed(2, 2 * TUNE_EVERY, 3))
     assert len(numbers(known)) == 3
     apart = halved()
@@ -304,7 +306,7 @@ def test_different_patterns_stay_apart_and_0_never_joins() -> None:
 
 def test_only_what_was_joined_can_be_parted() -> None:
     with pytest.raises(BadInput, match="no pattern 1 was joined"):
-        taught().model.separate(1)
+        trained_detector().model.separate(1)
 
 
 # Put aside
@@ -312,7 +314,7 @@ def test_only_what_was_joined_can_be_parted() -> None:
 
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_a_pattern_without_rows_is_put_aside_and_brought_back(one_by_one: bool) -> None:
-    known = taught({"retire_after": 100})
+    known = trained_detector({"retire_after": 100})
     before = known.parts
     X = rows_of(0, 3, 2 * TUNE_EVERY)
     if one_by_one:
@@ -335,7 +337,7 @@ def test_a_pattern_without_rows_is_put_aside_and_brought_back(one_by_one: bool) 
 
 
 def test_a_pattern_with_rows_now_and_then_stays() -> None:
-    known = taught({"retire_after": 100})
+    known = trained_detector({"retire_after": 100})
     for step in range(6):
         known.learn_many(rows_of(0, step, 90))
         known.learn_many(rows_of(1, step, 1))
@@ -347,7 +349,7 @@ def test_a_pattern_with_rows_now_and_then_stays() -> None:
 
 def test_left_out_scores_are_those_of_the_pattern_without_the_block() -> None:
     score = "distance"
-    known = taught(score=score)
+    known = trained_detector(score=score)
     rows = known.gate.recent.rows
     scores = known.model.left_out(rows)
     labels = np.array([known.model.patterns.nearest(row) for row in rows])
@@ -364,7 +366,7 @@ def test_left_out_scores_are_those_of_the_pattern_without_the_block() -> None:
 
 def test_by_loss_left_out_scores_are_those_without_the_row_itself() -> None:
     """As in the papers' tables; it is exact and needs no training (Allen's PRESS)."""
-    known = taught(score="loss")
+    known = trained_detector(score="loss")
     rows = known.gate.recent.rows
     scores = known.model.left_out(rows)
     labels = np.array([known.model.patterns.nearest(row) for row in rows])
@@ -395,7 +397,7 @@ def test_a_start_while_watching_makes_what_lies_between_anomalous_in_time() -> N
 
 
 def test_merging_and_subtracting_gives_the_detector_back() -> None:
-    known = taught()
+    known = trained_detector()
     X = mixed(3, 50, 3)
     scores, threshold, own = known.score_many(X), known.threshold, known.evidence
     near, far = evidence_of(rows_of(0, 5, 80)), evidence_of(rows_of(2, 5, 80))

@@ -8,10 +8,10 @@ from elmgrove import Detector, PatternRule
 from elmgrove.detector.drift import CHANGE, SCATTERED, SLOW, Drift
 from elmgrove.detector.peers import Other
 from elmgrove.detector.state import pack_detector, unpack_detector
-from support.contributions import DISTANT, cloud
+from support.factories import DISTANT, cloud
 from support.laws import law_seeds
 from support.moments import moments_of
-from support.pumps import START, STEP, TEMP, pump, pump_detector, told
+from support.pumps import START, STEP, TEMP, drifts_in, pump_detector, pump_rows
 
 SEEDS = law_seeds(5)
 WINDOWS = (1, 10)
@@ -20,7 +20,7 @@ ONSET = 600
 
 def changed(seed: int, by: np.ndarray | float, column: int = TEMP) -> np.ndarray:
     """Rows of a pump of which one column is off from row 600 on."""
-    X = pump(3000, seed + 50)
+    X = pump_rows(3000, seed + 50)
     X[ONSET:, column] += by
     return X
 
@@ -37,7 +37,7 @@ def test_a_lasting_change_is_told_once_with_its_sensor_and_its_onset(
 ) -> None:
     """Not 2,400 times."""
     detector = pump_detector(seed, window=window)
-    [(row, drift)] = lasting(told(detector, changed(seed, 15.0)))
+    [(row, drift)] = lasting(drifts_in(detector, changed(seed, 15.0)))
     assert drift.kind == CHANGE
     assert drift.since is not None
     assert abs((drift.since - START) / STEP - ONSET) <= 3
@@ -59,7 +59,7 @@ def test_a_lasting_change_is_told_once_with_its_sensor_and_its_onset(
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_slow_drift_is_told_with_its_pace(seed: int, window: int) -> None:
-    found = told(pump_detector(seed, window=window), changed(seed, 0.01 * np.arange(2400)))
+    found = drifts_in(pump_detector(seed, window=window), changed(seed, 0.01 * np.arange(2400)))
     [(_, drift)] = lasting(found)
     assert drift.kind == SLOW
     assert drift.since is not None
@@ -78,7 +78,7 @@ def test_a_slow_drift_is_told_with_its_pace(seed: int, window: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_spike_is_no_change(seed: int, length: int, window: int) -> None:
     by = np.where(np.arange(2400) < length, 15.0, 0.0)
-    found = told(pump_detector(seed, window=window), changed(seed, by))
+    found = drifts_in(pump_detector(seed, window=window), changed(seed, by))
     assert not lasting(found)
     # Told when it is over, the first after it began; few others come with it.
     row, spike = next(one for one in found if one[0] > ONSET)
@@ -90,7 +90,9 @@ def test_a_spike_is_no_change(seed: int, length: int, window: int) -> None:
 
 @pytest.mark.parametrize("size", [1e3, 1e9])
 def test_one_huge_row_is_nothing(size: float) -> None:
-    found = told(pump_detector(0, window=1), changed(0, np.where(np.arange(2400) < 1, size, 0.0)))
+    found = drifts_in(
+        pump_detector(0, window=1), changed(0, np.where(np.arange(2400) < 1, size, 0.0))
+    )
     assert not [one for one in found if ONSET <= one[0] < ONSET + 100]
 
 
@@ -105,22 +107,22 @@ def test_rows_that_remember_the_last_one_are_no_drift(memory: float, window: int
     X = states @ rng.normal(size=(4, 4)) + 10
     detector = Detector.for_data(X[:4000], window=window)
     detector.learn_many(X[:4000])
-    found = told(detector, X[4000:])
+    found = drifts_in(detector, X[4000:])
     assert not lasting(found)
     assert sum(drift.kind == SCATTERED for _, drift in found) <= 2
 
 
 def test_a_sensor_that_is_stuck_follows_no_other() -> None:
-    X = pump(3000, 50)
+    X = pump_rows(3000, 50)
     X[ONSET:, TEMP] = 50.0
-    [(_, drift)] = lasting(told(pump_detector(0, window=1), X))
+    [(_, drift)] = lasting(drifts_in(pump_detector(0, window=1), X))
     assert "temp hardly varies" in str(drift)
     assert "temp no longer follows amp" in str(drift)
 
 
 def test_noise_is_told_as_noise() -> None:
     by = 5.0 * np.random.default_rng(0).normal(size=2400)
-    [(_, drift)] = lasting(told(pump_detector(0, window=1), changed(0, by, column=2)))
+    [(_, drift)] = lasting(drifts_in(pump_detector(0, window=1), changed(0, by, column=2)))
     [volt] = drift.sensors
     assert volt.sensor == "volt"
     assert volt.by_spread
@@ -129,9 +131,9 @@ def test_noise_is_told_as_noise() -> None:
 
 
 def test_another_regime_names_all_that_changed() -> None:
-    X = pump(500, 50)
+    X = pump_rows(500, 50)
     X[:, [0, 1, 3]] -= [600, 30, 5]
-    [(_, drift)] = lasting(told(pump_detector(0, window=1), X))
+    [(_, drift)] = lasting(drifts_in(pump_detector(0, window=1), X))
     assert {shift.sensor for shift in drift.sensors} == {"rpm", "temp", "amp"}
     rpm = next(shift for shift in drift.sensors if shift.sensor == "rpm")
     assert rpm.before == pytest.approx(1490, abs=30)
@@ -140,7 +142,7 @@ def test_another_regime_names_all_that_changed() -> None:
 
 def test_a_second_change_is_told_when_the_first_is_over() -> None:
     by = np.where((np.arange(2400) < 400) | (np.arange(2400) >= 1600), 15.0, 0.0)
-    first, second = lasting(told(pump_detector(0, window=1), changed(0, by)))
+    first, second = lasting(drifts_in(pump_detector(0, window=1), changed(0, by)))
     assert second[1].since is not None
     assert abs((second[1].since - START) / STEP - (ONSET + 1600)) <= 3
     assert first[0] < second[0]
@@ -150,11 +152,11 @@ def test_a_second_change_is_told_when_the_first_is_over() -> None:
 def test_a_restart_keeps_what_the_watch_knows(cut: int) -> None:
     """In the middle of a change that is not told yet, and of one that is."""
     X, whole = changed(0, 15.0), pump_detector(0, window=10)
-    expected = told(whole, X)
+    expected = drifts_in(whole, X)
     detector = pump_detector(0, window=10)
-    before = told(detector, X[:cut])
+    before = drifts_in(detector, X[:cut])
     again = unpack_detector(*pack_detector(detector))
-    found = before + told(again, X[cut:], cut)
+    found = before + drifts_in(again, X[cut:], cut)
     assert [(row, drift.kind, drift.since) for row, drift in found] == [
         (row, drift.kind, drift.since) for row, drift in expected
     ]
@@ -177,7 +179,7 @@ def test_the_question_names_at_whom_the_rows_are_normal() -> None:
 
 def test_a_loss_is_watched_as_well() -> None:
     detector = pump_detector(0, score="loss", window=1)
-    [(row, drift)] = lasting(told(detector, changed(0, 15.0)))
+    [(row, drift)] = lasting(drifts_in(detector, changed(0, 15.0)))
     assert drift.kind == CHANGE
     assert drift.sensors[0].sensor == "temp"
     assert row < ONSET + 150
@@ -195,6 +197,6 @@ def test_patterns_are_watched_as_well() -> None:
     detector.learn_many(rng.permutation(X))
     later = rng.permutation(X)
     later[300:, 3] += 4.0
-    [(row, drift)] = lasting(told(detector, later))
+    [(row, drift)] = lasting(drifts_in(detector, later))
     assert 300 < row < 400
     assert drift.sensors[0].sensor == "column 3"

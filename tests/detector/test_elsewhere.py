@@ -10,7 +10,7 @@ from elmgrove import BadInput, Basis, Detector, FalseAlarmRate, HiddenLayer, Mis
 from elmgrove.algebra.distance import Distance
 from elmgrove.detector.drift import Drift
 from elmgrove.detector.peers import Other
-from support.contributions import DISTANT, cloud
+from support.factories import DISTANT, cloud
 from support.moments import moments_of
 
 ME, PEER, NOBODY = 0, 1, 2

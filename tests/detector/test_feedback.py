@@ -10,6 +10,7 @@ from elmgrove import AlarmRule, Detector, PatternRule
 from elmgrove.detector.feedback import Feedback, accept, listed, reject
 from elmgrove.detector.history import Span
 from elmgrove.detector.state import pack_detector, unpack_detector
+from support.factories import detector_for
 
 MINUTE, HOUR = 60.0, 3600.0
 # Six deviations of what the other columns leave open of the temperature: towards the old normal.
@@ -34,10 +35,7 @@ class Pump:
 
 
 def watching(pump: Pump, **more: Any) -> Detector:
-    X = pump.rows(2000)
-    made = Detector.for_data(X, **{"window": 1, **more})
-    made.learn_many(X)
-    return made
+    return detector_for(pump.rows(2000), **{"window": 1, **more})
 
 
 def changed(pump: Pump, **more: Any) -> tuple[Detector, int]:

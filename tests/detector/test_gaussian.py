@@ -35,7 +35,7 @@ def rows(seed: int, count: int, offset: float = 0.0) -> np.ndarray:
     return offset + rng.normal(size=(count, 2)) @ mixing + 0.2 * rng.normal(size=(count, INPUTS))
 
 
-def taught(name: str, X: np.ndarray, **options: Any) -> Gaussian:
+def trained_model(name: str, X: np.ndarray, **options: Any) -> Gaussian:
     model = Gaussian(BASES[name], **options)
     model.learn_all(X.astype(model.dtype))
     return model
@@ -56,7 +56,7 @@ def test_learning_many_equals_learning_each_in_any_mixture(
 ) -> None:
     X = rows(seed, 600, offset=3.0)
     whole, pieces = (
-        taught(name, X, forgetting=forgetting),
+        trained_model(name, X, forgetting=forgetting),
         Gaussian(BASES[name], forgetting=forgetting),
     )
     start = 0
@@ -75,13 +75,13 @@ def test_learning_many_equals_learning_each_in_any_mixture(
 @EACH
 def test_who_asks_gets_a_score_by_all_rows_and_observing_one_by_most(name: str) -> None:
     X = rows(1, 1000)
-    model = taught(name, X[:900])
+    model = trained_model(name, X[:900])
     older = model.answer(X[900])
     for x in X[900:]:
         answer = model.answer(x)
         model.keep(answer, x)
     asked = model.score_one(X[900])
-    assert asked == pytest.approx(taught(name, X).score_one(X[900]), rel=1e-9)
+    assert asked == pytest.approx(trained_model(name, X).score_one(X[900]), rel=1e-9)
     assert asked == pytest.approx(older.score, rel=0.1)
     assert asked != older.score
 
@@ -131,9 +131,9 @@ def test_rows_far_from_0_keep_their_digits_when_saved_merged_and_received(
     name: str, offset: float
 ) -> None:
     X = rows(4, 500, offset)
-    model = taught(name, X)
+    model = trained_model(name, X)
     expected = model.scores(X)
-    near = taught(name, X - offset)
+    near = trained_model(name, X - offset)
     np.testing.assert_allclose(expected, near.scores(X - offset), rtol=1e-4)
     restored, merged, rests = (Gaussian(BASES[name]) for _ in range(3))
     fields, arrays = model.pack()
@@ -155,7 +155,7 @@ def test_left_out_scores_are_those_of_a_model_that_never_saw_the_block(
     name: str, forgetting: float, offset: float
 ) -> None:
     X = rows(5, 130, offset)
-    model = taught(name, X, forgetting=forgetting)
+    model = trained_model(name, X, forgetting=forgetting)
     last = X[30:]
     scores = model.left_out(last)
     around = BASES[name].window - 1
@@ -165,7 +165,7 @@ def test_left_out_scores_are_those_of_a_model_that_never_saw_the_block(
         rest = Gaussian(BASES[name])
         for index in kept:
             # A row counts φ times less for every later one, left out or not.
-            alone = taught(name, X[index : index + 1]).evidence
+            alone = trained_model(name, X[index : index + 1]).evidence
             rest.merge(alone.weighted(forgetting ** (129 - index)))
         np.testing.assert_allclose(
             scores[start : start + 20], rest.scores(last[start : start + 20]), rtol=1e-5
@@ -175,14 +175,14 @@ def test_left_out_scores_are_those_of_a_model_that_never_saw_the_block(
 @EACH
 def test_blocks_left_out_score_higher_than_rows_that_were_learned(name: str) -> None:
     X = rows(6, 60)
-    model = taught(name, X)
+    model = trained_model(name, X)
     assert model.left_out(X).mean() > 1.05 * model.scores(X).mean()
 
 
 @EACH
 def test_left_out_rests_on_what_others_know(name: str) -> None:
-    X, other = rows(7, 60), taught(name, rows(8, 5000))
-    model = taught(name, X)
+    X, other = rows(7, 60), trained_model(name, rows(8, 5000))
+    model = trained_model(name, X)
     model.set_prior([other.evidence])
     np.testing.assert_allclose(model.left_out(X), other.scores(X), rtol=0.1)
 
@@ -195,20 +195,20 @@ def test_left_out_rests_on_what_others_know(name: str) -> None:
 @given(SEEDS, st.integers(1, 199))
 def test_merged_is_the_distance_of_all_rows_in_one_place(name: str, seed: int, cut: int) -> None:
     X = rows(seed, 200, offset=2.0)
-    central = taught(name, X)
-    here, there = taught(name, X[:cut]), taught(name, X[cut:])
+    central = trained_model(name, X)
+    here, there = trained_model(name, X[:cut]), trained_model(name, X[cut:])
     own = here.evidence
     here.add_received(there.evidence)
     np.testing.assert_allclose(here.scores(X), central.scores(X), rtol=1e-7)
     assert here.evidence == own
     here.remove_received(there.evidence)
-    np.testing.assert_allclose(here.scores(X), taught(name, X[:cut]).scores(X), rtol=1e-6)
+    np.testing.assert_allclose(here.scores(X), trained_model(name, X[:cut]).scores(X), rtol=1e-6)
     assert here.total.count == cut
 
 
 @EACH
 def test_what_does_not_fit_is_refused_and_changes_nothing(name: str) -> None:
-    model = taught(name, rows(9, 100))
+    model = trained_model(name, rows(9, 100))
     before = model.scores(rows(10, 20))
     other = Gaussian(
         Basis(HiddenLayer(INPUTS, INPUTS), INPUTS, ("a", "b", "c", "d", "e", "f"), score="distance")
@@ -230,10 +230,12 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(name: str) -> None:
 @EACH
 def test_with_forgetting_the_distance_is_that_of_weighted_rows(name: str) -> None:
     X = np.vstack([rows(12, 300), rows(13, 200) + 4.0])
-    model = taught(name, X, forgetting=0.98)
-    total = taught(name, X[:1]).evidence.weighted(0.98**499)
+    model = trained_model(name, X, forgetting=0.98)
+    total = trained_model(name, X[:1]).evidence.weighted(0.98**499)
     for index in range(1, 500):
-        total = total + taught(name, X[index : index + 1]).evidence.weighted(0.98 ** (499 - index))
+        total = total + trained_model(name, X[index : index + 1]).evidence.weighted(
+            0.98 ** (499 - index)
+        )
     assert model.evidence.close_to(total, 1e-7)
     np.testing.assert_allclose(model.scores(X), Distance(total).score_many(X), rtol=1e-5)
     recent = model.scores(rows(14, 200) + 4.0)
@@ -244,8 +246,8 @@ def test_with_forgetting_the_distance_is_that_of_weighted_rows(name: str) -> Non
 @FORGETTING
 def test_float32_does_the_same_to_its_precision(name: str, forgetting: float) -> None:
     X = rows(15, 400)
-    double = taught(name, X, forgetting=forgetting)
-    single = taught(name, X, forgetting=forgetting, dtype=np.float32)
+    double = trained_model(name, X, forgetting=forgetting)
+    single = trained_model(name, X, forgetting=forgetting, dtype=np.float32)
     low = X.astype(np.float32)
     assert single.evidence.C.dtype == np.float32
     np.testing.assert_allclose(single.scores(low), double.scores(X), rtol=1e-2)

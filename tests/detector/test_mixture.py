@@ -27,7 +27,7 @@ def mixture(score: str, dtype: Any = np.float64, **rule: Any) -> Mixture:
     return Mixture(BASES[score], PatternRule(**rule), ridge=1e-3, forgetting=1.0, dtype=dtype)
 
 
-def taught(score: str, **options: Any) -> Mixture:
+def trained_mixture(score: str, **options: Any) -> Mixture:
     made = mixture(score, **options)
     X = mixed(1, 200).astype(made.dtype)
     made.learn_all(X)
@@ -54,7 +54,7 @@ def number_of(known: Mixture, pattern: int) -> int:
 
 @SCORES
 def test_what_is_of_an_own_pattern_makes_that_pattern_better(score: str) -> None:
-    known = taught(score)
+    known = trained_mixture(score)
     number = number_of(known, 1)
     known.set_prior([evidence(score, 1)])
     assert known.places == [Place((0,), number)]
@@ -67,7 +67,7 @@ def test_what_is_of_an_own_pattern_makes_that_pattern_better(score: str) -> None
 
 @SCORES
 def test_what_is_of_no_own_pattern_is_a_foreign_model_that_counts_as_much(score: str) -> None:
-    known = taught(score)
+    known = trained_mixture(score)
     rows = rows_of(2, 9, 30)
     before = known.scores(rows)
     level = np.mean([pattern.typical for pattern in known.own])
@@ -88,7 +88,7 @@ def test_what_is_of_no_own_pattern_is_a_foreign_model_that_counts_as_much(score:
 
 @SCORES
 def test_errors_count_in_proportion_to_what_is_typical_of_a_pattern(score: str) -> None:
-    known = taught(score)
+    known = trained_mixture(score)
     first, second = known.own
     first.typical, second.typical = 1.0, 3.0
     known.set_prior([])
@@ -103,7 +103,7 @@ def test_errors_count_in_proportion_to_what_is_typical_of_a_pattern(score: str) 
 
 @SCORES
 def test_foreign_models_never_learn(score: str) -> None:
-    known = taught(score)
+    known = trained_mixture(score)
     known.set_prior([evidence(score, 2)])
     X = rows_of(2, 3, 20)
     learned = [pattern.learned for pattern in known.own]
@@ -115,7 +115,7 @@ def test_foreign_models_never_learn(score: str) -> None:
 
 @SCORES
 def test_what_is_of_one_pattern_becomes_one_model(score: str) -> None:
-    known = taught(score)
+    known = trained_mixture(score)
     parts = [
         evidence(score, 2, 1),
         evidence(score, 3, 1),
@@ -135,7 +135,7 @@ def test_what_is_of_one_pattern_becomes_one_model(score: str) -> None:
 
 @SCORES
 def test_what_was_received_never_shows_in_what_is_given(score: str) -> None:
-    known, alone = taught(score), taught(score)
+    known, alone = trained_mixture(score), trained_mixture(score)
     known.set_prior([evidence(score, pattern) for pattern in range(4)])
     assert known.parts == alone.parts
     X = mixed(5, 2 * TUNE_EVERY)
@@ -160,7 +160,7 @@ def test_a_mixture_without_rows_takes_all_as_foreign_and_finds_its_own_later(sco
 
 @SCORES
 def test_evidence_of_no_rows_is_no_model(score: str) -> None:
-    known, alone = taught(score), taught(score)
+    known, alone = trained_mixture(score), trained_mixture(score)
     known.set_prior([zero_evidence(BASES[score]), evidence(score, 2)])
     assert known.places == [Place((1,), None)]
     alone.set_prior([evidence(score, 2)])
@@ -183,7 +183,7 @@ def lies(score: str) -> dict[str, tuple[Evidence, type[Exception]]]:
 @SCORES
 def test_what_is_refused_changes_nothing(score: str, name: str) -> None:
     lie, error = lies(score)[name]
-    known = taught(score, dtype=np.float32)
+    known = trained_mixture(score, dtype=np.float32)
     known.set_prior([evidence(score, 0), evidence(score, 2)])
     rows = mixed(4, 30, 3).astype(np.float32)
     before = known.received, known.places, known.scores(rows)
@@ -196,7 +196,7 @@ def test_what_is_refused_changes_nothing(score: str, name: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @SCORES
 def test_row_by_row_and_in_batches_the_same_model_wins(score: str, dtype: Any) -> None:
-    known = taught(score, dtype=dtype)
+    known = trained_mixture(score, dtype=dtype)
     known.set_prior([evidence(score, 2)])
     rows = mixed(8, 60, 3).astype(dtype)
     single = [known.answer(row) for row in rows]

@@ -29,7 +29,7 @@ def made(score: str, **rule: Any) -> Mixture:
     return Mixture(BASES[score], PatternRule(**rule), ridge=1e-3, forgetting=1.0, dtype=np.float64)
 
 
-def taught(score: str, **rule: Any) -> Mixture:
+def trained_mixture(score: str, **rule: Any) -> Mixture:
     known = made(score, **rule)
     known.learn_all(mixed(1, 300, 3))
     return known
@@ -52,7 +52,7 @@ def lowest(score: str, models: list[Evidence]) -> np.ndarray:
 
 @SCORES
 def test_what_no_own_pattern_is_like_is_not_used(score: str) -> None:
-    known, alone = taught(score, join=1.0), taught(score, join=1.0)
+    known, alone = trained_mixture(score, join=1.0), trained_mixture(score, join=1.0)
     known.set_prior([evidence(score, 4)])
     assert (known.places, known.foreign) == ([], [])
     np.testing.assert_array_equal(known.scores(ROWS), alone.scores(ROWS))
@@ -91,7 +91,7 @@ def test_the_models_of_groups_answer_whatever_is_learned_later(
 ) -> None:
     matching, number = told
     parts = [evidence(score, pattern) for pattern in range(number)]
-    known, alone = taught(score), taught(score)
+    known, alone = trained_mixture(score), trained_mixture(score)
     known.set_prior(parts, matching)
     for row in mixed(3, more, 3):
         for each in (known, alone):
@@ -112,7 +112,7 @@ def test_the_models_of_groups_answer_whatever_is_learned_later(
 def test_of_a_pattern_that_was_put_aside_or_joined_the_group_finds_who_has_its_rows(
     score: str,
 ) -> None:
-    known = taught(score)
+    known = trained_mixture(score)
     matching = Matching(((1, 0), (2, 1), (3, 2)))
     known.patterns.retired.append(known.patterns.used.pop(0))
     first, second = known.own
@@ -125,7 +125,7 @@ def test_of_a_pattern_that_was_put_aside_or_joined_the_group_finds_who_has_its_r
 
 @SCORES
 def test_beside_ones_own_a_matching_means_nothing(score: str) -> None:
-    known, plain = (taught(score, others="beside") for _ in range(2))
+    known, plain = (trained_mixture(score, others="beside") for _ in range(2))
     known.set_prior([evidence(score, 4)], Matching(((1, 0),)))
     plain.set_prior([evidence(score, 4)])
     assert known.pack()[0] == plain.pack()[0]
@@ -134,8 +134,8 @@ def test_beside_ones_own_a_matching_means_nothing(score: str) -> None:
 
 def test_raw_scores_are_compared_as_they_are_and_may_choose_another_pattern() -> None:
     known, typical = (
-        taught("loss", others="beside"),
-        taught("loss", others="beside", compare="typical"),
+        trained_mixture("loss", others="beside"),
+        trained_mixture("loss", others="beside", compare="typical"),
     )
     raw = np.stack([pattern.model.scores(ROWS) for pattern in known.own])
     np.testing.assert_allclose(known.scores(ROWS), raw.min(axis=0), rtol=1e-12)

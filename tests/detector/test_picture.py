@@ -25,22 +25,21 @@ from elmgrove.detector.replay import (
     spells_told,
 )
 from elmgrove.detector.verdict import Cause
-from support.labelled import NAMES, labelled, pump, times
+from support.factories import detector_for
+from support.labelled import NAMES, labelled, labelled_pump_rows, times
 
 ROWS, LABELS = labelled()
 WARMER = np.array([0.0, 15.0, 0.0, 0.0])
 
 
-def taught(**settings: object) -> Detector:
-    learned = pd.DataFrame(pump(2000, seed=3), columns=NAMES)
-    detector = Detector.for_data(learned, **settings)
-    detector.learn_many(learned)
-    return detector
+def trained_detector(**settings: object) -> Detector:
+    learned = pd.DataFrame(labelled_pump_rows(2000, seed=3), columns=NAMES)
+    return detector_for(learned, **settings)
 
 
 @pytest.fixture(name="detector", scope="module")
 def detector_fixture() -> Detector:
-    return taught()
+    return trained_detector()
 
 
 # Events
@@ -87,7 +86,7 @@ def test_a_course_says_what_scoring_says(detector: Detector) -> None:
 
 
 def test_rows_after_a_gap_complete_no_window() -> None:
-    detector = taught(window=5)
+    detector = trained_detector(window=5)
     rows = np.vstack([ROWS[:50], ROWS[300:310], ROWS[500:520]])
     rows[50:54] += 1e3
     course = course_of(detector, rows, gaps=[50, 60])
@@ -113,7 +112,7 @@ def test_times_that_go_back_are_no_axis(detector: Detector) -> None:
 
 @pytest.mark.parametrize("window", [1, 4])
 def test_what_was_expected_is_what_a_cause_says(window: int) -> None:
-    detector = taught(window=window)
+    detector = trained_detector(window=window)
     course = course_of(detector, ROWS)
     place = 1420
     [causes] = course.sensors.causes([place])
@@ -139,7 +138,7 @@ def test_nearly_all_normal_rows_are_in_the_band(detector: Detector) -> None:
 
 @pytest.mark.parametrize("settings", [{"score": "loss"}, {"patterns": PatternRule(patterns=2)}])
 def test_other_models_say_what_they_expected(settings: dict[str, object]) -> None:
-    detector = taught(window=1, **settings)
+    detector = trained_detector(window=1, **settings)
     course = course_of(detector, ROWS[:20])
     [causes] = course.sensors.causes([7])
     [first, *_] = causes
@@ -193,7 +192,7 @@ def test_the_title_says_what_is_to_be_seen(detector: Detector) -> None:
 
 
 def test_a_state_shows_what_it_learned_and_what_waits() -> None:
-    detector = taught()
+    detector = trained_detector()
     assert title(course_of_state(detector)).endswith("learned; nothing waits in quarantine")
     detector.observe_many(ROWS)
     course = course_of_state(detector, "pump")
@@ -205,7 +204,7 @@ def test_a_state_shows_what_it_learned_and_what_waits() -> None:
     assert [one.split(":")[0] for one in course.history] == [
         f"event {event.number}" for event in detector.events.closed[-4:]
     ]
-    timed = taught()
+    timed = trained_detector()
     timed.observe_many(ROWS, times(len(ROWS)))
     assert "quarantine (2026-03-01T" in title(course_of_state(timed))
     with pytest.raises(BadInput, match="nothing to draw"):
@@ -239,13 +238,13 @@ def test_what_can_be_drawn_at_the_ends(tmp_path: Path, detector: Detector) -> No
     }.items():
         _drawn(course_of(detector, rows), tmp_path / f"{name}.png")
     _drawn(course_of_state(detector), tmp_path / "state.png")
-    one = Detector.for_data(pump(500)[:, :1])
-    one.learn_many(pump(500)[:, :1])
+    one = Detector.for_data(labelled_pump_rows(500)[:, :1])
+    one.learn_many(labelled_pump_rows(500)[:, :1])
     _drawn(course_of(one, ROWS[:, :1]), tmp_path / "one column.png")
 
 
 def test_names_that_the_font_lacks_are_no_warning(tmp_path: Path) -> None:
-    rows = pd.DataFrame(pump(300), columns=["回転数", "температура", "$x$", "_"])
+    rows = pd.DataFrame(labelled_pump_rows(300), columns=["回転数", "температура", "$x$", "_"])
     detector = Detector.for_data(rows)
     detector.learn_many(rows)
     _drawn(course_of(detector, rows), tmp_path / "names.png")
@@ -268,7 +267,9 @@ def test_sensors_are_those_that_caused_the_event(detector: Detector) -> None:
 
 
 def test_a_long_course_shows_sensors_around_its_worst_event(detector: Detector) -> None:
-    rows = np.vstack([pump(4000, seed=5), ROWS[1380:1460], pump(1000, seed=6)])
+    rows = np.vstack(
+        [labelled_pump_rows(4000, seed=5), ROWS[1380:1460], labelled_pump_rows(1000, seed=6)]
+    )
     figure = draw(course_of(detector, rows))
     low, high = figure.axes[1].get_xlim()
     assert 3800 < low < 4020 < 4060 < high < 4300
@@ -312,7 +313,7 @@ def test_without_matplotlib_the_error_says_how_to_get_it(
 
 
 def test_rows_beside_the_fault_do_not_water_down_what_explains_it(detector: Detector) -> None:
-    rows = pump(400, seed=8)
+    rows = labelled_pump_rows(400, seed=8)
     rows[200:206] += WARMER
     # An event that goes on for long after its fault, as one does whose rows are anomalous by
     # chance.

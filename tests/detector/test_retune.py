@@ -15,6 +15,7 @@ from elmgrove.detector.state import pack_detector, unpack_detector
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma
 from elmgrove.detector.tuning import tune
 from elmgrove.errors import BadInput
+from support.factories import detector_for
 
 COLUMNS = 6
 
@@ -23,10 +24,8 @@ def rows_of(count: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).normal(size=(count, COLUMNS))
 
 
-def taught(count: int = 4000, **settings: Any) -> Detector:
-    detector = Detector.for_data(rows_of(count), window=1, **settings)
-    detector.learn_many(rows_of(count))
-    return detector
+def trained_detector(count: int = 4000, **settings: Any) -> Detector:
+    return detector_for(rows_of(count), window=1, **settings)
 
 
 def again(detector: Detector) -> Detector:
@@ -37,7 +36,7 @@ def again(detector: Detector) -> Detector:
 
 
 def test_a_lower_rate_gives_a_higher_threshold_and_goes_on_watching() -> None:
-    detector = taught()
+    detector = trained_detector()
     before = detector.threshold
     said = tune(detector, rate=0.002)
     assert detector.state == WATCHING
@@ -48,11 +47,11 @@ def test_a_lower_rate_gives_a_higher_threshold_and_goes_on_watching() -> None:
         f"before: {before:.4g}, 9",
     ]
     # As if it had been stated from the start.
-    assert detector.threshold == taught(threshold=FalseAlarmRate(0.002)).threshold
+    assert detector.threshold == trained_detector(threshold=FalseAlarmRate(0.002)).threshold
 
 
 def test_counting_begins_again_with_another_rate_and_not_with_another_confidence() -> None:
-    detector = taught()
+    detector = trained_detector()
     detector.observe_many(rows_of(100, 2))
     counted = detector.progress.seen
     assert counted.rows == 100
@@ -68,7 +67,7 @@ def test_counting_begins_again_with_another_rate_and_not_with_another_confidence
 
 def test_the_rate_that_was_tuned_in_a_stream_is_the_rate_that_is_seen() -> None:
     # Of a stream, rows above the threshold were refused: their scores must not be lost.
-    detector = taught()
+    detector = trained_detector()
     detector.observe_many(rows_of(20_000, 1))
     assert detector.state == WATCHING
     tune(detector, rate=0.001)
@@ -84,7 +83,7 @@ def test_the_rate_that_was_tuned_in_a_stream_is_the_rate_that_is_seen() -> None:
 
 
 def test_a_higher_rate_after_a_lower_one_is_the_threshold_of_before() -> None:
-    detector = taught()
+    detector = trained_detector()
     before = detector.threshold
     tune(detector, rate=0.001)
     tune(detector, rate=0.01)
@@ -92,7 +91,7 @@ def test_a_higher_rate_after_a_lower_one_is_the_threshold_of_before() -> None:
 
 
 def test_too_few_scores_for_a_rate_is_learning_with_what_is_missing() -> None:
-    detector = taught(2000)
+    detector = trained_detector(2000)
     said = tune(detector, rate=0.0005)
     assert detector.state == LEARNING
     assert detector.threshold == np.inf
@@ -104,9 +103,9 @@ def test_too_few_scores_for_a_rate_is_learning_with_what_is_missing() -> None:
         f"learning: no alarms before {missing:,} more rows without an anomalous one; 0.05 % takes "
         "the scores of 1,999 normal rows, and 1,000 are kept; the lowest rate now is 0.001"
     )
-    tune(enough := taught(2000), rate=0.001)
+    tune(enough := trained_detector(2000), rate=0.001)
     assert enough.state == WATCHING
-    assert missing < taught(10, threshold=FalseAlarmRate(0.0005)).rows_missing
+    assert missing < trained_detector(10, threshold=FalseAlarmRate(0.0005)).rows_missing
     detector.observe_many(rows_of(1000, 3))
     assert detector.rows_missing < missing
     assert not detector.observe(np.full(6, 99.0)).anomalous
@@ -116,7 +115,7 @@ def test_too_few_scores_for_a_rate_is_learning_with_what_is_missing() -> None:
 
 
 def test_scores_that_are_too_far_between_cost_no_more_rows_than_a_new_detector_needs() -> None:
-    detector = taught(300, threshold=FalseAlarmRate(0.01))
+    detector = trained_detector(300, threshold=FalseAlarmRate(0.01))
     detector.learn_many(rows_of(60_000, 4))
     assert detector.gate.recent.stride > 1
     tune(detector, rate=0.0001)
@@ -130,7 +129,7 @@ def test_scores_that_are_too_far_between_cost_no_more_rows_than_a_new_detector_n
 
 
 def test_more_refused_rows_than_chance_explains_do_not_count() -> None:
-    detector = taught()
+    detector = trained_detector()
     recent = detector.gate.recent
     for _ in range(300):
         recent.clock += 100
@@ -141,7 +140,7 @@ def test_more_refused_rows_than_chance_explains_do_not_count() -> None:
 
 
 def test_a_fixed_threshold_and_mean_plus_deviations_take_the_place_of_a_rate() -> None:
-    detector = taught()
+    detector = trained_detector()
     assert tune(detector, threshold=2.5)[:3] == [
         "rate: none, before 0.01",
         "confidence: none, before 0.95",
@@ -163,7 +162,7 @@ def test_a_fixed_threshold_and_mean_plus_deviations_take_the_place_of_a_rate() -
 
 
 def test_a_change_that_came_to_a_fixed_threshold_is_over() -> None:
-    detector = taught()
+    detector = trained_detector()
     detector.observe_many(rows_of(400, 8) + 4.0)
     assert detector.state == "changing"
     tune(detector, threshold=2.0)
@@ -174,7 +173,7 @@ def test_a_change_that_came_to_a_fixed_threshold_is_over() -> None:
 
 
 def test_the_alarm_rule_is_another_from_the_next_row_on() -> None:
-    detector = taught(alarm=AlarmRule(3, 5, 60))
+    detector = trained_detector(alarm=AlarmRule(3, 5, 60))
     anomalous, normal = np.full(COLUMNS, 6.0), np.zeros(COLUMNS)
     threshold = detector.threshold
     assert not detector.observe(anomalous).alarm
@@ -195,7 +194,7 @@ def test_the_alarm_rule_is_another_from_the_next_row_on() -> None:
 
 
 def test_promotion_is_switched_on_and_off() -> None:
-    detector = taught()
+    detector = trained_detector()
     assert tune(detector, promote_after=32) == ["promote_after: 32, before 0"]
     assert any(verdict.promoted for verdict in detector.observe_many(rows_of(64, 9) + 9.0))
     assert tune(detector, promote_after=0) == ["promote_after: 0, before 32"]
@@ -234,7 +233,7 @@ def test_patterns_are_put_aside_after_so_many_rows() -> None:
 def test_what_can_not_be_is_refused_and_changes_nothing(
     changes: dict[str, Any], reason: str
 ) -> None:
-    detector = taught()
+    detector = trained_detector()
     # Whose limit is computed when somebody asks.
     assert detector.threshold
     before = pack_detector(detector)[0]
@@ -244,13 +243,13 @@ def test_what_can_not_be_is_refused_and_changes_nothing(
 
 
 def test_confidence_alone_needs_a_rate() -> None:
-    detector = taught(threshold=FixedThreshold(2.0))
+    detector = trained_detector(threshold=FixedThreshold(2.0))
     with pytest.raises(BadInput, match="give the rate as well"):
         tune(detector, confidence=0.9)
 
 
 def test_what_is_so_already_is_no_change() -> None:
-    detector = taught()
+    detector = trained_detector()
     assert tune(detector) == []
     same = {"rate": 0.01, "confidence": 0.95, "promote_after": 0, "alarm_k": None}
     assert tune(detector, **same) == []
@@ -258,7 +257,7 @@ def test_what_is_so_already_is_no_change() -> None:
 
 @pytest.mark.parametrize("rate", [0.3, 0.05, 0.001, 0.0001])
 def test_a_tuned_detector_is_saved_and_goes_on(rate: float) -> None:
-    detector = taught(1000)
+    detector = trained_detector(1000)
     tune(detector, rate=rate, alarm_k=2, alarm_n=2, alarm_cooldown=7)
     kept = again(detector)
     rows = rows_of(300, 10)
@@ -328,7 +327,7 @@ def test_of_what_was_learned_before_all_is_taken_out_or_nothing(first: int, last
 @pytest.mark.parametrize("forgetting", [0.0, 1.1, -1.0])
 def test_a_weight_that_can_not_be_is_refused(forgetting: float) -> None:
     with pytest.raises(BadInput, match="above 0 and at most 1"):
-        tune(taught(300), forgetting=forgetting)
+        tune(trained_detector(300), forgetting=forgetting)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +342,7 @@ def test_a_weight_that_can_not_be_is_refused(forgetting: float) -> None:
 def test_numbers_beyond_all_bounds_are_refused_with_the_bound(
     changes: dict[str, float], bound: str
 ) -> None:
-    detector = taught(500)
+    detector = trained_detector(500)
     before = detector.threshold, detector.gate.policy, detector.events.rule
     with pytest.raises(BadInput, match=bound):
         tune(detector, **changes)

@@ -1,7 +1,6 @@
 """A self-test: how large an error of each sensor a detector would notice, given the others."""
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +11,8 @@ from elmgrove.detector.detector import Detector
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.self_test import SmallestError, errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FixedThreshold
-from support.pump import pump
-
-
-def taught(rows: Any, **settings: Any) -> Detector:
-    detector = Detector.for_data(rows, **settings)
-    detector.learn_many(rows)
-    return detector
+from support.factories import detector_for
+from support.pump import pump_rows
 
 
 def found(detector: Detector) -> dict[str, SmallestError]:
@@ -30,11 +24,11 @@ def found(detector: Detector) -> dict[str, SmallestError]:
     [("standard", "loss"), *((kind, "distance") for kind in ("standard", "minmax", "own", "none"))],
 )
 def test_an_error_of_that_size_is_flagged_and_half_of_it_is_not(scaling: str, score: str) -> None:
-    detector = taught(pump(2000, 0), scaling=scaling, score=score, window=1)
+    detector = detector_for(pump_rows(2000, 0), scaling=scaling, score=score, window=1)
     said = errors_in_words(smallest_errors(detector)).removesuffix(".")
     claims = dict(re.findall(r"(column \d) ± ([\d.]+)", said))
     assert len(claims) == 4, "also of the one that no other sensor tells"
-    later = pump(1000, 1)
+    later = pump_rows(1000, 1)
     for name, size in claims.items():
         column = int(name.removeprefix("column "))
         for sign in (-1.0, 1.0):
@@ -46,7 +40,7 @@ def test_an_error_of_that_size_is_flagged_and_half_of_it_is_not(scaling: str, sc
 
 
 def test_what_nothing_else_tells_must_leave_its_own_range() -> None:
-    errors = smallest_errors(taught(pump(2000, 0)))
+    errors = smallest_errors(detector_for(pump_rows(2000, 0)))
     assert [one.hardly for one in errors] == [False, False, True, False]
     # What the load explains of these is known from the others.
     assert errors[1].size is not None
@@ -57,48 +51,52 @@ def test_a_window_sees_an_error_that_lasts() -> None:
     rng = np.random.default_rng(0)
     slow = np.cumsum(rng.normal(size=(4000, 1)), axis=0) % 40.0
     rows = np.hstack([np.abs(slow - 20.0), np.abs(slow - 20.0)]) + rng.normal(size=(4000, 2)) / 2
-    alone, together = (found(taught(rows, window=window)) for window in (1, 10))
+    alone, together = (found(detector_for(rows, window=window)) for window in (1, 10))
     for name, one in together.items():
         assert one.size is not None
         assert one.size < 0.8 * (alone[name].size or 0.0)
 
 
 def test_a_sensor_that_never_moved_is_noticed_when_it_does() -> None:
-    rows = pump(2000, 0)
+    rows = pump_rows(2000, 0)
     rows[:, 2] = 230.0
-    one = smallest_errors(taught(rows))[2]
+    one = smallest_errors(detector_for(rows))[2]
     assert one.size is not None
     assert one.usual == 0.0 < one.size < 0.5
     assert not one.hardly
 
 
 def test_patterns_and_a_fixed_threshold_have_one_too() -> None:
-    far = pump(1000, 1) + 500.0
-    rows = np.random.default_rng(0).permutation(np.vstack([pump(1000, 0), far]))
-    apart = taught(rows, window=1, patterns=PatternRule(2))
+    far = pump_rows(1000, 1) + 500.0
+    rows = np.random.default_rng(0).permutation(np.vstack([pump_rows(1000, 0), far]))
+    apart = detector_for(rows, window=1, patterns=PatternRule(2))
     temp = smallest_errors(apart)[1]
     assert temp.size is not None
     assert temp.size < 20.0
-    fixed = (taught(pump(2000, 0), threshold=FixedThreshold(value)) for value in (3.0, 30.0))
+    fixed = (
+        detector_for(pump_rows(2000, 0), threshold=FixedThreshold(value)) for value in (3.0, 30.0)
+    )
     low, high = (smallest_errors(detector)[1].size or 0.0 for detector in fixed)
     assert 2.0 * low < high
 
 
 def test_an_error_that_nothing_shows_has_no_size() -> None:
-    blind = taught(pump(500, 0), threshold=FixedThreshold(1e9))
+    blind = detector_for(pump_rows(500, 0), threshold=FixedThreshold(1e9))
     assert [one.size for one in smallest_errors(blind)] == 4 * [None]
     assert "column 0 not at all" in errors_in_words(smallest_errors(blind))
 
 
 def test_nothing_is_said_while_learning_and_of_samples() -> None:
 
-    new = Detector.for_data(pump(500, 0))
+    new = Detector.for_data(pump_rows(500, 0))
     assert smallest_errors(new) == []
-    new.learn_many(pump(20, 0))
+    new.learn_many(pump_rows(20, 0))
     assert smallest_errors(new) == []
-    assert smallest_errors(Detector.for_data(pump(500, 0), threshold=FixedThreshold(3.0))) == []
+    assert (
+        smallest_errors(Detector.for_data(pump_rows(500, 0), threshold=FixedThreshold(3.0))) == []
+    )
     samples = np.random.default_rng(0).normal(size=(64 * 400, 1))
-    assert smallest_errors(taught(samples, spectrum=Spectrum(1000.0, 64))) == []
+    assert smallest_errors(detector_for(samples, spectrum=Spectrum(1000.0, 64))) == []
     assert errors_in_words([]) == ""
 
 
@@ -121,7 +119,7 @@ def test_words_name_the_best_and_the_worst() -> None:
 
 
 def test_of_very_many_sensors_some_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    detector = taught(pump(500, 0), window=1)
+    detector = detector_for(pump_rows(500, 0), window=1)
     monkeypatch.setattr(self_test, "_SENSORS", 2)
     assert [one.feature for one in smallest_errors(detector)] == ["column 0", "column 3"]
     monkeypatch.setattr(self_test, "_TRIED", 4)

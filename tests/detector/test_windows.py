@@ -38,7 +38,7 @@ def watching(rows: int = 1500, **settings: Any) -> Detector:
     return detector
 
 
-def said(verdict: Verdict) -> tuple[object, ...]:
+def outcome(verdict: Verdict) -> tuple[object, ...]:
     return verdict.anomalous, verdict.learned, verdict.alarm, verdict.state, verdict.flagged
 
 
@@ -211,7 +211,7 @@ def test_after_a_gap_rows_have_a_score_but_are_neither_judged_nor_learned(name: 
         assert np.isfinite(verdict.score)
         assert verdict.state == "watching"
         if index < 9:
-            assert said(verdict)[:3] == (False, False, False)
+            assert outcome(verdict)[:3] == (False, False, False)
             assert len(verdict.explain(2)) == 2
             assert len(detector.causes(verdict, 2)) == 2
             assert len(detector.blame(row, 2)) == 2
@@ -330,7 +330,7 @@ def test_a_state_saved_in_the_middle_of_a_window_goes_on_with_the_same_verdicts(
     )
     for row in X[17 + held :]:
         mine, theirs = detector.observe(row), again.observe(row)
-        assert said(mine) == said(theirs)
+        assert outcome(mine) == outcome(theirs)
         assert mine.score == pytest.approx(theirs.score, rel=1e-9)
         assert mine.threshold == pytest.approx(theirs.threshold, rel=1e-9)
     assert again.evidence.close_to(detector.evidence)
@@ -358,7 +358,7 @@ def test_saving_changes_no_verdict() -> None:
     for row in slow(200, seed=11):
         pack_detector(saved)
         mine, theirs = saved.observe(row), never.observe(row)
-        assert (mine.score, *said(mine)) == (theirs.score, *said(theirs))
+        assert (mine.score, *outcome(mine)) == (theirs.score, *outcome(theirs))
 
 
 def test_a_fixed_threshold_works_with_windows_too() -> None:

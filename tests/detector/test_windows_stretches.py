@@ -5,6 +5,7 @@ import pytest
 
 from elmgrove import Detector, HiddenLayer
 from elmgrove.detector.windows import Window
+from support.factories import trained
 
 WIDE = 4
 
@@ -16,10 +17,8 @@ def rows(number: int, seed: int = 1) -> np.ndarray:
     return level @ mixing + 0.1 * rng.normal(size=(number, 3))
 
 
-def taught(score: str, number: int = 200) -> Detector:
-    detector = Detector(HiddenLayer(3, 6), window=WIDE, score=score)
-    detector.learn_many(rows(number))
-    return detector
+def trained_detector(score: str, number: int = 200) -> Detector:
+    return trained(Detector(HiddenLayer(3, 6), window=WIDE, score=score), rows(number))
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 1, 3), (3, 4, 1), (1, 9, 1), (5, 5, 5)])
@@ -37,7 +36,7 @@ def test_rows_in_chunks_complete_the_inputs_that_rows_one_by_one_do(sizes: tuple
 
 
 def test_a_gap_starts_the_window_again_and_keeps_what_was_learned() -> None:
-    detector = taught("distance")
+    detector = trained_detector("distance")
     held = detector.gate.recent.rows.copy()
     detector.interrupt()
     assert len(detector.preparation.last_rows) == 0
@@ -48,7 +47,7 @@ def test_a_gap_starts_the_window_again_and_keeps_what_was_learned() -> None:
 
 @pytest.mark.parametrize("score", ["distance", "loss"])
 def test_a_row_of_a_stretch_is_blamed_as_if_it_had_just_come(score: str) -> None:
-    detector, new = taught(score), rows(12, seed=2)
+    detector, new = trained_detector(score), rows(12, seed=2)
     new[7, 1] += 5.0
     for place in (0, 2, 3, 7, 9, 11):
         detector.interrupt()
@@ -60,7 +59,7 @@ def test_a_row_of_a_stretch_is_blamed_as_if_it_had_just_come(score: str) -> None
 
 @pytest.mark.parametrize("score", ["distance", "loss"])
 def test_a_row_that_completes_no_window_is_explained_as_well(score: str) -> None:
-    detector = taught(score)
+    detector = trained_detector(score)
     detector.interrupt()
     verdict = detector.observe(rows(1)[0] + [0.0, 9.0, 0.0])
     assert not verdict.learned

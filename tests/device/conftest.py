@@ -2,5 +2,6 @@
 
 from support.at_work import own_folder_fixture
 from support.home_assistant import home_assistant
+from support.sources import path_fixture, unpaced
 
-__all__ = ["home_assistant", "own_folder_fixture"]
+__all__ = ["home_assistant", "own_folder_fixture", "path_fixture", "unpaced"]

@@ -19,15 +19,7 @@ import pytest
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange
-from support.agents import (
-    COMMAND,
-    Start,
-    address,
-    append_rows,
-    sessions,
-    verdicts,
-    write_rows,
-)
+from support.agents import COMMAND, Start, address, append_rows, sessions, verdicts
 from support.at_work import (
     LIKE,
     PATIENCE,
@@ -36,12 +28,8 @@ from support.at_work import (
     learned,
 )
 from support.commands import Elmgrove, one_clear_line
-from support.serving import (
-    Federation,
-    charter,
-    rows,
-    wait_until,
-)
+from support.factories import normal_rows, write_rows
+from support.serving import Federation, charter, wait_until
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -50,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def test_rows_from_a_file() -> None:
-    X = rows(1, 50)
+    X = normal_rows(1, 50)
     write_rows(Path("fan.csv"), X)
     Agent(Settings(**LIKE, source="fan.csv")).run()
     expect_learned(X)
@@ -59,7 +47,7 @@ def test_rows_from_a_file() -> None:
 
 
 def test_a_file_that_was_read_is_not_read_again() -> None:
-    X = rows(1, 50)
+    X = normal_rows(1, 50)
     write_rows(Path("fan.csv"), X[:30])
     Agent(Settings(**LIKE, source="fan.csv")).run()
     Agent(Settings(**LIKE, source="fan.csv")).run()
@@ -69,7 +57,7 @@ def test_a_file_that_was_read_is_not_read_again() -> None:
 
 
 def test_rows_from_a_file_that_grows() -> None:
-    X = rows(1, 50)
+    X = normal_rows(1, 50)
     with at_work(**LIKE, source="fan.csv", follow=True, save_seconds=0.1):
         write_rows(Path("fan.csv"), X[:20])
         wait_until(lambda: learned(Path("fan.elm")) == 20)
@@ -86,7 +74,7 @@ def drop(path: Path, X: np.ndarray) -> None:
 
 
 def test_rows_from_a_folder() -> None:
-    X = rows(1, 50)
+    X = normal_rows(1, 50)
     Path("inbox").mkdir()
     drop(Path("inbox/a.csv"), X[:20])
     with at_work(**LIKE, source="inbox", save_seconds=0.1):
@@ -98,7 +86,7 @@ def test_rows_from_a_folder() -> None:
 
 
 def test_rows_from_standard_input_and_verdicts_on_standard_output(start: Start) -> None:
-    X = rows(1, 50)
+    X = normal_rows(1, 50)
     write_rows(Path("rows.csv"), X)
     command = ("device", "run", "--state", "fan.elm", "--like", "like.evidence")
     ran = start(*command, stdin=subprocess.PIPE)
@@ -109,7 +97,7 @@ def test_rows_from_standard_input_and_verdicts_on_standard_output(start: Start) 
 
 
 def test_bad_rows_are_left_out_and_told_up_to_a_point(caplog: pytest.LogCaptureFixture) -> None:
-    X = rows(1, 50)
+    X = normal_rows(1, 50)
     write_rows(Path("fan.csv"), X[:25])
     with Path("fan.csv").open("a") as file:
         file.write("1,2,three,4,5,6\n" * 15)
@@ -149,7 +137,9 @@ def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def test_alarms_reach_an_address_and_a_command(device: Start) -> None:
-    X = np.vstack([rows(1, 250), np.full((3, 6), 50.0), rows(2, 9), np.full((3, 6), -50.0)])
+    X = np.vstack(
+        [normal_rows(1, 250), np.full((3, 6), 50.0), normal_rows(2, 9), np.full((3, 6), -50.0)]
+    )
     write_rows(Path("fan.csv"), X)
     with webhook() as (url, heard):
         soon = {"confidence": 0.0, "only": "events", "alarm_cooldown": 0}
@@ -178,7 +168,7 @@ def test_alarms_reach_an_address_and_a_command(device: Start) -> None:
 
 @pytest.mark.parametrize("only", ["all", "anomalies"])
 def test_only_wanted_verdicts_are_written(only: str) -> None:
-    X = np.vstack([rows(1, 250), np.full((2, 6), 50.0)])
+    X = np.vstack([normal_rows(1, 250), np.full((2, 6), 50.0)])
     write_rows(Path("fan.csv"), X)
     rule = {"alarm_k": 2, "alarm_n": 2, "alarm_cooldown": 9, "confidence": 0.0}
     Agent(Settings(**LIKE, **rule, source="fan.csv", only=only)).run()
@@ -189,7 +179,7 @@ def test_only_wanted_verdicts_are_written(only: str) -> None:
 
 
 def test_when_nobody_reads_the_verdicts_it_ends_and_has_saved(tmp_path: Path) -> None:
-    write_rows(Path("rows.csv"), rows(1, 50))
+    write_rows(Path("rows.csv"), normal_rows(1, 50))
     command = [COMMAND, "device", "run", "--state", "fan.elm", "--like", "like.evidence"]
     with (
         subprocess.Popen(
@@ -219,7 +209,7 @@ def test_when_nobody_reads_the_verdicts_it_ends_and_has_saved(tmp_path: Path) ->
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_all_rows_saved(device: Start, number: int, tmp_path: Path) -> None:
-    X = rows(1, 77)
+    X = normal_rows(1, 77)
     write_rows(Path("fan.csv"), X)
     fan = device("fan", like="like.evidence", follow=True)
     fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 77)
@@ -235,7 +225,7 @@ def test_a_signal_ends_it_with_all_rows_saved(device: Start, number: int, tmp_pa
 
 
 def test_a_state_is_one_process_s_alone(device: Start, elmgrove: Elmgrove, tmp_path: Path) -> None:
-    write_rows(Path("fan.csv"), rows(1, 40))
+    write_rows(Path("fan.csv"), normal_rows(1, 40))
     fan = device("fan", like="like.evidence", follow=True, save_rows=1)
     fan.until(lambda: learned(Path("fan.elm")) == 40)
     for command in (
@@ -250,7 +240,7 @@ def test_a_state_is_one_process_s_alone(device: Start, elmgrove: Elmgrove, tmp_p
         ]
     assert not Path("x.jsonl").exists()
     fan.kill()
-    append_rows(Path("fan.csv"), rows(2, 5))
+    append_rows(Path("fan.csv"), normal_rows(2, 5))
     with at_work(state="fan.elm", source="fan.csv", verdicts="fan.jsonl", follow=True):
         wait_until(lambda: len(verdicts(Path("fan.jsonl"))) == 45)
     assert learned(Path("fan.elm")) == 45
@@ -277,7 +267,7 @@ assert loaded(), "for a server"
 
 
 def test_httpx_is_loaded_only_where_it_is_used(federation: Federation) -> None:
-    write_rows(Path("fan.csv"), rows(1, 20))
+    write_rows(Path("fan.csv"), normal_rows(1, 20))
     FolderExchange.create(Path("shared"), charter("fans"))
     ran = subprocess.run(
         [sys.executable, "-c", LOADED, address(federation), federation.token],

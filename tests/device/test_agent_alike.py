@@ -19,10 +19,11 @@ from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load, save
-from support.agents import NAMES, write_rows
+from elmgrove.storage.disk import save
+from support.agents import NAMES
+from support.factories import member_in, write_rows
+from support.factories import normal_rows as noise
 from support.serving import Federation, Server, serving
-from support.serving import rows as noise
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -43,24 +44,24 @@ def run(name: str, X: np.ndarray, **more: Any) -> Member:
     write_rows(Path(f"{name}.csv"), X, NAMES)
     usual = {"name": name, "state": f"{name}.elm", "source": f"{name}.csv", "verdicts": ""}
     Agent(Settings(**usual | more)).run()
-    return load(Path(f"{name}.elm"), Member.from_bytes)
+    return member_in(f"{name}.elm")
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+def warned(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.WARNING, "elmgrove.device")
     return caplog
 
 
 @pytest.mark.parametrize("merged", [False, True])
 def test_the_log_says_once_that_others_are_at_other_levels(
-    told: pytest.LogCaptureFixture, merged: bool
+    warned: pytest.LogCaptureFixture, merged: bool
 ) -> None:
     FolderExchange.create(Path("shared"), charter(merged=merged))
     run("pump-1", rows(1, 300), exchange="shared")
-    assert told.messages == []
+    assert warned.messages == []
     run("pump-2", rows(2, 300, shift=900.0), exchange="shared", sync_rows=50, sync_seconds=0)
-    [warning] = told.messages
+    [warning] = warned.messages
     assert warning.startswith("not alike: sensor 0 is ")
     whose = "the others'" if merged else "pump-1's"
     assert f" deviations from {whose}" in warning
@@ -69,7 +70,7 @@ def test_the_log_says_once_that_others_are_at_other_levels(
 
 
 def test_what_is_unlike_is_told_again_only_after_it_was_alike(
-    told: pytest.LogCaptureFixture,
+    warned: pytest.LogCaptureFixture,
 ) -> None:
     federation = charter()
     far = {name: federation.start(name) for name in ("b", "c", "d", "e", "f")}
@@ -80,27 +81,27 @@ def test_what_is_unlike_is_told_again_only_after_it_was_alike(
         member.receive(other.contribution())
     company = PeerLog(member)
     company.tell()
-    assert len(told.messages) == 4
-    assert told.messages[-1] == "not alike: 2 more devices"
+    assert len(warned.messages) == 4
+    assert warned.messages[-1] == "not alike: 2 more devices"
     company.tell()
-    assert len(told.messages) == 4
+    assert len(warned.messages) == 4
     near = federation.start("b")
     near.detector.learn_many(rows(9, 400))
     before = member.ledger.get("b")
     assert isinstance(before, Contribution)
     member.receive(near.contribution())
     company.tell()
-    assert len(told.messages) == 4
+    assert len(warned.messages) == 4
     member.receive(Contribution("b", 500, before.parts))
     company.tell()
-    assert len(told.messages) == 5
+    assert len(warned.messages) == 5
 
 
 # Own units
 
 
 def test_a_federation_in_own_units_on_a_server_that_starts_again(
-    tmp_path: Path, told: pytest.LogCaptureFixture
+    tmp_path: Path, warned: pytest.LogCaptureFixture
 ) -> None:
     """Two machines whose sensors have other units and levels have one model, each in its own."""
     store = f"sqlite:///{tmp_path}/store.db"
@@ -119,7 +120,7 @@ def test_a_federation_in_own_units_on_a_server_that_starts_again(
             assert session.exchange.charter == made
             assert session.sync().devices == 1
             first = session.member
-    assert told.messages == []
+    assert warned.messages == []
     assert first.merged is not None
     assert second.merged is not None
     assert first.merged.evidence.basis == made.basis, "nobody's units"
@@ -169,16 +170,16 @@ def test_units_that_are_missing_or_of_no_use_are_an_error() -> None:
 
 
 def test_a_loose_sensor_is_told_in_the_log_and_in_the_status(
-    told: pytest.LogCaptureFixture,
+    warned: pytest.LogCaptureFixture,
 ) -> None:
     FolderExchange.create(Path("shared"), charter())
     for number in (1, 2, 3):
         run(f"pump-{number}", rows(number, 300), exchange="shared")
     loose = rows(4, 300)
     loose[:, 1] = loose[:, 1].mean() + 9.0 * (loose[:, 1] - loose[:, 1].mean())
-    told.clear()
+    warned.clear()
     run("pump-4", loose, exchange="shared", sync_rows=50, sync_seconds=0)
-    assert any(text.startswith("unlike all others: sensor 1 varies ") for text in told.messages)
-    status = status_of(load(Path("pump-4.elm"), Member.from_bytes))
+    assert any(text.startswith("unlike all others: sensor 1 varies ") for text in warned.messages)
+    status = status_of(member_in("pump-4.elm"))
     assert status["unlike"].startswith("sensor 1 varies ")
     assert lines_of(status)["unlike"].startswith("unlike all others: sensor 1 varies ")

@@ -12,11 +12,11 @@ import pytest
 from elmgrove import Detector, FalseAlarmRate
 from elmgrove.exchange.mqtt import MqttExchange
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.member import Member
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
-from elmgrove.storage.disk import load, save
-from support.agents import Start, address, append_rows, write_rows
+from elmgrove.storage.disk import save
+from support.agents import Start, address, append_rows
 from support.at_work import at_work, joined
+from support.factories import member_in, normal_rows, write_rows
 from support.mosquitto import running_broker
 from support.serving import ADMIN, Federation, Server, wait_until
 
@@ -25,12 +25,8 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 ROWS, ANOMALOUS = 400, 9
 
 
-def rows(seed: int, number: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(number, 4))
-
-
 NUMBERS = count(1)
-BASIS = Detector.for_data(rows(0, 300)).basis
+BASIS = Detector.for_data(normal_rows(0, 300, 4)).basis
 
 
 @pytest.fixture
@@ -38,12 +34,12 @@ def pumps(running_server: Server) -> Federation:
     """A federation, and a device that watches, with anomalous rows in quarantine."""
     made = Charter(f"pumps-{next(NUMBERS)}", BASIS)
     member = made.start("pump")
-    member.detector.learn_many(rows(1, ROWS), np.arange(float(ROWS)))
-    for number, row in enumerate(rows(2, ANOMALOUS)):
+    member.detector.learn_many(normal_rows(1, ROWS, 4), np.arange(float(ROWS)))
+    for number, row in enumerate(normal_rows(2, ANOMALOUS, 4)):
         member.detector.observe(row + 30.0, time.time() + number)
     assert len(member.detector.quarantine) == ANOMALOUS
     save(Path("pump.elm"), member)
-    write_rows(Path("pump.csv"), rows(3, 30))
+    write_rows(Path("pump.csv"), normal_rows(3, 30, 4))
     return running_server.found(made)
 
 
@@ -68,7 +64,7 @@ def outcome(federation: Federation, command: str) -> dict[str, Any]:
 def test_what_an_agent_tells_is_what_the_server_shows(pumps: Federation) -> None:
     with at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05)):
         wait_until(lambda: counted(pumps) == 30)
-        append_rows(Path("pump.csv"), rows(4, 70))
+        append_rows(Path("pump.csv"), normal_rows(4, 70, 4))
         wait_until(lambda: counted(pumps) == 100)
         # None of the 60 normal rows after which the event had ended is learned.
         wait_until(lambda: shown(pumps)["told"]["status"]["learned"] >= ROWS + 30)
@@ -96,7 +92,7 @@ def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Fed
         assert found["refused"] is False
         assert f"{ANOMALOUS} rows were learned as a new normal" in found["said"][0]
         assert shown(pumps)["told"]["status"]["quarantine"] == 0
-    kept = load(Path("pump.elm"), Member.from_bytes)
+    kept = member_in("pump.elm")
     # None of the 30 rows that came while the event was open.
     assert kept.detector.learned == ROWS + ANOMALOUS
 
@@ -109,7 +105,7 @@ def test_commands_are_done_in_their_order_and_each_once(pumps: Federation) -> No
     said = [outcome(pumps, one)["said"][0] for one in asked]
     assert f"{ANOMALOUS} rows were dropped" in said[0]
     assert "No row waited" in said[1]
-    kept = load(Path("pump.elm"), Member.from_bytes)
+    kept = member_in("pump.elm")
     assert [one["command"] for one in kept.notes["commands"]] == asked
 
 
@@ -118,13 +114,13 @@ def test_with_show_rows_the_server_has_the_anomalous_rows(pumps: Federation) -> 
         wait_until(lambda: shown(pumps) != {})
     waiting = shown(pumps)["told"]["quarantine"]
     values = np.array([list(row["values"].values()) for row in waiting])
-    np.testing.assert_allclose(values, rows(2, ANOMALOUS) + 30.0, rtol=1e-8)
+    np.testing.assert_allclose(values, normal_rows(2, ANOMALOUS, 4) + 30.0, rtol=1e-8)
 
 
 def test_others_and_what_they_changed_are_told(pumps: Federation) -> None:
     soon = FalseAlarmRate(confidence=0.0)
     save(Path("other.elm"), pumps.charter.start("other", threshold=soon))
-    write_rows(Path("other.csv"), rows(5, 200))
+    write_rows(Path("other.csv"), normal_rows(5, 200, 4))
     with (
         at_work(**joined(pumps, "other", follow=True, sync_seconds=0.05)),
         at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05)),

@@ -15,11 +15,10 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import Start, append_rows, verdicts, write_rows
+from support.agents import Start, append_rows, verdicts
 from support.at_work import PATIENCE
-from support.serving import rows, wait_until
+from support.factories import detector_in, member_in, normal_rows, write_rows
+from support.serving import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 #: Starts agents as processes of their own, without loading all modules each time.
@@ -85,8 +84,8 @@ def size_of(log: Path) -> int:
 def expect_the_same(one: str, other: str) -> None:
     """Equal models, but for the last bits: sums over rows begin again after a restart."""
     found, expected = (
-        load(Path(one), Member.from_bytes).detector,
-        load(Path(other), Member.from_bytes).detector,
+        detector_in(one),
+        detector_in(other),
     )
     assert found.learned == expected.learned
     assert found.evidence.count == expected.evidence.count
@@ -97,7 +96,7 @@ def expect_the_same(one: str, other: str) -> None:
 @pytest.mark.parametrize("save_rows", [1, 7])
 def test_killed_at_any_point_it_ends_as_if_it_never_was(save_rows: int) -> None:
     """Each agent follows a file that grows before it starts: none can run past the killing."""
-    X, log, chance = rows(1, ROWS * (KILLS + 8)), Path("fan.jsonl"), random.Random(save_rows)
+    X, log, chance = normal_rows(1, ROWS * (KILLS + 8)), Path("fan.jsonl"), random.Random(save_rows)
     settings = {"name": "fan", "source": "fan.csv", "like": "like.evidence"}
     restless = settings | {"state": "fan.elm", "verdicts": "fan.jsonl", "save_rows": save_rows}
     with nursery() as place:
@@ -111,7 +110,7 @@ def test_killed_at_any_point_it_ends_as_if_it_never_was(save_rows: int) -> None:
                 pass
             kill(place, child)
             if Path("fan.elm").exists():
-                load(Path("fan.elm"), Member.from_bytes)
+                member_in("fan.elm")
         append_rows(Path("fan.csv"), X[KILLS * ROWS :])
         begin(place, restless)
         assert ended(place) == 0
@@ -130,7 +129,7 @@ def test_killed_at_any_point_it_ends_as_if_it_never_was(save_rows: int) -> None:
 
 
 def test_of_standard_input_no_more_is_lost_than_said(device: Start, tmp_path: Path) -> None:
-    write_rows(Path("rows.csv"), rows(1, 90))
+    write_rows(Path("rows.csv"), normal_rows(1, 90))
     lines = Path("rows.csv").read_bytes().splitlines(keepends=True)
     fan = device("fan", stdin=subprocess.PIPE, source="-", like="like.evidence", save_rows=7)
     assert fan.process.stdin is not None
@@ -138,7 +137,7 @@ def test_of_standard_input_no_more_is_lost_than_said(device: Start, tmp_path: Pa
     fan.process.stdin.flush()
     fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 40)
     fan.kill()
-    kept = load(Path("fan.elm"), Member.from_bytes).detector.learned
+    kept = detector_in("fan.elm").learned
     assert 40 - 7 <= kept <= 40
 
     fan = device("fan", stdin=subprocess.PIPE, source="-")
@@ -146,12 +145,12 @@ def test_of_standard_input_no_more_is_lost_than_said(device: Start, tmp_path: Pa
     fan.process.stdin.writelines(lines[40:])
     fan.process.stdin.close()
     assert fan.end() == 0
-    assert load(Path("fan.elm"), Member.from_bytes).detector.learned == kept + 50
+    assert detector_in("fan.elm").learned == kept + 50
 
 
 def test_a_folder_loses_no_row_and_reads_none_twice() -> None:
     """Each file is there until its rows are in the state for good."""
-    X, log, chance = rows(1, ROWS * KILLS), Path("fan.jsonl"), random.Random(5)
+    X, log, chance = normal_rows(1, ROWS * KILLS), Path("fan.jsonl"), random.Random(5)
     Path("inbox").mkdir()
     settings = {"name": "fan", "like": "like.evidence", "verdicts": "fan.jsonl", "save_rows": 7}
     folder = settings | {"source": "inbox", "state": "fan.elm", "save_seconds": 0.1}

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from elmgrove.device.status import HEARING
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import Start, append_rows, verdicts, write_rows
+from support.agents import Start, append_rows, verdicts
 from support.at_work import learned
-from support.serving import rows
+from support.factories import member_in, normal_rows, write_rows
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -32,19 +30,19 @@ def test_of_a_file_without_a_row_to_use_it_ends_with_an_error(device: Start) -> 
 def test_less_than_half_is_an_error_after_all_was_saved(
     device: Start, good: int, code: int
 ) -> None:
-    write_rows(Path("fan.csv"), rows(1, good))
+    write_rows(Path("fan.csv"), normal_rows(1, good))
     with Path("fan.csv").open("a") as file:
         file.write(text_rows(50))
     fan = device("fan", like="like.evidence")
     assert fan.end() == code
     assert learned(Path("fan.elm")) == len(verdicts(Path("fan.jsonl"))) == good
-    noted = load(Path("fan.elm"), Member.from_bytes).notes[HEARING]
+    noted = member_in("fan.elm").notes[HEARING]
     assert (noted["used"], noted["left_out"]) == (good, 50)
     assert "is not a finite number" in noted["reason"]
 
 
 def test_while_it_follows_it_says_so_and_stays(device: Start) -> None:
-    X = rows(1, 300)
+    X = normal_rows(1, 300)
     write_rows(Path("fan.csv"), X[:10])
     with Path("fan.csv").open("a") as file:
         file.write(text_rows(60))
@@ -63,13 +61,13 @@ def test_files_that_are_all_refused_make_a_folder_s_agent_speak(device: Start) -
     fan = device("fan", like="like.evidence", source="inbox")
     fan.logs("ERROR none of the last 20 rows could be used")
     assert f"moved to {Path('inbox/bad/0.csv')}" in fan.log
-    write_rows(Path("inbox/1.csv"), rows(1, 50))
+    write_rows(Path("inbox/1.csv"), normal_rows(1, 50))
     fan.logs("rows can be used again")
     assert fan.stop() == 0
 
 
 def test_a_new_device_counts_its_first_rows_as_used(device: Start) -> None:
-    X = np.round(rows(1, 60), 4)
+    X = np.round(normal_rows(1, 60), 4)
     lines = [",".join(map(repr, row)) for row in X.tolist()]
     Path("fan.csv").write_text("\n".join(f"{line}\nx,x,x,x,x,x" for line in lines) + "\n")
     fan = device("fan", start_rows=60)

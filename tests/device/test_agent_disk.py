@@ -14,14 +14,14 @@ from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load, locked
-from support.agents import Start, append_rows, verdicts, write_rows
+from elmgrove.storage.disk import locked
+from support.agents import Start, append_rows, verdicts
 from support.at_work import LIKE, at_work, learned
-from support.callers import asked, told
+from support.callers import asked, posted
 from support.disks import Disk, full, full_for
 from support.disks import disk_fixture as disk_fixture
-from support.serving import charter, rows, said, wait_until
+from support.factories import detector_in, normal_rows, write_rows
+from support.serving import charter, seeded_contribution, wait_until
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 FAN = LIKE | {"source": "fan.csv", "follow": True, "save_rows": 5}
@@ -34,7 +34,7 @@ def test_a_full_disk_ends_nothing(device: Start, tmp_path: Path) -> None:
     FolderExchange.create(Path("fans"), charter("fans", merged=False))
     alarm = "touch alarm.told"
     soon = {"confidence": 0.0, "alarm_k": 1, "alarm_n": 1, "command": alarm, "guard": False}
-    write_rows(Path("fan.csv"), rows(1, 200))
+    write_rows(Path("fan.csv"), normal_rows(1, 200))
     fan = device("fan", follow=True, save_rows=5, exchange="fans", sync_seconds=0.1, **soon)
     fan.until(lambda: learned(STATE) >= 200 and "sums of 200 rows sent" in fan.log)
     before = STATE.read_bytes()
@@ -42,17 +42,17 @@ def test_a_full_disk_ends_nothing(device: Start, tmp_path: Path) -> None:
     assert most < min(len(before), Path("fan.jsonl").stat().st_size)
 
     with full_for(fan.process.pid, most):
-        append_rows(Path("fan.csv"), rows(2, 20))
-        append_rows(Path("fan.csv"), rows(3, 5) + 1000.0)
+        append_rows(Path("fan.csv"), normal_rows(2, 20))
+        append_rows(Path("fan.csv"), normal_rows(3, 5) + 1000.0)
         fan.logs("fan.elm can't be saved: File too large; watching goes on")
         fan.logs("fan.jsonl takes no verdicts: File too large; watching and alarms go on")
         wait_until(Path("alarm.told").exists)
         fan.logs("nothing new is sent, since it can't be saved: fan.elm: File too large")
         assert [one.evidence.count for one in exchange.fetch(["fan"])] == [200.0]
-        exchange.publish(said("other", 5))
+        exchange.publish(seeded_contribution("other", 5))
         # The log says the same trouble once.
         fan.until(lambda: asked(STATE, "status")["others"] == 1)
-        answer = told(STATE, "tune", rate=0.25)
+        answer = posted(STATE, "tune", rate=0.25)
         assert (answer.status_code, answer.json()["type"]) == (
             507,
             "urn:elmgrove:problem:not-saved",
@@ -63,10 +63,10 @@ def test_a_full_disk_ends_nothing(device: Start, tmp_path: Path) -> None:
         assert fan.log.count("can't be saved: File too large; watching goes on") == 1
 
     fan.logs("fan.elm is saved again")
-    append_rows(Path("fan.csv"), rows(4, 5))
+    append_rows(Path("fan.csv"), normal_rows(4, 5))
     fan.logs("fan.jsonl takes verdicts again; 25 were lost")
-    assert told(STATE, "tune", rate=0.25).status_code == 200
-    assert load(STATE, Member.from_bytes).detector.progress.rate == 0.25
+    assert posted(STATE, "tune", rate=0.25).status_code == 200
+    assert detector_in(STATE).progress.rate == 0.25
     fan.until(lambda: exchange.fetch(["fan"])[0].epoch > 200)
     assert fan.stop() == 0
     assert len(verdicts(Path("fan.jsonl"))) == 205
@@ -74,7 +74,7 @@ def test_a_full_disk_ends_nothing(device: Start, tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_saved_at_the_end_is_an_error() -> None:
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     with full(100), pytest.raises(OSError, match="too large"):
         Agent(Settings(**LIKE | {"source": "fan.csv", "verdicts": ""})).run()
     assert not STATE.exists()
@@ -84,27 +84,27 @@ def test_a_disk_that_is_full_at_the_start(disk: Disk, caplog: pytest.LogCaptureF
     room = disk.path / "room"
     with pytest.raises(OSError, match="space"):
         room.write_bytes(bytes(1 << 17))
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     state = disk.path / "fan.elm"
     with at_work(**FAN | {"state": str(state)}):
         wait_until(lambda: "No space left on device; watching goes on" in caplog.text)
         wait_until(lambda: len(verdicts(Path("fan.jsonl"))) == 30)
         room.unlink()
-        append_rows(Path("fan.csv"), rows(2, 5))
+        append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(lambda: learned(state) == 35)
 
 
 def test_a_disk_that_is_read_only_at_the_start(
     disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     disk.remount("ro")
     state, lines = disk.path / "fan.elm", disk.path / "fan.jsonl"
     with at_work(**FAN | {"state": str(state), "verdicts": str(lines)}):
         wait_until(lambda: "fan.elm can't be saved: Read-only file system" in caplog.text)
         wait_until(lambda: "fan.jsonl takes no verdicts" in caplog.text)
         disk.remount("rw")
-        append_rows(Path("fan.csv"), rows(2, 5))
+        append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(lambda: learned(state) == 35)
         with pytest.raises(ValueError, match="in use"), locked(state):
             pass
@@ -113,7 +113,7 @@ def test_a_disk_that_is_read_only_at_the_start(
 
 
 def test_what_an_agent_left_that_was_killed_is_removed_at_the_next_start() -> None:
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     gone = [Path(".fan.elm.0a1b2c3d"), Path(".fan.key.00000000")]
     stay = [Path(name) for name in (".fan.elm.notes", ".fan.elm.0a1b2c3", ".pan.elm.0a1b2c3d")]
     for path in gone + stay:
@@ -125,7 +125,7 @@ def test_what_an_agent_left_that_was_killed_is_removed_at_the_next_start() -> No
 def test_a_state_that_is_a_link_stays_one() -> None:
     Path("elsewhere").mkdir()
     STATE.symlink_to("elsewhere/real.elm")
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     with at_work(**FAN):
         wait_until(lambda: learned(Path("elsewhere/real.elm")) == 30)
         assert asked(Path("elsewhere/real.elm"), "status")["learned"] == 30, "by either name"
@@ -158,7 +158,7 @@ def test_a_ridge_of_0_is_no_end(patterns: str) -> None:
     FolderExchange.create(Path("fans"), Charter("fans", basis, ridge=0.0))
     few = Evidence.zero(basis)
     FolderExchange(Path("fans")).publish(Contribution("other", 1, (few,)))
-    X = rows(1, 40)
+    X = normal_rows(1, 40)
     X[:10] = 0.5
     write_rows(Path("fan.csv"), X)
     joined = {"name": "fan", "state": "fan.elm", "source": "fan.csv", "exchange": "fans"}

@@ -8,22 +8,23 @@ import pytest
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
-from support.agents import Start, state, verdicts, write_rows
+from support.agents import Start, state, verdicts
 from support.commands import Elmgrove
-from support.pumps import NAMES, TEMP, pump
+from support.factories import write_rows
+from support.pumps import NAMES, TEMP, pump_rows
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 
-def taught(elmgrove: Elmgrove, X: np.ndarray, *options: object) -> None:
+def learn(elmgrove: Elmgrove, X: np.ndarray, *options: object) -> None:
     write_rows(Path("normal.csv"), X, NAMES)
     assert elmgrove("learn", "normal.csv", "--state", "pump.elm", *options).code == 0
 
 
 def test_a_change_that_stays_is_told_once(device: Start, elmgrove: Elmgrove) -> None:
     """+15 °C from row 600 on: one question in 2,400 rows, with an answer to what and since when."""
-    taught(elmgrove, pump(2000, 0))
-    X = pump(3000, 50)
+    learn(elmgrove, pump_rows(2000, 0))
+    X = pump_rows(3000, 50)
     X[600:, TEMP] += 15.0
     write_rows(Path("pump.csv"), X, NAMES)
     started = device("pump", command="tee -a told.jsonl", save_rows=100)
@@ -46,9 +47,9 @@ def test_a_change_that_stays_is_told_once(device: Start, elmgrove: Elmgrove) -> 
 
 def test_a_pump_that_warms_up_is_said_to_drift(device: Start, elmgrove: Elmgrove) -> None:
     """Learned for 400 rows while it was cold; most of what follows is anomalous."""
-    X = pump(3000, 7)
+    X = pump_rows(3000, 7)
     X[:, TEMP] += 30.0 * (1.0 - np.exp(-np.maximum(np.arange(3000) - 500.0, 0.0) / 800.0))
-    taught(elmgrove, X[:400], "--confidence", 0)
+    learn(elmgrove, X[:400], "--confidence", 0)
     write_rows(Path("pump.csv"), X[400:], NAMES)
     started = device("pump", command="tee -a told.jsonl")
     assert started.end() == 0, started.log
@@ -58,8 +59,8 @@ def test_a_pump_that_warms_up_is_said_to_drift(device: Start, elmgrove: Elmgrove
 
 
 def test_learning_again_is_done_by_the_agent(elmgrove: Elmgrove) -> None:
-    taught(elmgrove, pump(2000, 0))
-    X = pump(2000, 50)
+    learn(elmgrove, pump_rows(2000, 0))
+    X = pump_rows(2000, 50)
     X[300:, TEMP] += 15.0
     write_rows(Path("pump.csv"), X, NAMES)
     given = {"state": "pump.elm", "source": "pump.csv", "verdicts": "pump.jsonl"}
@@ -70,8 +71,8 @@ def test_learning_again_is_done_by_the_agent(elmgrove: Elmgrove) -> None:
 
 
 def test_what_a_device_can_not_do_is_refused_before_it_begins(elmgrove: Elmgrove) -> None:
-    taught(elmgrove, pump(500, 0))
-    write_rows(Path("pump.csv"), pump(10, 50), NAMES)
+    learn(elmgrove, pump_rows(500, 0))
+    write_rows(Path("pump.csv"), pump_rows(10, 50), NAMES)
     given = {"state": "pump.elm", "source": "pump.csv", "verdicts": ""}
     with pytest.raises(BadInput, match=r"on_change = pattern: .* choose tell, adapt or relearn"):
         Agent(Settings(**given, on_change="pattern")).run()

@@ -12,8 +12,9 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from support.agents import Start, append_rows, state, verdicts, write_rows
+from support.agents import Start, append_rows, state, verdicts
 from support.commands import Elmgrove
+from support.factories import write_rows
 from support.laws import law_seeds
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -39,7 +40,7 @@ def kinds(told: Sequence[dict[str, Any]]) -> list[tuple[int | None, str]]:
     return [(one.get("number"), one["kind"]) for one in told]
 
 
-def taught(elmgrove: Elmgrove, X: np.ndarray) -> None:
+def learn(elmgrove: Elmgrove, X: np.ndarray) -> None:
     write_rows(Path("normal.csv"), X, PUMP)
     elmgrove("learn", "normal.csv", "--state", "pump.elm")
 
@@ -50,7 +51,7 @@ def taught(elmgrove: Elmgrove, X: np.ndarray) -> None:
 def test_a_change_that_stays_is_one_event_and_one_question(
     device: Start, elmgrove: Elmgrove
 ) -> None:
-    taught(elmgrove, pump(600, 1))
+    learn(elmgrove, pump(600, 1))
     write_rows(Path("pump.csv"), hotter(pump(2400, 2)), PUMP)
     started = device("pump", command="tee -a told.jsonl")
     assert started.end() == 0, started.log
@@ -69,7 +70,7 @@ def test_a_change_that_stays_is_one_event_and_one_question(
 
 
 def test_a_fault_that_ends_is_one_event_that_ends(device: Start, elmgrove: Elmgrove) -> None:
-    taught(elmgrove, pump(600, 1))
+    learn(elmgrove, pump(600, 1))
     X = np.vstack([pump(100, 2), hotter(pump(200, 3)), pump(500, 4)])
     write_rows(Path("pump.csv"), X, PUMP)
     started = device("pump", command="tee -a told.jsonl", webhook_format="json")
@@ -86,7 +87,7 @@ def test_a_fault_that_ends_is_one_event_that_ends(device: Start, elmgrove: Elmgr
 
 
 def test_a_few_odd_rows_tell_nobody(elmgrove: Elmgrove) -> None:
-    taught(elmgrove, pump(600, 1))
+    learn(elmgrove, pump(600, 1))
     X = pump(400, 2)
     X[50::100] = hotter(X[50::100])
     X[51::100] = hotter(X[51::100])
@@ -99,7 +100,7 @@ def test_a_few_odd_rows_tell_nobody(elmgrove: Elmgrove) -> None:
 
 
 def test_a_large_fault_within_a_slight_one_is_told(device: Start, elmgrove: Elmgrove) -> None:
-    taught(elmgrove, pump(600, 1))
+    learn(elmgrove, pump(600, 1))
     X = np.vstack([pump(50, 2), hotter(pump(300, 3)), pump(200, 4)])
     X[150:170, 3] += 60.0
     write_rows(Path("pump.csv"), X, PUMP)
@@ -117,7 +118,7 @@ def test_a_large_fault_within_a_slight_one_is_told(device: Start, elmgrove: Elmg
 
 
 def test_killed_with_an_open_event_it_goes_on_with_it(device: Start, elmgrove: Elmgrove) -> None:
-    taught(elmgrove, pump(600, 1))
+    learn(elmgrove, pump(600, 1))
     write_rows(Path("pump.csv"), np.vstack([pump(50, 2), hotter(pump(6, 3))]), PUMP)
     given = {"follow": True, "save_rows": 1, "command": "tee -a told.jsonl"}
     first = device("pump", **given)

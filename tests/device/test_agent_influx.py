@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from line_protocol_parser import parse_line
 
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
 from support.agents import COMMAND, Start
 from support.at_work import PATIENCE, learned
+from support.factories import detector_in
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -67,7 +66,7 @@ def worked_fixture(start: Start) -> Worked:
     return worked
 
 
-def said(lines: list[str], measurement: str = "elmgrove") -> list[dict[str, Any]]:
+def points(lines: list[str], measurement: str = "elmgrove") -> list[dict[str, Any]]:
     """The points of a measurement, as an independent parser finds them among lines."""
     found = [parse_line(line.rstrip("\n")) for line in lines if line.strip()]
     return [one for one in found if one is not None and one["measurement"] == measurement]
@@ -79,7 +78,7 @@ def test_every_line_goes_on_unchanged_and_each_row_has_its_verdict_behind_it(
     lines = ["# a remark\n", "\n", *metrics(0, 300), "no line protocol\n", *metrics(300, 400, 9.0)]
     out = worked(lines)
     assert [line for line in out if not line.startswith("elmgrove")] == lines
-    verdicts = said([line for line in out if line.startswith("elmgrove")])
+    verdicts = points([line for line in out if line.startswith("elmgrove")])
     assert [one["time"] for one in verdicts] == [BEGIN + row * 1_000_000_000 for row in range(400)]
     assert all(one["tags"] == {"host": "a", "site": "North hall"} for one in verdicts)
     fields = [one["fields"] for one in verdicts]
@@ -93,9 +92,7 @@ def test_every_line_goes_on_unchanged_and_each_row_has_its_verdict_behind_it(
     assert out[-2:] == [lines[-1], out[-1]]
     assert out[-1].startswith("elmgrove,host=a,site=North\\ hall score=")
     assert "standard input, line 603 is left out: not InfluxDB" in Path("log.log").read_text()
-    assert load(Path("fan.elm"), Member.from_bytes).detector.basis.features == (
-        *("temp", "power", "speed", "on"),
-    )
+    assert detector_in("fan.elm").basis.features == (*("temp", "power", "speed", "on"),)
 
 
 def test_a_line_is_answered_at_once() -> None:
@@ -107,9 +104,9 @@ def test_a_line_is_answered_at_once() -> None:
             process.stdin.flush()
             assert process.stdout.readline() == line
             if place % 2 and place // 2 == 49:
-                assert len(said([process.stdout.readline() for _ in range(50)])) == 50
+                assert len(points([process.stdout.readline() for _ in range(50)])) == 50
             elif place % 2 and place // 2 > 49:
-                assert len(said([process.stdout.readline()])) == 1
+                assert len(points([process.stdout.readline()])) == 1
         process.stdin.close()
         assert process.wait(PATIENCE) == 0
 
@@ -131,35 +128,37 @@ def test_a_killed_agent_goes_on_from_what_it_saved_and_loses_no_line_that_it_too
         process.send_signal(signal.SIGKILL)
         assert process.wait(PATIENCE) == -signal.SIGKILL
     assert [line for line in out if not line.startswith("elmgrove")] == [*lines, "cpu idle=1 5\n"]
-    assert len(said(out)) == rows
+    assert len(points(out)) == rows
     before = learned(Path("fan.elm"))
-    assert before == sum(one["fields"]["learned"] for one in said(out))
+    assert before == sum(one["fields"]["learned"] for one in points(out))
     # The state remembers the format: the measurement is a flag here, as Telegraf starts it again.
     again = worked(metrics(200, 210))
-    assert len(said(again)) == 10
-    assert learned(Path("fan.elm")) == before + sum(one["fields"]["learned"] for one in said(again))
+    assert len(points(again)) == 10
+    assert learned(Path("fan.elm")) == before + sum(
+        one["fields"]["learned"] for one in points(again)
+    )
 
 
 def test_events_are_points_as_well(worked: Worked) -> None:
     worked(metrics(0, 300))
     out = worked(metrics(300, 330, 9.0), "--only", "events")
-    events = said(out, "elmgrove_event")
+    events = points(out, "elmgrove_event")
     assert events[0]["fields"]["kind"] == "opened"
     assert "temp" in events[0]["fields"]["text"]
     assert events[0]["tags"] == {"host": "a", "site": "North hall"}
-    assert said(out) == []
+    assert points(out) == []
 
 
 def test_a_file_of_line_protocol_is_not_written_again(worked: Worked) -> None:
     Path("plant.lp").write_text("".join(metrics(0, 60)))
     out = worked([], "--source", "plant.lp")
-    assert len(out) == len(said(out)) == 60
+    assert len(out) == len(points(out)) == 60
 
 
 def test_lines_do_not_go_on_where_verdicts_are_kept_in_a_file(worked: Worked) -> None:
     assert worked(metrics(0, 60), "--verdicts", "kept.lp") == []
     kept = Path("kept.lp").read_text().splitlines()
-    assert len(kept) == len(said(kept)) == 60
+    assert len(kept) == len(points(kept)) == 60
 
 
 def test_the_example_runs_as_telegraf_starts_it() -> None:
@@ -176,5 +175,5 @@ def test_the_example_runs_as_telegraf_starts_it() -> None:
     )
     out = done.stdout.splitlines(keepends=True)
     assert [line for line in out if not line.startswith("elmgrove")] == lines
-    verdicts = said(out)
+    verdicts = points(out)
     assert [one["tags"]["cpu"] for one in verdicts] == ["cpu-total"] * 30

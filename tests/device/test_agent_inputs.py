@@ -15,12 +15,10 @@ import pytest
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import HEARING
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import Start, verdicts, write_rows
+from support.agents import Start, verdicts
 from support.at_work import LIKE, PATIENCE, learned
+from support.factories import member_in, normal_rows, write_rows
 from support.nursery import Nursery
-from support.serving import rows
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -49,10 +47,6 @@ def with_times(form: str = "%Y-%m-%d %H:%M:%S") -> pd.DataFrame:
     return frame
 
 
-def state(name: str = "pump") -> Member:
-    return load(Path(f"{name}.elm"), Member.from_bytes)
-
-
 # Newcomer 6: decimal commas, a column of times, JSON lines
 
 
@@ -67,7 +61,7 @@ def test_decimal_commas_are_named_with_the_option_that_reads_them(device: Start)
     heard = device("pump", start_rows=50, decimal=",")
     assert heard.end() == 0, heard.log
     assert len(verdicts(Path("pump.jsonl"))) == 300
-    assert state().notes["layout"] == {"decimal": ","}
+    assert member_in("pump.elm").notes["layout"] == {"decimal": ","}
 
 
 def test_what_was_said_once_is_remembered_with_the_state(device: Start) -> None:
@@ -85,7 +79,7 @@ def test_a_column_of_times_is_recognised_and_said(device: Start) -> None:
     assert run.end() == 0, run.log
     assert "column 1 ('ts') is the time of each row, and not learned" in run.log
     assert len(verdicts(Path("pump.jsonl"))) == 300
-    assert state().detector.basis.features == ("rpm", "temp", "volt", "amp")
+    assert member_in("pump.elm").detector.basis.features == ("rpm", "temp", "volt", "amp")
 
 
 def test_times_in_another_format_are_named_with_the_option_that_reads_them(device: Start) -> None:
@@ -131,7 +125,7 @@ def test_a_column_that_appears_later_is_ignored_with_one_warning(
     assert run.log.count("ignored") == 1
     assert "left out" not in run.log
     assert len(verdicts(Path("pump.jsonl"))) == 2000
-    assert state().detector.basis.features == ("rpm", "temp", "volt", "amp")
+    assert member_in("pump.elm").detector.basis.features == ("rpm", "temp", "volt", "amp")
 
 
 def test_a_key_that_appears_later_is_ignored_with_one_warning(device: Start) -> None:
@@ -157,7 +151,7 @@ def test_numbers_of_columns_are_no_row_and_an_index_no_sensor(device: Start) -> 
     run = device("index", start_rows=50)
     assert run.end() == 0
     assert "counts the rows, and is left out" in run.log
-    assert state("index").detector.basis.features == ("rpm", "temp", "volt", "amp")
+    assert member_in("index.elm").detector.basis.features == ("rpm", "temp", "volt", "amp")
 
 
 def test_a_clock_that_nobody_named_is_questioned(device: Start) -> None:
@@ -184,7 +178,9 @@ def test_what_was_learned_before_the_source_was_refused_is_saved(device: Start) 
     run = device("pump", start_rows=50)
     assert run.end() == 1
     assert "Error: pump.csv: this is gzip, but damaged or cut short" in run.log
-    assert 50 < len(verdicts(Path("pump.jsonl"))) == state().notes[HEARING]["used"] < 300
+    assert (
+        50 < len(verdicts(Path("pump.jsonl"))) == member_in("pump.elm").notes[HEARING]["used"] < 300
+    )
 
 
 # Missing values and words
@@ -198,7 +194,7 @@ def test_missing_values_are_held_and_counted(device: Start) -> None:
     assert run.end() == 0
     assert "3 missing values were filled with the last ones" in run.log
     assert "line 105 is left out: column 2 ('temp'): the value is missing" in run.log
-    noted = state().notes[HEARING]
+    noted = member_in("pump.elm").notes[HEARING]
     assert (noted["used"], noted["left_out"], noted["held"]) == (299, 1, 3)
 
 
@@ -209,7 +205,7 @@ def test_words_of_the_first_rows_are_features_and_a_new_one_is_anomalous(device:
     frame[:599].to_csv("pump.csv", index=False)
     run = device("pump", categories="mode", start_rows=200)
     assert run.end() == 0, run.log
-    assert state().detector.basis.features[-2:] == ("mode=high", "mode=low")
+    assert member_in("pump.elm").detector.basis.features[-2:] == ("mode=high", "mode=low")
     assert run.log.count("mode=wild was never learned") == 1
     assert [one["anomalous"] for one in verdicts(Path("pump.jsonl"))[-2:]] == [False, True]
     with Path("pump.csv").open("a") as file:
@@ -241,14 +237,14 @@ def test_a_gap_is_said_and_windows_begin_again(device: Start) -> None:
     assert run.log.count("gap: ") == run.log.count(said) == 1
     unlearned = [n for n, one in enumerate(verdicts(Path("pump.jsonl"))) if not one["learned"]]
     assert {0, 1, 2, 3, 200, 201, 202, 203} <= set(unlearned)
-    assert state().notes[HEARING]["gaps"] == 1
+    assert member_in("pump.elm").notes[HEARING]["gaps"] == 1
 
 
 def test_a_verdict_has_the_row_s_time_or_else_the_present(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float | None] = []
     observe = "elmgrove.detector.detector.Detector.observe"
     with_times().to_csv("pump.csv", index=False)
-    write_rows(Path("fan.csv"), rows(1, 5))
+    write_rows(Path("fan.csv"), normal_rows(1, 5))
 
     def heard(self: Any, row: Any, time: float | None = None) -> Any:
         seen.append(time)
@@ -300,7 +296,7 @@ FORMATS: dict[str, Callable[[np.ndarray, Path], Any]] = {
 @pytest.mark.parametrize("name", FORMATS)
 def test_killed_in_any_format_it_ends_as_if_it_never_was(name: str, nursery: Nursery) -> None:
     """The agent can't be ahead of the test by more than a pipe holds."""
-    X = rows(1, 600)
+    X = normal_rows(1, 600)
     FORMATS[name](X, Path(name))
     command = ["device", "run", "--source", name, "--state", "fan.elm"]
     command += ["--like", "like.evidence", "--name", "fan", "--save-rows", "7"]
@@ -317,7 +313,7 @@ def test_killed_in_any_format_it_ends_as_if_it_never_was(name: str, nursery: Nur
         assert agent.wait(PATIENCE) == 0
     write_rows(Path("calm.csv"), X, NAMES)
     Agent(Settings(**LIKE | {"state": "calm.elm", "verdicts": ""}, source="calm.csv")).run()
-    found, expected = state("fan").detector, state("calm").detector
+    found, expected = member_in("fan.elm").detector, member_in("calm.elm").detector
     assert found.learned == expected.learned
     assert found.evidence.close_to(expected.evidence, 1e-12)
 

@@ -10,9 +10,8 @@ from elmgrove.device.sync import AgentSession
 from elmgrove.errors import Mismatch
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
 from support.commands import Elmgrove
+from support.factories import member_in
 
 NAMES = ("flow", "amp", "rpm")
 
@@ -23,10 +22,6 @@ def write(path: str, seed: int, count: int, offset: float = 0.0) -> np.ndarray:
     made += np.array([20.0, 3.0, 1450.0]) + offset
     np.savetxt(path, made, delimiter=",", header=",".join(NAMES), comments="")
     return made
-
-
-def member(path: str) -> Member:
-    return load(Path(path), Member.from_bytes)
 
 
 def test_what_was_learned_is_converted_and_goes_on(
@@ -41,7 +36,7 @@ def test_what_was_learned_is_converted_and_goes_on(
     given = ("--source", "new.csv", "--state", "pump.elm", "--verdicts", "", "--sync-seconds", 0.1)
     assert elmgrove("device", "run", *given, "--exchange", "shared").code == 0
     assert "what was learned was converted to what pumps has in common" in caplog.text
-    saved = member("pump.elm")
+    saved = member_in("pump.elm")
     assert saved.detector.basis.fingerprint == charter.basis.fingerprint
     assert saved.detector.learned + len(saved.detector.quarantine) == 1100
     expected = charter.start("pump").detector
@@ -74,7 +69,7 @@ def test_where_it_can_not_be_converted_it_ends_and_says_what_to_do(elmgrove: Elm
     assert Path("pump.elm").read_bytes() == before
     # The commands that it says.
     assert elmgrove(*command.split()[1:], "--verdicts", "").code == 0
-    assert member("pump-pumps.elm").detector.window == 10
+    assert member_in("pump-pumps.elm").detector.window == 10
     assert elmgrove("learn", "others.csv", "--state", "pump-pumps.elm").code == 0
 
 
@@ -87,6 +82,6 @@ def test_a_federation_that_can_be_asked_later_is_joined_with_the_next_start(
     charter = Charter("pumps", Basis.fitted(others, NAMES, scaling="standard"))
     FolderExchange.create(Path("shared"), charter)
     exchange = FolderExchange(Path("shared"))
-    session = AgentSession(member("pump.elm"), exchange, Path("pump.key"), days=0.0)
+    session = AgentSession(member_in("pump.elm"), exchange, Path("pump.key"), days=0.0)
     with pytest.raises(Mismatch, match="Start the agent again: it converts what it learned"):
         session.transfer(session.prepare())

@@ -18,9 +18,10 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import save
-from support.agents import append_rows, verdicts, write_rows
+from support.agents import append_rows, verdicts
 from support.at_work import at_work
 from support.exchanges import HonestExchange, saying
+from support.factories import write_rows
 from support.lies import Liar
 from support.serving import wait_until
 
@@ -49,7 +50,7 @@ def normal(seed: int, number: int) -> np.ndarray:
 CHARTER = Charter("fans", Detector.for_data(normal(0, 300)).basis, terms=Terms(shows=CONTRIBUTIONS))
 
 
-def said(number: int) -> Contribution:
+def contribution_from(number: int) -> Contribution:
     other = CHARTER.start(f"fan-{number:02}")
     other.detector.learn_many(normal(number, 50))
     found = other.offer()
@@ -70,7 +71,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def grown_up(name: str, **settings: object) -> dict[str, object]:
     """The settings of a device that has learned its rows before, and is watching."""
-    save(Path("like.evidence"), said(99))
+    save(Path("like.evidence"), contribution_from(99))
     write_rows(Path(f"{name}.csv"), normal(7, 400))
     usual = {
         "name": name,
@@ -102,7 +103,9 @@ def test_no_answer_ends_an_agent_or_its_alarms(
         "merges": grown_up("merges", merged=True),
     }
     assert events("asks") == 0
-    truths = [HonestExchange(CHARTER, [said(n) for n in range(many)]) for many in (2, 20)]
+    truths = [
+        HonestExchange(CHARTER, [contribution_from(n) for n in range(many)]) for many in (2, 20)
+    ]
     liar = Liar(truths, first=max(ANSWERS // 10, 10))
     fault = np.vstack([normal(8, 60), normal(9, 4) + 30.0])
     with saying(liar) as url:

@@ -10,13 +10,13 @@ import pytest
 import trustme
 
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import Running, Start, write_rows
+from support.agents import Running, Start
 from support.authority import Authority
+from support.factories import member_in, write_rows
 from support.hostile import hostile, random_messages
 from support.mosquitto import Mosquitto, running_broker
 from support.paho_client import Somebody, messages, somebody_at
-from support.pump import NAMES, pump
+from support.pump import NAMES, pump_rows
 from support.serving import wait_until
 
 #: Settings with which a device watches after some fifty rows.
@@ -71,7 +71,7 @@ class Pump:
 
     @property
     def member(self) -> Member:
-        return load(self.agent.folder / f"{self.name}.elm", Member.from_bytes)
+        return member_in(self.agent.folder / f"{self.name}.elm")
 
 
 @pytest.fixture(name="authority")
@@ -91,9 +91,9 @@ def test_a_machine_is_set_up_with_nothing_but_a_broker(
     one = Pump(place, plant, device)
     wait_until(lambda: bool(one.told("status")))
     assert (one.status()["agent"], one.status()["state"]) == ("online", "waiting")
-    one.give(pump(300, 1))
+    one.give(pump_rows(300, 1))
     assert sum(verdict["anomalous"] for verdict in one.told("verdict")[100:]) < 20
-    one.give(pump(20, 2) + TOO_HOT)
+    one.give(pump_rows(20, 2) + TOO_HOT)
     assert all(verdict["anomalous"] for verdict in one.told("verdict")[300:])
     assert one.told("verdict")[-1]["where"] == f"plant/{one.name}, message 320"
     event = one.told("event")[0]
@@ -127,7 +127,7 @@ def test_numbers_under_topics_of_their_own_are_rows(
     source = place.url(f"plant/{name}/#")
     agent = device(name, source=source, mqtt=place.url("told"), **QUICK)
     agent.logs("subscribed to")
-    rows = pump(200, 3)
+    rows = pump_rows(200, 3)
     plant.say_all(
         [
             (f"plant/{name}/motor/{column}", repr(value))
@@ -138,14 +138,14 @@ def test_numbers_under_topics_of_their_own_are_rows(
     # The first row shows which columns there are.
     agent.until(lambda: len(plant.under(f"told/{name}/verdict")) == 199)
     assert agent.stop() == 0
-    member = load(agent.folder / f"{name}.elm", Member.from_bytes)
+    member = member_in(agent.folder / f"{name}.elm")
     assert member.detector.basis.features == tuple(f"motor/{one}" for one in sorted(NAMES))
 
 
 def test_what_comes_while_the_agent_is_away_is_not_lost(
     place: Mosquitto, plant: Somebody, device: Start
 ) -> None:
-    one, rows = Pump(place, plant, device), pump(400, 4)
+    one, rows = Pump(place, plant, device), pump_rows(400, 4)
     one.give(rows[:150])
     assert one.agent.stop() == 0
     plant.say_all(messages(f"plant/{one.name}", NAMES, rows[150:250]))
@@ -164,7 +164,7 @@ def test_the_broker_says_that_an_agent_is_gone_which_could_not_say_so(
     place: Mosquitto, plant: Somebody, device: Start
 ) -> None:
     one = Pump(place, plant, device)
-    one.give(pump(60, 5))
+    one.give(pump_rows(60, 5))
     one.agent.kill()
     wait_until(lambda: one.status() == {"agent": "offline", "device": one.name})
     with somebody_at(place, f"told/{one.name}/status") as late:
@@ -177,7 +177,7 @@ def test_the_broker_says_that_an_agent_is_gone_which_could_not_say_so(
 
 def test_who_comes_later_finds_the_status(place: Mosquitto, plant: Somebody, device: Start) -> None:
     one = Pump(place, plant, device)
-    one.give(pump(60, 6))
+    one.give(pump_rows(60, 6))
     one.agent.until(lambda: one.status().get("learned", 0) > 0)
     with somebody_at(place, f"told/{one.name}/#") as late:
         wait_until(lambda: bool(late.under(f"told/{one.name}/status")))
@@ -195,7 +195,7 @@ def test_what_is_asked_in_the_wrong_way_is_answered_and_ends_nothing(
 ) -> None:
     one = Pump(place, plant, device)
     assert "has not begun" in one.ask({"action": "accept"})["said"][0]
-    one.give(pump(60, 7))
+    one.give(pump_rows(60, 7))
     for asked, said in {
         "no JSON": "this is not JSON",
         "[" * 4000: "this is not JSON",
@@ -221,7 +221,7 @@ def test_what_is_asked_in_the_wrong_way_is_answered_and_ends_nothing(
         answer = one.ask(asked)
         assert answer["refused"], asked
         assert said in answer["said"][0], asked
-    one.give(pump(5, 8))
+    one.give(pump_rows(5, 8))
     answer = one.ask({"action": "reject", "id": "ä\ud800"})
     assert (answer["refused"], answer["action"]) == (False, "reject")
     assert one.agent.stop() == 0
@@ -229,8 +229,8 @@ def test_what_is_asked_in_the_wrong_way_is_answered_and_ends_nothing(
 
 def test_what_was_retained_is_not_done(place: Mosquitto, plant: Somebody, device: Start) -> None:
     one = Pump(place, plant, device)
-    one.give(pump(200, 9))
-    one.give(pump(10, 10) + TOO_HOT)
+    one.give(pump_rows(200, 9))
+    one.give(pump_rows(10, 10) + TOO_HOT)
     assert one.agent.stop() == 0
     plant.say(f"told/{one.name}/do", {"action": "accept"}, retain=True)
     one.start()
@@ -244,9 +244,9 @@ def test_who_asks_without_end_is_told_to_wait_and_rows_go_on(
     place: Mosquitto, plant: Somebody, device: Start
 ) -> None:
     one = Pump(place, plant, device)
-    one.give(pump(60, 11))
+    one.give(pump_rows(60, 11))
     plant.say_all([(f"told/{one.name}/do", {"action": "reject", "id": str(i)}) for i in range(300)])
-    one.give(pump(20, 12))
+    one.give(pump_rows(20, 12))
     one.agent.until(lambda: any("others wait" in done["said"][0] for done in one.told("done")))
     one.agent.until(lambda: any(not done["refused"] for done in one.told("done")))
     assert one.agent.stop() == 0
@@ -281,7 +281,7 @@ def test_with_tls_a_password_and_rules_what_is_refused_is_told_once(
                 **QUICK,
             )
             agent.logs("subscribed to")
-            plant.say_all(messages("plant/pump", NAMES, pump(100, 13)))
+            plant.say_all(messages("plant/pump", NAMES, pump_rows(100, 13)))
             agent.until(lambda: len(plant.under("told/pump/verdict")) == 100)
             # The rules say nothing of Home Assistant.
             agent.logs("not published")
@@ -305,7 +305,7 @@ def test_a_certificate_says_who_the_device_is(
         usual = {"source": place.url("plant/pump"), "mqtt": place.url("told"), **QUICK}
         agent = device("pump", **usual, **own)
         agent.logs("subscribed to")
-        plant.say_all(messages("plant/pump", NAMES, pump(60, 15)))
+        plant.say_all(messages("plant/pump", NAMES, pump_rows(60, 15)))
         agent.until(lambda: len(plant.under("told/pump/verdict")) == 60)
         assert agent.stop() == 0
 
@@ -319,7 +319,7 @@ def test_whatever_anybody_says_the_agent_goes_on(
         for topic in (f"plant/{one.name}", f"told/{one.name}/do", "homeassistant/status"):
             plant.say_all([(topic, payload) for payload in said])
         wanted = len(one.told("verdict")) + 60
-        plant.say_all(messages(f"plant/{one.name}", NAMES, pump(60, seed)))
+        plant.say_all(messages(f"plant/{one.name}", NAMES, pump_rows(60, seed)))
         one.agent.until(lambda wanted=wanted: len(one.told("verdict")) >= wanted)
     one.agent.until(lambda: (one.status().get("rows") or {"left_out": 0})["left_out"] > 100)
     assert one.agent.stop() == 0
@@ -331,7 +331,7 @@ def test_a_wrong_password_is_told_and_watching_goes_on(
     mosquitto: None, tmp_path: Path, device: Start
 ) -> None:
     with running_broker(tmp_path, FAST, users=USERS) as place:
-        write_rows(tmp_path / "fan.csv", pump(80, 14), [*NAMES])
+        write_rows(tmp_path / "fan.csv", pump_rows(80, 14), [*NAMES])
         agent = device(
             "fan",
             follow=True,
@@ -349,7 +349,7 @@ def test_a_wrong_password_is_told_and_watching_goes_on(
 def test_devices_learn_from_each_other_by_the_broker_that_has_their_rows(
     place: Mosquitto, plant: Somebody, start: Start, device: Start, tmp_path: Path
 ) -> None:
-    data = write_rows(tmp_path / "normal.csv", pump(200, 20), [*NAMES])
+    data = write_rows(tmp_path / "normal.csv", pump_rows(200, 20), [*NAMES])
     where = place.url("federation/pumps")
     founding = ("federation", "create", "pumps", "--data", data, "--window", 1)
     made = start(*founding, "--broker", where)
@@ -363,13 +363,13 @@ def test_devices_learn_from_each_other_by_the_broker_that_has_their_rows(
     ]
     for seed, (name, agent) in enumerate(zip(names, agents, strict=True), 21):
         agent.logs("subscribed to")
-        plant.say_all(messages(f"plant/{name}", NAMES, pump(150, seed)))
+        plant.say_all(messages(f"plant/{name}", NAMES, pump_rows(150, seed)))
     for name, agent in zip(names, agents, strict=True):
         seeds = count(100)
 
         def knows(name: str = name, seeds: Iterator[int] = seeds) -> bool:
             # What changed is told every few seconds, where there are new rows.
-            plant.say_all(messages(f"plant/{name}", NAMES, pump(1, next(seeds))))
+            plant.say_all(messages(f"plant/{name}", NAMES, pump_rows(1, next(seeds))))
             return bool(plant.objects(f"told/{name}/status")[-1].get("others") == 1)
 
         agent.until(knows)

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import Start, verdicts, write_rows
+from support.agents import Start, verdicts
+from support.factories import detector_in, member_in, write_rows
 from support.serving import ALL_SHOWN, LAYER, charter, serving
 
 
@@ -36,7 +35,7 @@ def test_agents_tell_patterns_apart_and_learn_those_of_others(
             ran = device(name, **known)
             assert ran.end() == 0, ran.log
     for name, others in (("a", 1), ("b", 1)):
-        member = load(tmp_path / f"{name}.elm", Member.from_bytes)
+        member = member_in(tmp_path / f"{name}.elm")
         assert member.detector.patterns is not None
         assert len(member.detector.model.own) == 2
         assert len(member.detector.model.foreign) == 2
@@ -44,8 +43,8 @@ def test_agents_tell_patterns_apart_and_learn_those_of_others(
         assert member.merged.devices == others
         told = verdicts(tmp_path / f"{name}.jsonl")
         assert len({one["pattern"] for one in told[300:] if one["learned"]}) == 2
-    a = load(tmp_path / "a.elm", Member.from_bytes).detector
-    alone = load(tmp_path / "a.elm", Member.from_bytes).detector
+    a = detector_in(tmp_path / "a.elm")
+    alone = detector_in(tmp_path / "a.elm")
     alone.set_prior([])
     theirs = kinds(40.0, 60.0)[-50:]
     assert a.score_many(theirs).mean() < 0.5 * alone.score_many(theirs).mean()

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from elmgrove import Detector
@@ -17,12 +16,12 @@ from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.member import Member
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
-from elmgrove.storage.disk import load, save
-from support.agents import append_rows, write_rows
+from elmgrove.storage.disk import save
+from support.agents import append_rows
 from support.at_work import at_work
 from support.exchanges import Asked, HonestExchange, Reply, saying
+from support.factories import detector_in, member_in, normal_rows, write_rows
 from support.serving import wait_until
 
 COLUMNS = 4
@@ -30,11 +29,9 @@ COLUMNS = 4
 ROWS, ANOMALOUS, NEW = 400, 9, 30
 
 
-def rows(seed: int, number: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(number, COLUMNS))
-
-
-CHARTER = Charter("fans", Detector.for_data(rows(0, 300)).basis, terms=Terms(shows=CONTRIBUTIONS))
+CHARTER = Charter(
+    "fans", Detector.for_data(normal_rows(0, 300, 4)).basis, terms=Terms(shows=CONTRIBUTIONS)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -42,12 +39,12 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("elmgrove.device.sources.base.POLL", 0.01)
     member = CHARTER.start("fan")
-    member.detector.learn_many(rows(1, ROWS))
-    for row in rows(2, ANOMALOUS):
+    member.detector.learn_many(normal_rows(1, ROWS, 4))
+    for row in normal_rows(2, ANOMALOUS, 4):
         member.detector.observe(row + 30.0, 1.7e9)
     assert len(member.detector.quarantine) == ANOMALOUS
     save(Path("fan.elm"), member)
-    write_rows(Path("fan.csv"), rows(3, NEW))
+    write_rows(Path("fan.csv"), normal_rows(3, NEW, 4))
 
 
 def settings(url: str, **more: Any) -> dict[str, Any]:
@@ -77,7 +74,7 @@ def test_each_row_is_in_one_minute_that_is_told() -> None:
     server = HonestExchange(CHARTER, [])
     with told_of(server, 0.01):
         for part in range(3):
-            append_rows(Path("fan.csv"), rows(4 + part, 50))
+            append_rows(Path("fan.csv"), normal_rows(4 + part, 50, 4))
             wait_until(lambda part=part: counted(server) == NEW + 50 * (part + 1))
     assert server.heard[-1].device == "fan"
     assert server.heard[-1].state == "watching"
@@ -97,7 +94,7 @@ def test_an_command_is_done_and_told_at_once_however_seldom_it_syncs() -> None:
         (outcome,) = server.outcomes
         assert not outcome.refused
         assert "9 rows were learned as a new normal" in outcome.said[0]
-        kept = load(Path("fan.elm"), Member.from_bytes)
+        kept = member_in("fan.elm")
         assert kept.detector.learned >= ROWS + ANOMALOUS
         assert kept.notes["commands"][0]["command"] == "command-1"
     first, *_, last = server.heard
@@ -124,7 +121,7 @@ def test_an_agent_whose_rows_end_does_what_is_asked_with_its_last_sync() -> None
     (outcome,) = server.outcomes
     assert "9 rows were learned" in outcome.said[0]
     # None of the new rows: they came while the event was open.
-    assert load(Path("fan.elm"), Member.from_bytes).detector.learned == ROWS + ANOMALOUS
+    assert detector_in("fan.elm").learned == ROWS + ANOMALOUS
 
 
 def test_a_device_that_does_no_commands_refuses_them() -> None:
@@ -132,7 +129,7 @@ def test_a_device_that_does_no_commands_refuses_them() -> None:
     with told_of(server, server_commands="none"):
         wait_until(lambda: len(server.outcomes) == 1)
     assert server.outcomes[0].refused
-    assert len(load(Path("fan.elm"), Member.from_bytes).detector.quarantine) == ANOMALOUS
+    assert len(detector_in("fan.elm").quarantine) == ANOMALOUS
 
 
 def test_a_device_that_tells_nothing_asks_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -170,12 +167,12 @@ def test_where_nobody_looks_no_report_is_made(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("elmgrove.device.report.own_score", useless)
     monkeypatch.setattr("elmgrove.device.report.status_of", useless)
     other = CHARTER.start("other")
-    other.detector.learn_many(rows(5, ROWS))
+    other.detector.learn_many(normal_rows(5, ROWS, 4))
     FolderExchange.create(Path("folder"), CHARTER)
     FolderExchange(Path("folder")).publish(Contribution("other", 1, (other.detector.evidence,)))
     with at_work(**settings("unused", exchange="folder", token="", sync_seconds=0.05)):
-        wait_until(lambda: len(load(Path("fan.elm"), Member.from_bytes).ledger) == 1)
-    assert "minutes" not in load(Path("fan.elm"), Member.from_bytes).notes
+        wait_until(lambda: len(member_in("fan.elm").ledger) == 1)
+    assert "minutes" not in member_in("fan.elm").notes
 
 
 @pytest.mark.parametrize(("status", "problem"), [(404, "not-found"), (405, "method-not-allowed")])
@@ -241,16 +238,16 @@ def test_a_server_that_asks_and_asks_does_not_hold_up_the_rows(
 
     with told_of(greedy, 3600.0):
         wait_until(lambda: given[0] >= 3)
-        append_rows(Path("fan.csv"), rows(4, 500))
+        append_rows(Path("fan.csv"), normal_rows(4, 500, 4))
         wait_until(lambda: learned() >= ROWS + 400)
         assert given[0] < 100
-    member = load(Path("fan.elm"), Member.from_bytes)
+    member = member_in("fan.elm")
     assert len(member.notes["commands"]) <= 200
 
 
 def learned() -> int:
     path = Path("fan.elm")
-    return load(path, Member.from_bytes).detector.learned if path.exists() else 0
+    return detector_in(path).learned if path.exists() else 0
 
 
 def test_a_row_that_cant_be_read_is_counted_and_not_quoted() -> None:
@@ -263,7 +260,7 @@ def test_a_row_that_cant_be_read_is_counted_and_not_quoted() -> None:
             bodies.append(asked.body)
         return honest(asked)
 
-    append_rows(Path("fan.csv"), rows(5, 20))
+    append_rows(Path("fan.csv"), normal_rows(5, 20, 4))
     with saying(listening) as url:
         Agent(Settings(**settings(url, follow=False))).run()
     assert counted(honest) == NEW + 20

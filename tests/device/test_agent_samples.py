@@ -10,10 +10,9 @@ from elmgrove import BadInput, Basis, Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import append_rows, verdicts, write_rows
+from support.agents import append_rows, verdicts
 from support.commands import Elmgrove, elmgrove_fixture
+from support.factories import detector_in, member_in, write_rows
 from support.signals import NAMES, SPECTRUM, TEXT, samples, whistling
 
 __all__ = ["elmgrove_fixture"]
@@ -24,7 +23,7 @@ LENGTH = SPECTRUM.length
 
 def run(**more: object) -> Detector:
     Agent(Settings(**{**FAN, **more})).run()
-    return load(Path("fan.elm"), Member.from_bytes).detector
+    return detector_in("fan.elm")
 
 
 def told() -> list[dict]:
@@ -144,7 +143,7 @@ def test_a_federation_states_the_spectrum_and_devices_learn_from_each_other(
                 exchange="shared",
             )
         ).run()
-    first, second = (load(Path(f"fan-{n}.elm"), Member.from_bytes) for n in (1, 2))
+    first, second = (member_in(f"fan-{n}.elm") for n in (1, 2))
     assert second.detector.basis == basis
     assert len(verdicts(Path("fan-2.jsonl"))) == 100
     assert second.detector.received is not None

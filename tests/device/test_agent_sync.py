@@ -21,14 +21,8 @@ from elmgrove.errors import BadInput, Unauthorized
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load, save
-from support.agents import (
-    Start,
-    append_rows,
-    verdicts,
-    write_rows,
-)
+from elmgrove.storage.disk import save
+from support.agents import Start, append_rows, verdicts
 from support.at_work import (
     LIKE,
     PATIENCE,
@@ -39,6 +33,7 @@ from support.at_work import (
     learned,
     sum_without,
 )
+from support.factories import detector_in, member_in, normal_rows, write_rows
 from support.ports import reserved_port
 from support.serving import (
     ADMIN,
@@ -49,9 +44,8 @@ from support.serving import (
     answers,
     charter,
     client,
-    evidence,
+    fan_evidence,
     process,
-    rows,
     serving,
     wait_until,
 )
@@ -60,7 +54,7 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def test_it_syncs_after_so_many_rows(federation: Federation) -> None:
-    X = rows(1, 60)
+    X = normal_rows(1, 60)
     write_rows(Path("fan.csv"), X[:9])
     settings = joined(federation, "fan", sync_seconds=0, sync_rows=10, follow=True, guard=False)
     with at_work(**settings):
@@ -71,23 +65,23 @@ def test_it_syncs_after_so_many_rows(federation: Federation) -> None:
 
 
 def test_it_syncs_so_often(federation: Federation) -> None:
-    X = rows(1, 60)
+    X = normal_rows(1, 60)
     write_rows(Path("fan.csv"), X[:30])
     settings = joined(federation, "fan", sync_seconds=0.05, follow=True, guard=False)
     with at_work(**settings):
         wait_until(lambda: counts(federation) == {"fan": 30})
         append_rows(Path("fan.csv"), X[30:])
         wait_until(lambda: counts(federation) == {"fan": 60})
-    assert sum_without(federation, "nobody").evidence.close_to(evidence(X), 1e-12)
+    assert sum_without(federation, "nobody").evidence.close_to(fan_evidence(X), 1e-12)
 
 
 def test_a_file_that_ends_is_published_to_its_end(federation: Federation) -> None:
-    X = {name: rows(seed, 40) for seed, name in enumerate(("fan", "pump"))}
+    X = {name: normal_rows(seed, 40) for seed, name in enumerate(("fan", "pump"))}
     for name, part in X.items():
         write_rows(Path(f"{name}.csv"), part)
         Agent(Settings(**joined(federation, name, sync_seconds=0))).run()
     assert counts(federation) == {"fan": 40, "pump": 40}
-    member = load(Path("pump.elm"), Member.from_bytes)
+    member = member_in("pump.elm")
     whole = Detector(federation.charter.basis.layer, ridge=federation.charter.ridge)
     whole.learn_many(np.vstack(list(X.values())))
     assert member.detector.model.beta == pytest.approx(whole.model.beta, rel=1e-9)
@@ -100,7 +94,7 @@ def test_what_the_guard_does_not_let_stays_here(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    X = rows(1, 13)  # 3 + 3 · 4 / (2 · 6) = 4 rows are needed
+    X = normal_rows(1, 13)  # 3 + 3 · 4 / (2 · 6) = 4 rows are needed
     for number, published in ((3, 0), (8, 8), (11, 8), (12, 12)):
         write_rows(Path("fan.csv"), X[:number])
         Agent(Settings(**joined(federation, "fan"))).run()
@@ -114,7 +108,7 @@ def test_what_the_guard_does_not_let_stays_here(
 
 def test_while_it_follows_its_rows_the_guard_holds_as_well() -> None:
     FolderExchange.create(Path("shared"), charter("fans"))
-    X = rows(1, 30)
+    X = normal_rows(1, 30)
     write_rows(Path("fan.csv"), X[:20])
 
     def held() -> float:
@@ -134,13 +128,13 @@ def test_while_it_follows_its_rows_the_guard_holds_as_well() -> None:
 
 def test_agents_that_share_a_folder_end_as_with_a_server() -> None:
     FolderExchange.create(Path("shared"), charter("fans"))
-    X = {name: rows(seed, 40) for seed, name in enumerate(("a", "b"))}
+    X = {name: normal_rows(seed, 40) for seed, name in enumerate(("a", "b"))}
 
     def ran(name: str, part: np.ndarray) -> Any:
         write_rows(Path(f"{name}.csv"), part)
         settings = {"name": name, "source": f"{name}.csv", "state": f"{name}.elm"}
         Agent(Settings(**settings, exchange="shared", verdicts="")).run()
-        return load(Path(f"{name}.elm"), Member.from_bytes).detector.model.beta
+        return detector_in(f"{name}.elm").model.beta
 
     def central(*parts: np.ndarray) -> Any:
         whole = Detector(LAYER, ridge=charter("fans").ridge)
@@ -149,30 +143,30 @@ def test_agents_that_share_a_folder_end_as_with_a_server() -> None:
 
     ran("a", X["a"])
     assert ran("b", X["b"]) == pytest.approx(central(*X.values()), rel=1e-9)
-    more = rows(0, 60)
+    more = normal_rows(0, 60)
     assert ran("a", more) == pytest.approx(central(more, X["b"]), rel=1e-9)
 
 
 def test_with_a_rule_only_those_are_merged(running_server: Server) -> None:
     federation = running_server.found(charter(terms=ALL_SHOWN))
     for seed, name in enumerate(("fan-1", "fan-2", "pump")):
-        write_rows(Path(f"{name}.csv"), rows(seed, 40))
+        write_rows(Path(f"{name}.csv"), normal_rows(seed, 40))
         Agent(Settings(**joined(federation, name, merge="fan-1,nobody"))).run()
-    merged = load(Path("pump.elm"), Member.from_bytes).merged
+    merged = member_in("pump.elm").merged
     assert merged is not None
     assert merged.devices == 1
-    assert merged.evidence.close_to(evidence(rows(0, 40)), 1e-12)
+    assert merged.evidence.close_to(fan_evidence(normal_rows(0, 40)), 1e-12)
 
 
 def test_a_rule_that_needs_each_contribution_is_refused_where_sums_are_shown(
     federation: Federation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write_rows(Path("fan-1.csv"), rows(1, 40))
-    write_rows(Path("fan-2.csv"), rows(2, 40))
+    write_rows(Path("fan-1.csv"), normal_rows(1, 40))
+    write_rows(Path("fan-2.csv"), normal_rows(2, 40))
     Agent(Settings(**joined(federation, "fan-1"))).run()
     Agent(Settings(**joined(federation, "fan-2", merge="quality", sync_rows=5))).run()
     assert counts(federation) == {"fan-1": 40, "fan-2": 40}, "it contributes all the same"
-    member = load(Path("fan-2.elm"), Member.from_bytes)
+    member = member_in("fan-2.elm")
     assert (member.merged, len(member.ledger), member.detector.learned) == (None, 0, 40)
     told = [one.getMessage() for one in caplog.records if "--shows contributions" in one.message]
     assert len(told) == 1, "once, not at each sync"
@@ -194,7 +188,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_server_then_one_then_none_then_one_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    X, store = rows(1, 60), f"sqlite:///{tmp_path}/store.db"
+    X, store = normal_rows(1, 60), f"sqlite:///{tmp_path}/store.db"
     write_rows(Path("fan.csv"), X[:20])
 
     def logs(text: str) -> None:
@@ -236,7 +230,7 @@ def test_no_server_then_one_then_none_then_one_again(
             logs("sync failed")
             with serving(store, port=port):
                 wait_until(lambda: counts(federation) == {"fan": 60})
-                assert sum_without(federation, "nobody").evidence.close_to(evidence(X), 1e-12)
+                assert sum_without(federation, "nobody").evidence.close_to(fan_evidence(X), 1e-12)
 
 
 def test_an_address_that_is_no_exchange_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -253,7 +247,7 @@ def test_an_address_that_is_no_exchange_does_not_end_it(caplog: pytest.LogCaptur
         def log_message(self, *_: Any) -> None:
             pass
 
-    X = rows(1, 40)
+    X = normal_rows(1, 40)
     write_rows(Path("fan.csv"), X[:20])
     Agent(Settings(**LIKE, source="fan.csv")).run()
     Path("fan.key").write_text("key")
@@ -279,7 +273,7 @@ def test_a_server_that_never_ends_its_answer_does_not_hold_up_the_end(
     device: Start,
     federation: Federation,
 ) -> None:
-    started_alone(federation.charter, "fan", rows(1, 40))
+    started_alone(federation.charter, "fan", normal_rows(1, 40))
     asked, over = threading.Event(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -311,10 +305,10 @@ def test_a_name_that_is_not_admitted_goes_on_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     federation = running_server.found(charter(members=("fan-*",)))
-    write_rows(Path("pump.csv"), rows(1, 40))
+    write_rows(Path("pump.csv"), normal_rows(1, 40))
     with pytest.raises(Unauthorized, match="pump"):
         Agent(Settings(**joined(federation, "pump"))).run()
-    started_alone(federation.charter, "pump", rows(1, 40))
+    started_alone(federation.charter, "pump", normal_rows(1, 40))
     Agent(Settings(**joined(federation, "pump"))).run()
     assert learned(Path("pump.elm")) == 40
     assert "sync failed" in caplog.text
@@ -323,7 +317,7 @@ def test_a_name_that_is_not_admitted_goes_on_alone(
 
 
 def test_a_wrong_token_is_told(federation: Federation, caplog: pytest.LogCaptureFixture) -> None:
-    started_alone(federation.charter, "fan", rows(1, 40))
+    started_alone(federation.charter, "fan", normal_rows(1, 40))
     Agent(Settings(**joined(federation, "fan", token="guessed"))).run()
     assert learned(Path("fan.elm")) == 40
     assert "sync failed" in caplog.text
@@ -332,7 +326,7 @@ def test_a_wrong_token_is_told(federation: Federation, caplog: pytest.LogCapture
 
 def test_a_state_of_another_layer_is_refused_with_what_to_run(federation: Federation) -> None:
     other = Charter("other", Basis(HiddenLayer(6, 3, "sigmoid", seed=99), 6))
-    started_alone(other, "fan", rows(1, 40))
+    started_alone(other, "fan", normal_rows(1, 40))
     with pytest.raises(BadInput, match=r"can't be converted .* Begin with a new state: elmgrove"):
         Agent(Settings(**joined(federation, "fan"))).run()
     # The connection to the server is closed as well.
@@ -344,7 +338,7 @@ def test_a_device_that_was_shut_out_says_why_and_goes_on(
     federation: Federation,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    X = rows(1, 60)
+    X = normal_rows(1, 60)
     write_rows(Path("fan.csv"), X[:30])
     settings = joined(federation, "fan", sync_seconds=0.05, follow=True, verdicts="fan.jsonl")
     with at_work(**settings, guard=False):
@@ -362,7 +356,7 @@ def test_a_device_that_was_shut_out_says_why_and_goes_on(
 def test_a_state_from_an_older_copy_goes_on_by_itself(
     federation: Federation, caplog: pytest.LogCaptureFixture, guard: bool
 ) -> None:
-    X = rows(1, 60)
+    X = normal_rows(1, 60)
     write_rows(Path("fan.csv"), X[:20])
     Agent(Settings(**joined(federation, "fan"))).run()
     shutil.copy("fan.elm", "old.elm")
@@ -380,7 +374,7 @@ def test_a_state_from_an_older_copy_goes_on_by_itself(
         assert caplog.text.count(told) >= 1
         # Told once, at the first sync: how many rows it had by then depends on the machine.
         assert "more are needed" in caplog.text
-        Y = rows(2, 24)
+        Y = normal_rows(2, 24)
         write_rows(Path("more.csv"), Y[:23])
         Agent(Settings(**joined(federation, "fan", source="more.csv"))).run()
         assert counts(federation) == {"fan": 50}
@@ -392,9 +386,9 @@ def test_a_state_from_an_older_copy_goes_on_by_itself(
     assert "refused: " in caplog.text
     assert "50" in caplog.text.partition("refused: ")[2], "the server's reason: what it holds"
     known = np.vstack([X[:20], X[50:]])
-    assert sum_without(federation, "nobody").evidence.close_to(evidence(known), 1e-12)
+    assert sum_without(federation, "nobody").evidence.close_to(fan_evidence(known), 1e-12)
 
     # From then on all is as usual.
-    write_rows(Path("more.csv"), rows(2, 10))
+    write_rows(Path("more.csv"), normal_rows(2, 10))
     Agent(Settings(**joined(federation, "fan", source="more.csv"))).run()
     assert counts(federation) == {"fan": 40}

@@ -12,23 +12,18 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import Start, append_rows, verdicts, write_rows
-from support.fans import NAMES, rows, series
+from support.agents import Start, append_rows, verdicts
+from support.factories import detector_in, write_rows
+from support.fans import NAMES, fan_rows, fan_series
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 FAN = {"state": "fan.elm", "source": "fan.csv", "verdicts": "fan.jsonl"}
 WIDE = 4
 
 
-def saved() -> Detector:
-    return load(Path("fan.elm"), Member.from_bytes).detector
-
-
 def run(**more: object) -> Detector:
     Agent(Settings(**{**FAN, **more})).run()
-    return saved()
+    return detector_in("fan.elm")
 
 
 def told() -> list[dict]:
@@ -37,7 +32,7 @@ def told() -> list[dict]:
 
 @pytest.mark.parametrize(
     ("made", "window", "reason"),
-    [(series, 10, "alike (correlation 0."), (rows, 1, "hardly alike (correlation ")],
+    [(fan_series, 10, "alike (correlation 0."), (fan_rows, 1, "hardly alike (correlation ")],
 )
 def test_the_first_rows_decide_the_window_and_the_log_says_why(
     caplog: pytest.LogCaptureFixture, made: object, window: int, reason: str
@@ -52,7 +47,7 @@ def test_the_first_rows_decide_the_window_and_the_log_says_why(
 
 def test_what_is_stated_is_not_decided(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    write_rows(Path("fan.csv"), series(1, 150), NAMES)
+    write_rows(Path("fan.csv"), fan_series(1, 150), NAMES)
     detector = run(window="3", score="loss", confidence=0.8, rate=0.05)
     assert (detector.basis.window, detector.basis.score) == (3, "loss")
     assert (detector.gate.policy.rate, detector.gate.policy.confidence) == (0.05, 0.8)
@@ -60,7 +55,7 @@ def test_what_is_stated_is_not_decided(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_a_federation_states_the_window() -> None:
-    X = series(1, 60)
+    X = fan_series(1, 60)
     basis = Detector.for_data(X, window=WIDE).basis
     FolderExchange.create(Path("shared"), Charter("fans", basis))
     write_rows(Path("fan.csv"), X)
@@ -68,14 +63,14 @@ def test_a_federation_states_the_window() -> None:
 
 
 def test_the_first_rows_of_a_window_are_told_but_not_judged() -> None:
-    write_rows(Path("fan.csv"), series(1, 40), NAMES)
+    write_rows(Path("fan.csv"), fan_series(1, 40), NAMES)
     run(window=str(WIDE))
     assert [one["learned"] for one in told()] == [False] * 3 + [True] * 37
     assert not any(one["anomalous"] for one in told())
 
 
 def test_no_window_reaches_over_a_bad_row() -> None:
-    X = series(1, 60)
+    X = fan_series(1, 60)
     write_rows(Path("fan.csv"), X[:30], NAMES)
     with Path("fan.csv").open("a") as file:
         file.write("1,2,three,4,5,6\n")
@@ -90,14 +85,14 @@ def test_no_window_reaches_over_a_bad_row() -> None:
 
 
 def test_a_row_that_the_detector_refuses_is_a_gap_as_well() -> None:
-    X = series(1, 60)
+    X = fan_series(1, 60)
     X[30] = 1e200
     write_rows(Path("fan.csv"), X, NAMES)
     assert run(window=str(WIDE), start_rows=20).learned == (30 - 3) + (29 - 3)
 
 
 def test_a_restart_goes_on_within_the_window() -> None:
-    X = series(1, 60)
+    X = fan_series(1, 60)
     write_rows(Path("fan.csv"), X[:25], NAMES)
     run(window=str(WIDE), start_rows=20)
     append_rows(Path("fan.csv"), X[25:])
@@ -109,7 +104,7 @@ def test_a_restart_goes_on_within_the_window() -> None:
 
 
 def test_where_the_place_is_lost_the_window_starts_again() -> None:
-    X = series(1, 60)
+    X = fan_series(1, 60)
     write_rows(Path("fan.csv"), X[:30], NAMES)
     run(window=str(WIDE), start_rows=20)
     write_rows(Path("other.csv"), X[30:], NAMES)
@@ -118,17 +113,17 @@ def test_where_the_place_is_lost_the_window_starts_again() -> None:
 
 
 def test_standard_input_that_is_begun_again_starts_the_window_again(start: Start) -> None:
-    X = series(1, 60)
+    X = fan_series(1, 60)
     for part in (X[:30], X[30:]):
-        rows = write_rows(Path("part.csv"), part, NAMES).read_bytes()
+        content = write_rows(Path("part.csv"), part, NAMES).read_bytes()
         command = ("device", "run", "--state", "fan.elm", "--window", WIDE)
         ran = start(*command, stdin=subprocess.PIPE)
-        assert ran.told(rows) == 0, ran.log
-    assert saved().learned == 2 * 27
+        assert ran.told(content) == 0, ran.log
+    assert detector_in("fan.elm").learned == 2 * 27
 
 
 def test_a_verdict_says_which_sensor_it_was_and_how_long_ago() -> None:
-    X = series(1, 420)
+    X = fan_series(1, 420)
     X[405, 2] += 6.0
     write_rows(Path("fan.csv"), X, NAMES)
     run(window=str(WIDE), confidence=0.0)
@@ -149,7 +144,7 @@ def test_the_log_says_what_is_missing_and_when_it_watches(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    write_rows(Path("fan.csv"), rows(1, 1200), NAMES)
+    write_rows(Path("fan.csv"), fan_rows(1, 1200), NAMES)
     detector = run(save_rows=100, rate=0.02)
     assert detector.state == "watching"
     lines = [record.getMessage() for record in caplog.records]
@@ -168,7 +163,7 @@ def test_the_log_says_what_is_missing_and_when_it_watches(
 
 def test_the_log_says_that_the_machine_changes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    X = np.vstack([rows(1, 600), rows(2, 60) + 9.0])
+    X = np.vstack([fan_rows(1, 600), fan_rows(2, 60) + 9.0])
     write_rows(Path("fan.csv"), X, NAMES)
     detector = run(confidence=0.0)
     assert detector.state == "changing"

@@ -18,8 +18,9 @@ from elmgrove.device.commands import COMMANDS
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load, save
+from elmgrove.storage.disk import save
 from support.exchanges import HonestExchange, saying
+from support.factories import member_in, normal_rows
 from support.killed import CONTEXT, work
 from support.serving import wait_until
 
@@ -32,11 +33,7 @@ COMMAND = [
 ]
 
 
-def rows(seed: int, number: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(number, 4))
-
-
-CHARTER = Charter("pumps", Detector.for_data(rows(0, 400)).basis)
+CHARTER = Charter("pumps", Detector.for_data(normal_rows(0, 400, 4)).basis)
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +41,8 @@ def pump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """The state of a device that watches, with anomalous rows in quarantine."""
     monkeypatch.chdir(tmp_path)
     member = CHARTER.start("pump")
-    member.detector.learn_many(rows(1, 400), np.arange(400.0))
-    for number, row in enumerate(rows(2, 100)):
+    member.detector.learn_many(normal_rows(1, 400, 4), np.arange(400.0))
+    for number, row in enumerate(normal_rows(2, 100, 4)):
         member.detector.observe(row + 30.0, 400.0 + number)
     assert len(member.detector.quarantine) == 100
     save(STATE, member)
@@ -115,12 +112,12 @@ def test_an_agent_that_is_killed_has_done_it_once_or_not_at_all(
                     time.sleep(chance.uniform(0.0, 2.0 * whole))
                 process.kill()
                 process.join()
-            found = load(STATE, Member.from_bytes)
+            found = member_in(STATE)
             # What it changed and that it was done are in one file.
             assert (facts(found), done(found)) in ((before, []), (after, [command.id]))
             with working(url):
                 wait_until(lambda server=server: server.outcomes != [])
             # Once more it would have said that no row waited, and nothing was learned.
             assert [list(one.said) for one in server.outcomes] == [said]
-            found = load(STATE, Member.from_bytes)
+            found = member_in(STATE)
             assert (facts(found), done(found)) == (after, [command.id])

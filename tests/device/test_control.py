@@ -16,12 +16,12 @@ from elmgrove.device.http_server import MOST_BYTES
 from elmgrove.device.settings import Settings
 from elmgrove.errors import InconsistentState
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import append_rows, verdicts, write_rows
+from support.agents import append_rows, verdicts
 from support.at_work import LIKE, at_work
-from support.callers import asked, calling, socket_of, told
+from support.callers import asked, calling, posted, socket_of
+from support.factories import detector_in, member_in, normal_rows, write_rows
 from support.ports import reserved_port
-from support.serving import rows, wait_until
+from support.serving import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 FAN = LIKE | {"source": "fan.csv", "follow": True}
@@ -30,7 +30,7 @@ STATE = Path("fan.elm")
 
 def rate(path: Path = STATE) -> float | None:
     """The rate that a state states."""
-    return load(path, Member.from_bytes).detector.progress.rate
+    return detector_in(path).progress.rate
 
 
 def seen(number: int) -> Callable[[], bool]:
@@ -38,7 +38,7 @@ def seen(number: int) -> Callable[[], bool]:
 
 
 def test_it_says_how_the_device_is_doing_now() -> None:
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     with at_work(**FAN | {"save_rows": 1000}):
         wait_until(seen(30))
         found = asked(STATE, "status")
@@ -48,7 +48,7 @@ def test_it_says_how_the_device_is_doing_now() -> None:
         assert found["agent"]["rows"] == 30
         assert found["agent"]["source"] == "fan.csv"
         assert not STATE.exists(), "what it says is what it knows, not what it saved"
-        append_rows(Path("fan.csv"), rows(2, 5))
+        append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(lambda: asked(STATE, "status")["learned"] == 35)
 
 
@@ -57,14 +57,14 @@ def test_before_its_first_rows_it_says_what_it_waits_for() -> None:
     with at_work(**settings):
         wait_until(lambda: socket_of(STATE) is not None)
         assert asked(STATE, "status")["agent"]["waits_for"] == "its first rows"
-        write_rows(Path("fan.csv"), rows(1, 40))
+        write_rows(Path("fan.csv"), normal_rows(1, 40))
         wait_until(
             lambda: asked(STATE, "status")["agent"]["waits_for"] == "its first rows: 40 of 100"
         )
-        answer = told(STATE, "tune", rate=0.5)
+        answer = posted(STATE, "tune", rate=0.5)
         assert answer.status_code == 503
         assert "it waits for its first rows: 40 of 100" in answer.json()["detail"]
-        append_rows(Path("fan.csv"), rows(2, 60))
+        append_rows(Path("fan.csv"), normal_rows(2, 60))
         wait_until(lambda: "waits_for" not in asked(STATE, "status")["agent"])
 
 
@@ -78,25 +78,25 @@ def test_before_its_federation_answers_it_says_so() -> None:
 
 
 def test_what_it_acknowledged_is_saved() -> None:
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     with at_work(**FAN | {"save_rows": 1000, "save_seconds": 1000.0}):
         wait_until(seen(30))
-        answer = told(STATE, "tune", rate=0.002)
+        answer = posted(STATE, "tune", rate=0.002)
         assert answer.status_code == 200, answer.text
         assert rate() == 0.002, "before it was answered"
         assert answer.json()["said"][0] == "rate: 0.002, before 0.01"
         assert answer.json()["status"]["rate"] == 0.002
         assert asked(STATE, "status")["rate"] == 0.002
-        append_rows(Path("fan.csv"), rows(2, 5))
+        append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(seen(35))
-    assert load(STATE, Member.from_bytes).detector.learned == 35
+    assert detector_in(STATE).learned == 35
 
 
 def test_a_dry_run_changes_nothing() -> None:
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     with at_work(**FAN):
         wait_until(seen(30))
-        answer = told(STATE, "tune", rate=0.002, dry_run=True)
+        answer = posted(STATE, "tune", rate=0.002, dry_run=True)
         assert answer.json()["dry_run"] is True
         assert answer.json()["said"][0] == "rate: 0.002, before 0.01"
         assert asked(STATE, "status")["rate"] == 0.01
@@ -126,25 +126,25 @@ def test_a_dry_run_changes_nothing() -> None:
 def test_what_can_not_be_done_is_refused_with_a_reason(
     action: str, words: dict[str, Any], said: str
 ) -> None:
-    write_rows(Path("fan.csv"), rows(1, 10))
+    write_rows(Path("fan.csv"), normal_rows(1, 10))
     with at_work(**FAN):
         wait_until(seen(10))
-        answer = told(STATE, action, **words)
+        answer = posted(STATE, action, **words)
         assert answer.status_code == 422, answer.text
         assert said in answer.json()["detail"]
-        append_rows(Path("fan.csv"), rows(2, 5))
+        append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(seen(15))
         assert asked(STATE, "status")["learned"] == 15, "and it goes on as if nothing had been"
 
 
 def test_many_who_tell_at_once_get_their_turns() -> None:
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     answers = list[httpx.Response]()
     with at_work(**FAN):
         wait_until(seen(30))
 
         def tell(number: int) -> None:
-            answers.append(told(STATE, "tune", rate=number / 100.0))
+            answers.append(posted(STATE, "tune", rate=number / 100.0))
 
         threads = [threading.Thread(target=tell, args=[number]) for number in range(1, 11)]
         for thread in threads:
@@ -164,7 +164,7 @@ def test_one_whose_turn_does_not_come_is_told_and_nothing_is_done_later(
     monkeypatch.setattr(control, "TURN", 0.3)
     with Control(Settings(state="fan.elm")) as made:
         made.waits_for = None
-        answer = told(STATE, "tune", rate=0.002)
+        answer = posted(STATE, "tune", rate=0.002)
         assert answer.status_code == 503
         assert "its turn did not come" in answer.json()["detail"]
 
@@ -178,12 +178,12 @@ def test_at_the_end_those_who_wait_are_told() -> None:
     answers = list[httpx.Response]()
     with Control(Settings(state="fan.elm")) as made:
         made.waits_for = None
-        waiting = threading.Thread(target=lambda: answers.append(told(STATE, "tune", rate=0.1)))
+        waiting = threading.Thread(target=lambda: answers.append(posted(STATE, "tune", rate=0.1)))
         waiting.start()
         wait_until(lambda: not made._asked.empty())
         made.end()
         waiting.join()
-        answers.append(told(STATE, "tune", rate=0.1))
+        answers.append(posted(STATE, "tune", rate=0.1))
     assert [answer.status_code for answer in answers] == [503, 503]
     assert all("the agent ends" in answer.json()["detail"] for answer in answers)
 
@@ -200,16 +200,16 @@ def test_a_fault_is_met_on_a_copy_and_the_agent_goes_on(
         member.detector.quarantine.run = -1
         return {"said": []}
 
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     with at_work(**FAN):
         wait_until(seen(30))
         for fault, code in ((half, 500), (unfit, 422)):
             monkeypatch.setitem(actions.ACTIONS, "tune", actions.Action(fault, changes=True))
-            answer = told(STATE, "tune")
+            answer = posted(STATE, "tune")
             assert answer.status_code == code, answer.text
             assert "secret" not in answer.text
             assert asked(STATE, "status")["rate"] == 0.01
-        append_rows(Path("fan.csv"), rows(2, 5))
+        append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(seen(35))
     assert rate() == 0.01
     assert "secret details" in caplog.text
@@ -229,12 +229,12 @@ def test_after_a_change_that_failed_half_way_the_state_is_what_it_was_before(
         return {"said": []}
 
     monkeypatch.setitem(actions.ACTIONS, "tune", actions.Action(half, changes=True))
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
 
     def work() -> None:
         with at_work(**FAN | {"save_rows": 10}):
             wait_until(seen(30))
-            answer = told(STATE, "tune")
+            answer = posted(STATE, "tune")
             assert answer.status_code == 500
             assert "secret" not in answer.text
 
@@ -245,7 +245,7 @@ def test_after_a_change_that_failed_half_way_the_state_is_what_it_was_before(
 
 def test_the_socket_is_for_its_owner_and_gone_at_the_end(tmp_path: Path) -> None:
     place = tmp_path / ".fan.elm.sock"
-    write_rows(Path("fan.csv"), rows(1, 10))
+    write_rows(Path("fan.csv"), normal_rows(1, 10))
     place.write_text("left behind by an agent that was killed")
     with at_work(**FAN):
         wait_until(seen(10))
@@ -259,7 +259,7 @@ def test_a_path_that_is_too_long_for_a_socket_gets_a_short_one(tmp_path: Path) -
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
     state = folder / "fan.elm"
-    write_rows(Path("fan.csv"), rows(1, 10))
+    write_rows(Path("fan.csv"), normal_rows(1, 10))
     with at_work(**FAN | {"state": str(state)}):
         wait_until(seen(10))
         place = socket_of(state)
@@ -275,28 +275,28 @@ def test_where_there_can_be_no_socket_it_works_without(
 ) -> None:
     caplog.set_level("INFO")
     monkeypatch.setattr("elmgrove.device.control.socket_places", lambda state: [Path("a/b")])
-    write_rows(Path("fan.csv"), rows(1, 10))
+    write_rows(Path("fan.csv"), normal_rows(1, 10))
     with at_work(**FAN):
         wait_until(seen(10))
     assert "no local socket" in caplog.text
 
 
 def test_since_when_the_state_is_what_it_is_is_kept() -> None:
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     before = time.time()
     with at_work(**FAN):
         wait_until(seen(30))
-    noted = load(STATE, Member.from_bytes).notes["state"]
+    noted = member_in(STATE).notes["state"]
     assert noted["state"] == "learning"
     assert before <= noted["since"] <= time.time()
     with at_work(**FAN):
         found = asked(STATE, "status")
     assert found["since"] is not None
-    assert load(STATE, Member.from_bytes).notes["state"] == noted
+    assert member_in(STATE).notes["state"] == noted
 
 
 def test_whatever_comes_to_the_socket_the_agent_goes_on() -> None:
-    write_rows(Path("fan.csv"), rows(1, 30))
+    write_rows(Path("fan.csv"), normal_rows(1, 30))
     with at_work(**FAN), calling(STATE) as client, socket.socket(socket.AF_UNIX) as slow:
         wait_until(seen(30))
         slow.connect(str(socket_of(STATE)))
@@ -312,7 +312,7 @@ def test_whatever_comes_to_the_socket_the_agent_goes_on() -> None:
             client.post(path, content=body, headers=json | {STATE_HEADER: "other"}).status_code,
         ]
         assert codes == [415, 400, 413, 405, 404, 422]
-        append_rows(Path("fan.csv"), rows(2, 5))
+        append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(seen(35))
         found = client.get("/v1/status").json()
         assert (found["learned"], found["rate"]) == (35, 0.01)

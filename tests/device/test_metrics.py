@@ -14,11 +14,12 @@ from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput, MissingExtra
 from elmgrove.storage.disk import save
 from support import plain
-from support.agents import Running, Start, address, append_rows, write_rows
+from support.agents import Running, Start, address, append_rows
 from support.disks import full_for
+from support.factories import normal_rows, write_rows
 from support.ports import free_port
 from support.scraped import Scraped, documented
-from support.serving import Federation, charter, rows
+from support.serving import Federation, charter
 
 
 class Watched:
@@ -53,7 +54,7 @@ def watched_fixture(device: Start, tmp_path: Path) -> Callable[..., Watched]:
 
     def start(**more: object) -> Watched:
         port = free_port()
-        write_rows(tmp_path / "fan.csv", rows(1, 300))
+        write_rows(tmp_path / "fan.csv", normal_rows(1, 300))
         shown = {"follow": True, "metrics": f"127.0.0.1:{port}", "confidence": 0.0}
         return Watched(device("fan", **shown, **more), port)
 
@@ -80,7 +81,7 @@ def test_rows_events_and_syncs_are_counted_by_documented_names(
     assert threshold is not None
     assert quantiles[0] < threshold
 
-    append_rows(tmp_path / "fan.csv", 50 + rows(2, 20))
+    append_rows(tmp_path / "fan.csv", 50 + normal_rows(2, 20))
     with (tmp_path / "fan.csv").open("a") as file:
         file.write("no,row,at,all,of,these\n")
     anomalous = agent.until(
@@ -126,7 +127,7 @@ def test_a_disk_that_takes_nothing_is_told_until_it_takes_something(
     agent = watched(save_rows=10)
     agent.until(lambda found: found("elmgrove_agent_disk_trouble") == 0)
     with full_for(agent.running.process.pid, 1000):
-        append_rows(tmp_path / "fan.csv", rows(2, 20))
+        append_rows(tmp_path / "fan.csv", normal_rows(2, 20))
         agent.until(lambda found: found("elmgrove_agent_disk_trouble") == 1)
     agent.until(lambda found: found("elmgrove_agent_disk_trouble") == 0)
 

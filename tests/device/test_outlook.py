@@ -8,7 +8,7 @@ from elmgrove import Detector, FalseAlarmRate
 from elmgrove.detector.false_alarms import CHANGING
 from elmgrove.detector.peers import Other
 from elmgrove.device.reporter import StateLog
-from support.contributions import DISTANT, cloud
+from support.factories import DISTANT, cloud
 from support.moments import moments_of
 
 

@@ -13,14 +13,14 @@ from elmgrove.device.reporter import StateLog
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member, least_new_rows
 from support.laws import law_seeds
-from support.pumps import SIGMA, START, STEP, TEMP, pump, pump_detector
+from support.pumps import SIGMA, START, STEP, TEMP, pump_detector, pump_rows
 
 CHANGE_AT, FAULT_AT, END = 300, 2800, 2860
 
 
 def life(seed: int, warmer: float = 15.0) -> np.ndarray:
     """A pump that is warmer from a row on, for good, and at last 6 residual σ too cold."""
-    X = pump(END, seed + 50)
+    X = pump_rows(END, seed + 50)
     X[CHANGE_AT:, TEMP] += warmer
     X[FAULT_AT:, TEMP] -= 6.0 * SIGMA
     return X
@@ -77,7 +77,7 @@ def test_by_default_a_person_is_asked(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_drift_is_followed() -> None:
     """Not for ever: the next stretch of it is told again, and followed again."""
-    X = pump(6000, 60)
+    X = pump_rows(6000, 60)
     X[CHANGE_AT:, TEMP] += 0.003 * np.arange(len(X) - CHANGE_AT)
     asked, followed = (
         lived(Member("pump", alone(0)), on_change, X)[-2000:] for on_change in ("tell", "adapt")
@@ -92,7 +92,7 @@ def test_rows_at_a_switch_are_not_what_a_threshold_comes_from(
     sigmas: float, every: int, seed: int
 ) -> None:
     """A device that adapts learns all rows, also the first ones of another regime."""
-    X = pump(4000, seed + 50)
+    X = pump_rows(4000, seed + 50)
     row = np.arange(len(X))
     X[(row >= CHANGE_AT) & ((row - CHANGE_AT) // every % 2 == 0), TEMP] += sigmas * SIGMA
     member = Member("pump", alone(seed))

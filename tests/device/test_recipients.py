@@ -86,7 +86,7 @@ def script(tmp_path: Path, text: str) -> str:
     return shlex.join([sys.executable, str(path), str(tmp_path / "told $HOME.jsonl")])
 
 
-def told(tmp_path: Path) -> list[Any]:
+def received(tmp_path: Path) -> list[Any]:
     return [json.loads(line) for line in (tmp_path / "told $HOME.jsonl").read_text().splitlines()]
 
 
@@ -343,7 +343,7 @@ def test_a_command_gets_each_alarm_on_its_standard_input(
     alarms.raise_({"where": "Lüfter", "n": 1})
     alarms.raise_({"n": 2})
     alarms.close(PATIENCE)
-    assert told(tmp_path) == [{"where": "Lüfter", "n": 1}, {"n": 2}]
+    assert received(tmp_path) == [{"where": "Lüfter", "n": 1}, {"n": 2}]
     assert warnings(caplog) == []
     assert capfd.readouterr().out == ""
 
@@ -385,8 +385,8 @@ def test_both_are_told_and_one_that_is_down_does_not_keep_the_other_from_it(
     server.may_answer.clear()
     alarms = Alarms(Settings(webhook=server.url, command=script(tmp_path, NOTE)))
     alarms.raise_({"n": 1})
-    wait_until(lambda: bool(list(tmp_path.glob("told*")) and told(tmp_path)))
-    assert told(tmp_path) == [{"n": 1}]
+    wait_until(lambda: bool(list(tmp_path.glob("told*")) and received(tmp_path)))
+    assert received(tmp_path) == [{"n": 1}]
     assert server.told == []
     server.may_answer.set()
     alarms.close(PATIENCE)

@@ -18,40 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.device.sources import base, folder, lines, open_source
-from elmgrove.device.sources.base import Reading, Source
+from elmgrove.device.sources import folder, lines, open_source
+from elmgrove.device.sources.base import Reading
 from elmgrove.device.sources.lines import Bad
-from elmgrove.reading.layout import Layout
 from support.laws import law_examples
+from support.sources import drop_file, open_rows, read_now, rows_in
+
+pytestmark = pytest.mark.usefixtures("unpaced")
 
 Items = Iterator[Any]
-
-
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "POLL", 0.0)
-
-
-def opened(path: Path, **options: Any) -> Source:
-    """A source; ``drop`` is part of the layout."""
-    layout = Layout(drop=options.pop("drop", ()))
-    return open_source(str(path), **{"follow": False, "layout": layout, **options})
-
-
-def now(items: Items) -> list[Any]:
-    """What there is, until nothing new came so often in a row that nothing more will."""
-    found: list[Any] = []
-    idle = 0
-    for item in items:
-        idle = idle + 1 if item is None else 0
-        found += [] if item is None else [item]
-        if idle == 5:
-            break
-    return found
-
-
-def rows(items: list[Any]) -> list[list[float]]:
-    return [item.row for item in items if isinstance(item, Reading)]
 
 
 def bad(items: list[Any], *, whole: bool = False) -> list[tuple[str, str]]:
@@ -74,20 +49,15 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.name == "elmgrove.device"]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "fan.csv"
-
-
 # A file
 
 
 def test_a_file_is_read_to_its_end(path: Path) -> None:
     path.write_text("time,a,b\n0:00,1,2\n\n0:01,3,4")
-    read = opened(path, drop=["time"])
+    read = open_rows(path, drop=["time"])
     assert (read.names, read.width) == (None, None)
     items = list(read)
-    assert rows(items) == [[1, 2], [3, 4]]
+    assert rows_in(items) == [[1, 2], [3, 4]]
     assert [item.where for item in items] == [f"{path}, line 2", f"{path}, line 4"]
     assert (read.names, read.width) == (("a", "b"), 2)
 
@@ -102,9 +72,9 @@ def test_every_way_to_write_a_table(
 ) -> None:
     lines = ["", *["Wärme,b"] * named, "1,2.5", "", '"3", 4 ', "5,6", "end,"]
     path.write_bytes(mark + ending.join(lines).replace(",", delimiter).encode())
-    read = opened(path, follow=follow)
-    items = now(iter(read))
-    assert rows(items) == [[1, 2.5], [3, 4], [5, 6]]
+    read = open_rows(path, follow=follow)
+    items = read_now(iter(read))
+    assert rows_in(items) == [[1, 2.5], [3, 4], [5, 6]]
     assert [item.where[-1] for item in items][:3] == [*("356" if named else "245")]
     assert read.names == (("Wärme", "b") if named else None)
     assert len(bad(items)) == (0 if follow else 1)
@@ -112,8 +82,8 @@ def test_every_way_to_write_a_table(
 
 def test_bad_rows_are_told_and_passed_over(path: Path) -> None:
     path.write_bytes(b'a,b\n1,hot\n1,2\n3\n4,"5\n\xff,1\n6,7\n8,' + b"9" * 200_000 + b"\n10,11\n")
-    items = list(opened(path))
-    assert rows(items) == [[1, 2], [6, 7], [10, 11]]
+    items = list(open_rows(path))
+    assert rows_in(items) == [[1, 2], [6, 7], [10, 11]]
     found = {where.rpartition(" ")[2]: reason for where, reason in bad(items)}
     assert found["2"].startswith("column 2 ('b'): 'hot' is not a finite number (--categories b ")
     assert found["4"] == "expected 2 columns, got 1"
@@ -124,7 +94,7 @@ def test_bad_rows_are_told_and_passed_over(path: Path) -> None:
 
 def test_columns_are_picked_by_name(path: Path) -> None:
     path.write_text("a,b,c\n1,x,3\n")
-    assert rows(list(opened(path, features=["c", "a"]))) == [[3, 1]]
+    assert rows_in(list(open_rows(path, features=["c", "a"]))) == [[3, 1]]
 
 
 @pytest.mark.parametrize(
@@ -143,22 +113,22 @@ def test_a_file_of_other_columns_is_refused(
 ) -> None:
     append(path, content)
     with pytest.raises(BadInput, match=complaint):
-        now(iter(opened(path, follow=follow, **options)))
+        read_now(iter(open_rows(path, follow=follow, **options)))
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "a,b\n"])
 def test_a_file_without_rows_has_none(path: Path, content: str) -> None:
     path.write_text(content)
-    assert list(opened(path)) == []
+    assert list(open_rows(path)) == []
 
 
 def test_a_file_that_is_not_there_is_an_error_unless_it_is_followed(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        list(opened(path))
-    items = iter(opened(path, follow=True))
-    assert now(items) == []
+        list(open_rows(path))
+    items = iter(open_rows(path, follow=True))
+    assert read_now(items) == []
     path.write_text("1,2\n")
-    assert rows(now(items)) == [[1, 2]]
+    assert rows_in(read_now(items)) == [[1, 2]]
 
 
 def test_a_line_without_an_end_is_cut_before_it_fills_the_memory(
@@ -166,8 +136,8 @@ def test_a_line_without_an_end_is_cut_before_it_fills_the_memory(
 ) -> None:
     monkeypatch.setattr(lines, "LONGEST", 100_000)
     path.write_bytes(b"a,b\n1,2\n" + b"x" * 1_000_000 + b"\n3,4\n")
-    items = list(opened(path))
-    assert rows(items) == [[1, 2], [3, 4]]
+    items = list(open_rows(path))
+    assert rows_in(items) == [[1, 2], [3, 4]]
     assert 5 <= len(bad(items)) <= 10
 
 
@@ -175,81 +145,81 @@ def test_a_line_without_an_end_is_cut_before_it_fills_the_memory(
 
 
 def test_half_a_line_is_no_row_yet(path: Path) -> None:
-    items = iter(opened(path, follow=True))
+    items = iter(open_rows(path, follow=True))
     for piece, expected in [
         ("a,", []), ("b\n1,2", []), ("5\n", [[1, 25]]), ("3,4\r", []), ("\n", [[3, 4]]),
         ("5,", []), ("6\n7,8\n9", [[5, 6], [7, 8]]),
     ]:  # fmt: skip
         append(path, piece)
-        assert rows(now(items)) == expected
+        assert rows_in(read_now(items)) == expected
 
 
 def test_a_character_may_arrive_in_two_pieces(path: Path) -> None:
     first, second = "ä,b\n".encode()[:1], "ä,b\n1,2\n".encode()[1:]
-    read = opened(path, follow=True)
+    read = open_rows(path, follow=True)
     items = iter(read)
     append(path, first)
-    assert now(items) == []
+    assert read_now(items) == []
     append(path, second)
-    assert rows(now(items)) == [[1, 2]]
+    assert rows_in(read_now(items)) == [[1, 2]]
     assert read.names == ("ä", "b")
 
 
 def test_a_renamed_file_is_finished_before_the_new_one(path: Path) -> None:
     path.write_text("a,b\n1,2\n")
-    items = iter(opened(path, follow=True))
-    assert rows(now(items)) == [[1, 2]]
+    items = iter(open_rows(path, follow=True))
+    assert rows_in(read_now(items)) == [[1, 2]]
     old = path.rename(path.with_suffix(".1"))
     append(old, "3,4\n")
-    assert rows(now(items)) == [[3, 4]], "nothing has taken its place yet"
+    assert rows_in(read_now(items)) == [[3, 4]], "nothing has taken its place yet"
     append(old, "5,6\n")
     path.write_text("b,more,a\n8,0,7\n")
     append(old, "9,")
-    found = now(items)
-    assert rows(found) == [[5, 6], [7, 8]]
+    found = read_now(items)
+    assert rows_in(found) == [[5, 6], [7, 8]]
     assert bad(found) == [(f"{path}, line 5", "its end was never written")]
     append(path, "10,0,9\n")
-    assert [(item.row, item.where) for item in now(items)] == [([9, 10], f"{path}, line 3")]
+    assert [(item.row, item.where) for item in read_now(items)] == [([9, 10], f"{path}, line 3")]
 
 
 def test_what_a_writer_adds_after_the_renaming_is_read(path: Path) -> None:
     path.write_text("1,2\n")
-    items = iter(opened(path, follow=True))
+    items = iter(open_rows(path, follow=True))
     assert next(items).row == [1, 2]
     assert next(items) is None
     old = path.rename(path.with_suffix(".1"))
     path.write_text("7,8\n")
     assert next(items) is None
     append(old, "3,4\n")
-    assert rows(now(items)) == [[3, 4], [7, 8]]
+    assert rows_in(read_now(items)) == [[3, 4], [7, 8]]
 
 
 @pytest.mark.parametrize("header", ["", "t,a,b\n"])
 def test_a_file_that_was_cut_is_read_from_its_start(path: Path, header: str) -> None:
     path.write_text("t,a,b\nx,1,2\ny,3,4\nz,5")
-    items = iter(opened(path, follow=True, drop=["t"]))
-    assert rows(now(items)) == [[1, 2], [3, 4]]
+    items = iter(open_rows(path, follow=True, drop=["t"]))
+    assert rows_in(read_now(items)) == [[1, 2], [3, 4]]
     path.write_text("")
-    assert bad(now(items)) == [(f"{path}, line 4", "its end was never written")]
+    assert bad(read_now(items)) == [(f"{path}, line 4", "its end was never written")]
     append(path, header + "z,5,6\n")
-    (item,) = now(items)
+    (item,) = read_now(items)
     assert item.row == [5, 6]
     assert item.where == f"{path}, line {2 if header else 1}"
     # The columns of a file that starts with numbers are known from the bookmark alone.
     append(path, "z,7,8\n")
-    again = opened(path, follow=True, drop=["t"], bookmark=saved(item.bookmark))
-    assert rows(now(iter(again))) == [[7, 8]]
+    again = open_rows(path, follow=True, drop=["t"], bookmark=saved(item.bookmark))
+    assert rows_in(read_now(iter(again))) == [[7, 8]]
     assert again.names == ("a", "b")
 
 
 def test_a_new_file_of_another_width_is_refused(path: Path) -> None:
     path.write_text("1,2\n")
-    items = iter(opened(path, follow=True))
-    assert rows(now(items)) == [[1, 2]]
+    items = iter(open_rows(path, follow=True))
+    assert rows_in(read_now(items)) == [[1, 2]]
     path.rename(path.with_suffix(".1"))
     path.write_text("a,b,c\n1,2,3\n")
     with pytest.raises(BadInput, match="3 columns, where there were 2 before"):
-        now(items)
+        read_now(items)
 
 
 # Bookmarks
@@ -262,11 +232,11 @@ TABLE = "\ufefft;a;b\r\n" + "".join(f"x;{n};{n / 7}\r\n" + "\r\n" * (n % 2) for 
 def test_every_bookmark_leads_to_the_row_after_it(path: Path, follow: bool) -> None:
     path.write_text(TABLE, newline="")
     options: dict[str, Any] = {"follow": follow, "drop": ["t"]}
-    whole = now(iter(opened(path, **options)))
+    whole = read_now(iter(open_rows(path, **options)))
     assert len(whole) == 9
     for n, item in enumerate(whole):
-        again = opened(path, bookmark=saved(item.bookmark), **options)
-        assert now(iter(again)) == whole[n + 1 :]
+        again = open_rows(path, bookmark=saved(item.bookmark), **options)
+        assert read_now(iter(again)) == whole[n + 1 :]
         assert again.names == ("a", "b")
 
 
@@ -280,7 +250,7 @@ def test_any_growth_with_any_restarts_gives_the_same_rows(
     content, pieces = TABLE.encode(), iter(cuts)
     read: list[Reading] = []
     kept, bookmark = 0, None
-    items = iter(opened(path, follow=True, drop=["t"]))
+    items = iter(open_rows(path, follow=True, drop=["t"]))
     while content:
         size = next(pieces, len(content))
         append(path, content[:size])
@@ -291,11 +261,11 @@ def test_any_growth_with_any_restarts_gives_the_same_rows(
             if read and luck.random() < 0.3:
                 bookmark, kept = saved(read[-1].bookmark), len(read)
         if luck.random() < 0.6 or not content:
-            items = iter(opened(path, follow=True, drop=["t"], bookmark=bookmark))
+            items = iter(open_rows(path, follow=True, drop=["t"], bookmark=bookmark))
             del read[kept:]
-    read += now(items)
-    assert rows(read) == [[n, n / 7] for n in range(9)]
-    assert [item.where for item in read] == [item.where for item in opened(path, drop=["t"])]
+    read += read_now(items)
+    assert rows_in(read) == [[n, n / 7] for n in range(9)]
+    assert [item.where for item in read] == [item.where for item in open_rows(path, drop=["t"])]
 
 
 def other_file(path: Path) -> None:
@@ -317,10 +287,10 @@ def test_a_bookmark_into_a_file_that_was_replaced_starts_over_with_a_warning(
     path: Path, change: Callable[[Path], Any], follow: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     path.write_text("a,b\n1,2\n3,4\n5,6\n")
-    bookmark = saved(list(opened(path))[1].bookmark)
+    bookmark = saved(list(open_rows(path))[1].bookmark)
     change(path)
-    found = now(iter(opened(path, follow=follow, bookmark=bookmark)))
-    assert rows(found) == rows(list(opened(path)))
+    found = read_now(iter(open_rows(path, follow=follow, bookmark=bookmark)))
+    assert rows_in(found) == rows_in(list(open_rows(path)))
     assert warned(caplog) == [f"{path} was replaced: reading it from the start"]
 
 
@@ -328,11 +298,11 @@ def test_another_file_than_before_is_no_file_that_was_replaced(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path.write_text("a,b\n1,2\n3,4\n")
-    bookmark = saved(list(opened(path))[1].bookmark)
+    bookmark = saved(list(open_rows(path))[1].bookmark)
     other = path.with_name("other.csv")
     other.write_text("a,b\n5,6\n")
     with caplog.at_level(logging.INFO):
-        assert rows(list(opened(other, bookmark=bookmark))) == [[5.0, 6.0]]
+        assert rows_in(list(open_rows(other, bookmark=bookmark))) == [[5.0, 6.0]]
     said = [(one.levelname, one.getMessage()) for one in caplog.records]
     assert said == [("INFO", f"{other}: another file than before ({path.name})")]
 
@@ -340,36 +310,36 @@ def test_another_file_than_before_is_no_file_that_was_replaced(
 def test_a_file_that_is_not_there_yet_is_waited_for_and_that_is_said_once(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    items = iter(opened(path, follow=True))
+    items = iter(open_rows(path, follow=True))
     with caplog.at_level(logging.INFO):
         assert [next(items) for _ in range(3)] == [None] * 3
     assert caplog.messages == [f"{path} is not there: waiting for it"]
     path.write_text("a,b\n1,2\n")
-    assert rows(now(items)) == [[1.0, 2.0]]
+    assert rows_in(read_now(items)) == [[1.0, 2.0]]
 
 
 def test_a_bookmark_is_for_the_first_file_alone(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path.write_text("1,2\n3,4\n")
-    bookmark = saved(next(iter(opened(path))).bookmark)
-    items = iter(opened(path, follow=True, bookmark=bookmark))
-    assert rows(now(items)) == [[3, 4]]
+    bookmark = saved(next(iter(open_rows(path))).bookmark)
+    items = iter(open_rows(path, follow=True, bookmark=bookmark))
+    assert rows_in(read_now(items)) == [[3, 4]]
     path.rename(path.with_suffix(".1"))
     path.write_text("5,6\n")
-    assert rows(now(items)) == [[5, 6]]
+    assert rows_in(read_now(items)) == [[5, 6]]
     assert warned(caplog) == []
 
 
 def test_columns_keep_their_order_over_files_and_restarts(path: Path) -> None:
     path.write_text("t,a,b\n0,1,2\n")
-    items = iter(opened(path, follow=True, drop=["t"]))
-    now(items)
+    items = iter(open_rows(path, follow=True, drop=["t"]))
+    read_now(items)
     path.rename(path.with_suffix(".1"))
     path.write_text("b,a\n4,3\n6,5\n")
-    first, second = now(items)
-    again = opened(path, follow=True, drop=["t"], bookmark=saved(first.bookmark))
-    assert now(iter(again)) == [second]
+    first, second = read_now(items)
+    again = open_rows(path, follow=True, drop=["t"], bookmark=saved(first.bookmark))
+    assert read_now(iter(again)) == [second]
     assert second.row == [5, 6]
 
 
@@ -439,40 +409,34 @@ def inbox(tmp_path: Path) -> Path:
     return tmp_path / "inbox"
 
 
-def drop(path: Path, content: str | bytes) -> None:
-    """A file that was written a while ago."""
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    os.utime(path, (time.time() - 60,) * 2)
-
-
 def names(path: Path) -> list[str]:
     return sorted(found.name for found in path.iterdir()) if path.exists() else []
 
 
 def test_files_are_read_by_name_and_moved_once_that_is_saved(inbox: Path) -> None:
-    drop(inbox / "b.csv", "b,a\n4,3\n6,5")
-    drop(inbox / "a.csv", "a,b\n1,2\n")
-    drop(inbox / "other.txt", "0,0\n")
-    drop(inbox / ".c.csv", "0,0\n")
+    drop_file(inbox / "b.csv", "b,a\n4,3\n6,5")
+    drop_file(inbox / "a.csv", "a,b\n1,2\n")
+    drop_file(inbox / "other.txt", "0,0\n")
+    drop_file(inbox / ".c.csv", "0,0\n")
     (inbox / "folder.csv").mkdir()
-    read = opened(inbox)
-    found = now(items := iter(read))
-    assert rows(found) == [[1, 2], [3, 4], [5, 6]]
+    read = open_rows(inbox)
+    found = read_now(items := iter(read))
+    assert rows_in(found) == [[1, 2], [3, 4], [5, 6]]
     assert found[0].where == f"{inbox / 'a.csv'}, line 2"
     assert names(inbox / "done") == []
     read.saved(saved(found[1].bookmark))
     assert names(inbox / "done") == ["a.csv"]
-    assert now(items) == []
+    assert read_now(items) == []
     read.saved(saved(found[2].bookmark))
     assert names(inbox / "done") == ["a.csv", "b.csv"]
     assert names(inbox) == [".c.csv", "done", "folder.csv", "other.txt"]
 
 
 def test_only_files_that_lie_before_the_bookmark_are_moved(inbox: Path) -> None:
-    drop(inbox / "a.csv", "1,2\n3,4\n")
-    drop(inbox / "b.csv", "5,6\n")
-    read = opened(inbox)
-    found = now(iter(read))
+    drop_file(inbox / "a.csv", "1,2\n3,4\n")
+    drop_file(inbox / "b.csv", "5,6\n")
+    read = open_rows(inbox)
+    found = read_now(iter(read))
     read.saved(found[0].bookmark)
     assert names(inbox / "done") == []
     read.saved(found[1].bookmark)
@@ -480,9 +444,9 @@ def test_only_files_that_lie_before_the_bookmark_are_moved(inbox: Path) -> None:
 
 
 def test_a_file_of_which_only_bad_rows_were_left_is_done(inbox: Path) -> None:
-    drop(inbox / "a.csv", "1,2\nx,y\n")
-    bookmark = saved(next(iter(opened(inbox))).bookmark)
-    found = now(iter(opened(inbox, bookmark=bookmark)))
+    drop_file(inbox / "a.csv", "1,2\nx,y\n")
+    bookmark = saved(next(iter(open_rows(inbox))).bookmark)
+    found = read_now(iter(open_rows(inbox, bookmark=bookmark)))
     assert len(bad(found)) == len(found) == 1
     assert names(inbox / "done") == ["a.csv"]
 
@@ -490,49 +454,52 @@ def test_a_file_of_which_only_bad_rows_were_left_is_done(inbox: Path) -> None:
 def test_a_file_that_came_under_the_old_name_takes_its_turn(
     inbox: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    drop(inbox / "b.csv", "1,2\n")
-    (item,) = now(iter(opened(inbox)))
-    drop(inbox / "new", "5,6\n")
+    drop_file(inbox / "b.csv", "1,2\n")
+    (item,) = read_now(iter(open_rows(inbox)))
+    drop_file(inbox / "new", "5,6\n")
     (inbox / "new").rename(inbox / "b.csv")
-    drop(inbox / "a.csv", "3,4\n")
-    assert rows(now(iter(opened(inbox, bookmark=saved(item.bookmark))))) == [[3, 4], [5, 6]]
+    drop_file(inbox / "a.csv", "3,4\n")
+    assert rows_in(read_now(iter(open_rows(inbox, bookmark=saved(item.bookmark))))) == [
+        [3, 4],
+        [5, 6],
+    ]
     assert warned(caplog) == []
 
 
 def test_a_file_is_left_alone_while_it_is_written(
     inbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    items = iter(opened(inbox))
+    items = iter(open_rows(inbox))
     monkeypatch.setattr(folder, "SETTLE", 1800.0)
     for name, age in [("now", 0), ("old", 3600), ("ahead", -3600)]:
         (inbox / f"{name}.csv").write_text(f"{age},0\n")
         os.utime(inbox / f"{name}.csv", (time.time() - age,) * 2)
-    assert rows(now(items)) == [[-3600, 0], [3600, 0]]
+    assert rows_in(read_now(items)) == [[-3600, 0], [3600, 0]]
     monkeypatch.setattr(folder, "SETTLE", 0.0)
-    assert rows(now(items)) == [[0, 0]]
+    assert rows_in(read_now(items)) == [[0, 0]]
 
 
 def test_nothing_in_done_is_overwritten(inbox: Path) -> None:
-    read = opened(inbox)
+    read = open_rows(inbox)
     items = iter(read)
     for n in range(3):
-        drop(inbox / "a.b.csv", f"{n},{n}\n")
-        (item,) = now(items)
+        drop_file(inbox / "a.b.csv", f"{n},{n}\n")
+        (item,) = read_now(items)
         read.saved(item.bookmark)
     assert names(inbox / "done") == ["a.b.1.csv", "a.b.2.csv", "a.b.csv"]
     assert (inbox / "done" / "a.b.2.csv").read_text() == "2,2\n"
 
 
 def test_what_can_not_be_read_goes_to_bad_and_is_told(inbox: Path) -> None:
-    drop(inbox / "1.csv", "a,b\n1,2\n")
-    drop(inbox / "2.csv", b"\xff\xfe\x00")
-    drop(inbox / "3.csv", "a,c\n1,2\n")
-    drop(inbox / "4.csv", "a,b\nx,y\n1\n")
-    drop(inbox / "5.csv", "a,b\nx,y\n3,4\n")
-    drop(inbox / "6.csv", "a,b\n")
-    read = opened(inbox)
-    found = now(iter(read))
-    assert rows(found) == [[1, 2], [3, 4]]
+    drop_file(inbox / "1.csv", "a,b\n1,2\n")
+    drop_file(inbox / "2.csv", b"\xff\xfe\x00")
+    drop_file(inbox / "3.csv", "a,c\n1,2\n")
+    drop_file(inbox / "4.csv", "a,b\nx,y\n1\n")
+    drop_file(inbox / "5.csv", "a,b\nx,y\n3,4\n")
+    drop_file(inbox / "6.csv", "a,b\n")
+    read = open_rows(inbox)
+    found = read_now(iter(read))
+    assert rows_in(found) == [[1, 2], [3, 4]]
     assert len(bad(found)) == 3
     assert names(inbox / "bad") == ["2.csv", "3.csv", "4.csv"]
     assert names(inbox / "done") == ["6.csv"]
@@ -551,15 +518,15 @@ def test_what_can_not_be_read_goes_to_bad_and_is_told(inbox: Path) -> None:
 def test_a_new_file_of_the_same_name_is_read_and_not_taken_for_the_old_one(
     inbox: Path, early: bool
 ) -> None:
-    drop(inbox / "a.csv", "1,2\n")
-    read = opened(inbox)
+    drop_file(inbox / "a.csv", "1,2\n")
+    read = open_rows(inbox)
     items = iter(read)
-    (first,) = now(items)
-    drop(inbox / "new", "3,4\n")
+    (first,) = read_now(items)
+    drop_file(inbox / "new", "3,4\n")
     (inbox / "new").rename(inbox / "a.csv")
     if early:
         read.saved(first.bookmark)
-    (second,) = now(items)
+    (second,) = read_now(items)
     assert second.row == [3, 4]
     read.saved(first.bookmark)
     assert names(inbox) == ["a.csv"], "its own row is not saved yet"
@@ -569,9 +536,9 @@ def test_a_new_file_of_the_same_name_is_read_and_not_taken_for_the_old_one(
 
 def test_a_bookmark_into_a_single_file_does_not_hold_in_a_folder(inbox: Path, path: Path) -> None:
     path.write_text("1,2\n3,4\n")
-    bookmark = saved(next(iter(opened(path))).bookmark)
-    drop(inbox / "fan.csv", "5,6\n")
-    assert rows(now(iter(opened(inbox, bookmark=bookmark)))) == [[5, 6]]
+    bookmark = saved(next(iter(open_rows(path))).bookmark)
+    drop_file(inbox / "fan.csv", "5,6\n")
+    assert rows_in(read_now(iter(open_rows(inbox, bookmark=bookmark)))) == [[5, 6]]
 
 
 @settings(max_examples=law_examples(60), deadline=None)
@@ -585,18 +552,18 @@ def test_any_restarts_in_a_folder_read_each_row_once(
     kept: list[list[float]] = []
     bookmark: Any = None
     for last in [False] * 8 + [True]:
-        read, unsaved = opened(inbox, bookmark=bookmark), []
+        read, unsaved = open_rows(inbox, bookmark=bookmark), []
         items = iter(read)
         for name, n, count in waiting if last else waiting[: luck.randrange(3)]:
             rows_of = "".join(f"{n},{row}\n" for row in range(count))
-            drop(inbox / name, "file,row\n" + rows_of + "x,x\n" * (count % 2))
+            drop_file(inbox / name, "file,row\n" + rows_of + "x,x\n" * (count % 2))
             waiting = waiting[1:]
-        for item in now(items) if last else islice(items, luck.randrange(12)):
+        for item in read_now(items) if last else islice(items, luck.randrange(12)):
             if isinstance(item, Reading):
                 unsaved.append(item)
             if unsaved and (luck.random() < 0.3 or (last and item is not None)):
                 bookmark = saved(unsaved[-1].bookmark)
-                kept += rows(unsaved)
+                kept += rows_in(unsaved)
                 unsaved = []
                 if luck.random() < 0.7:  # else killed after saving, before this was heard
                     read.saved(bookmark)
@@ -615,26 +582,26 @@ def test_a_file_that_can_not_be_moved_is_not_read_again(
 ) -> None:
     (inbox / "done").write_text("in the way")
     (inbox / "bad").write_text("in the way")
-    drop(inbox / "a.csv", "1,2\n3,4\n")
-    drop(inbox / "b.csv", "no,good\nrow,here\n")
-    drop(inbox / "c.csv", "5,6\n")
-    read = opened(inbox)
+    drop_file(inbox / "a.csv", "1,2\n3,4\n")
+    drop_file(inbox / "b.csv", "no,good\nrow,here\n")
+    drop_file(inbox / "c.csv", "5,6\n")
+    read = open_rows(inbox)
     items = iter(read)
-    found = now(items)
-    assert rows(found) == [[1, 2], [3, 4], [5, 6]]
+    found = read_now(items)
+    assert rows_in(found) == [[1, 2], [3, 4], [5, 6]]
     assert bad(found, whole=True)[0][1].endswith("left where it is")
     read.saved(saved(found[-1].bookmark))
-    assert now(items) == []
+    assert read_now(items) == []
     assert names(inbox) == ["a.csv", "b.csv", "bad", "c.csv", "done"]
     assert len(warned(caplog)) == 1
-    drop(inbox / "d.csv", "7,8\n")
-    last = now(items)
-    assert rows(last) == [[7, 8]]
-    again = iter(opened(inbox, bookmark=saved(last[-1].bookmark)))
-    assert rows(now(again)) == [], "nor after a restart"
+    drop_file(inbox / "d.csv", "7,8\n")
+    last = read_now(items)
+    assert rows_in(last) == [[7, 8]]
+    again = iter(open_rows(inbox, bookmark=saved(last[-1].bookmark)))
+    assert rows_in(read_now(again)) == [], "nor after a restart"
     (inbox / "done").unlink()
     (inbox / "bad").unlink()
-    now(items)
+    read_now(items)
     assert names(inbox / "done") == ["a.csv", "c.csv"]
     assert names(inbox / "bad") == ["b.csv"]
 
@@ -642,13 +609,13 @@ def test_a_file_that_can_not_be_moved_is_not_read_again(
 def test_a_folder_that_is_away_for_a_while_is_looked_at_again(
     inbox: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    items = iter(opened(inbox))
-    now(items)
+    items = iter(open_rows(inbox))
+    read_now(items)
     inbox.rename(inbox.with_name("away"))
-    assert now(items) == []
+    assert read_now(items) == []
     inbox.with_name("away").rename(inbox)
-    drop(inbox / "a.csv", "1,2\n")
-    assert rows(now(items)) == [[1, 2]]
+    drop_file(inbox / "a.csv", "1,2\n")
+    assert rows_in(read_now(items)) == [[1, 2]]
     assert warned(caplog) == [
         f"{inbox} can't be read: No such file or directory; that is tried again",
         f"{inbox} can be read again",
@@ -659,16 +626,16 @@ def test_a_file_that_can_not_be_read_for_a_while_is_read_on(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path.write_text("1,2\n3,4\n")
-    items = iter(opened(path, follow=True))
-    assert rows(now(items)) == [[1, 2], [3, 4]]
+    items = iter(open_rows(path, follow=True))
+    assert rows_in(read_now(items)) == [[1, 2], [3, 4]]
     with path.open("a") as file:
         file.write("5,6\n")
     # What is read from a disk that breaks, or from a server that is away.
     broken = OSError(errno.EIO, "Input/output error")
     with monkeypatch.context() as patched:
         patched.setattr(lines.TextFile, "lines", lambda self: raising(broken))
-        assert now(items) == []
-    assert rows(now(items)) == [[5, 6]]
+        assert read_now(items) == []
+    assert rows_in(read_now(items)) == [[5, 6]]
     assert warned(caplog) == [
         f"{path} can't be read: Input/output error; that is tried again",
         f"{path} can be read again",

@@ -7,20 +7,13 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.sources import base, open_source
+from elmgrove.device.sources import open_source
 from elmgrove.device.sources.base import Reading, Source
 from elmgrove.device.sources.lines import Bad
 from elmgrove.reading.layout import Layout
+from support.sources import rows_in
 
-
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "POLL", 0.0)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "fan.csv"
+pytestmark = pytest.mark.usefixtures("unpaced")
 
 
 def opened(path: Path, **options: Any) -> Source:
@@ -28,10 +21,6 @@ def opened(path: Path, **options: Any) -> Source:
     first = options.pop("first_rows", 100)
     layout = Layout(**options)
     return open_source(str(path), follow=False, layout=layout, first_rows=first, **known)
-
-
-def rows(items: list[Any]) -> list[list[float]]:
-    return [item.row for item in items if isinstance(item, Reading)]
 
 
 def reasons(items: list[Any]) -> list[str]:
@@ -50,7 +39,7 @@ def test_cells_beyond_the_columns_are_ignored_with_one_warning(
 ) -> None:
     path.write_text("a,b\n1,2\n3,4,5\n6,7,8\n9,10\n")
     found = list(opened(path))
-    assert rows(found) == [[1, 2], [3, 4], [6, 7], [9, 10]]
+    assert rows_in(found) == [[1, 2], [3, 4], [6, 7], [9, 10]]
     assert warnings(caplog) == [f"{path}, line 3: columns beyond the 2 of before are ignored"]
     assert all(item.follows for item in found[1:] if isinstance(item, Reading))
 
@@ -67,14 +56,14 @@ def test_where_no_row_ever_fitted_its_names_it_is_no_later_column(path: Path) ->
     # Decimal commas between commas, and a first column that has no name, look like that.
     path.write_text("temp,volt\n21,5,3,3\n21,7,3,2\n")
     found = list(opened(path))
-    assert rows(found) == []
+    assert rows_in(found) == []
     assert reasons(found) == ["expected 2 columns, got 4"] * 2
 
 
 def test_a_row_with_fewer_cells_is_bad(path: Path) -> None:
     path.write_text("a,b\n1,2\n3\n4,5\n")
     found = list(opened(path))
-    assert rows(found) == [[1, 2], [4, 5]]
+    assert rows_in(found) == [[1, 2], [4, 5]]
     assert reasons(found) == ["expected 2 columns, got 1"]
 
 
@@ -83,7 +72,7 @@ def test_new_names_in_the_middle_of_a_file_are_gone_by(
 ) -> None:
     path.write_text("a,b\n1,2\nmore,b,a\n0,4,3\n0,6,5\nb,a\n8,7\n")
     found = list(opened(path))
-    assert rows(found) == [[1, 2], [3, 4], [5, 6], [7, 8]]
+    assert rows_in(found) == [[1, 2], [3, 4], [5, 6], [7, 8]]
     assert reasons(found) == []
     assert warnings(caplog) == [f"{path}, line 3: 'more' was not there before: ignored"]
     for place, item in enumerate(found):
@@ -94,7 +83,7 @@ def test_new_names_in_the_middle_of_a_file_are_gone_by(
 def test_a_line_of_other_words_is_a_bad_row(path: Path) -> None:
     path.write_text("a,b\n1,2\na,c\nhot,cold\n3,4\n")
     found = list(opened(path))
-    assert rows(found) == [[1, 2], [3, 4]]
+    assert rows_in(found) == [[1, 2], [3, 4]]
     assert len(reasons(found)) == 2
 
 
@@ -107,7 +96,7 @@ def test_keys_that_come_later_are_ignored_and_those_that_are_missing_cost_a_row(
     ]  # fmt: skip
     path.write_text("".join(json.dumps(one) + "\n" for one in objects) + "{oops\n1,2\n")
     found = list(opened(path))
-    assert rows(found) == [[1, 2], [3, 4], [8, 9]]
+    assert rows_in(found) == [[1, 2], [3, 4], [8, 9]]
     assert "column 1 ('started'): 'now' is not a finite number" in reasons(found)[0]
     hint = "--missing hold keeps the last value"
     assert reasons(found)[1] == f"column 2 ('b'): the value is missing ({hint})"
@@ -118,7 +107,7 @@ def test_keys_that_come_later_are_ignored_and_those_that_are_missing_cost_a_row(
 def test_the_first_object_may_lack_what_a_state_has_learned(path: Path) -> None:
     path.write_text('{"a": 1, "x": 0}\n{"b": 3, "a": 2}\n')
     found = list(opened(path, features=["b", "a"]))
-    assert rows(found) == [[3, 2]]
+    assert rows_in(found) == [[3, 2]]
     hint = "--missing hold keeps the last value"
     assert reasons(found) == [f"column 3 ('b'): the value is missing ({hint})"]
 
@@ -128,13 +117,13 @@ def test_the_first_object_may_lack_what_a_state_has_learned(path: Path) -> None:
 
 def test_remarks_and_separators_are_read_past(path: Path) -> None:
     path.write_text("sep=;\n# of the pump\na;b\n1;2\n# a pause\n3;4\n")
-    assert rows(list(opened(path))) == [[1, 2], [3, 4]]
+    assert rows_in(list(opened(path))) == [[1, 2], [3, 4]]
 
 
 def test_numbers_for_names_are_noticed(path: Path) -> None:
     path.write_text("1,2,3,4\n0.5,1.5,2.5,3.5\n0.6,1.4,2.7,3.6\n")
     read = opened(path)
-    assert rows(list(read)) == [[0.5, 1.5, 2.5, 3.5], [0.6, 1.4, 2.7, 3.6]]
+    assert rows_in(list(read)) == [[0.5, 1.5, 2.5, 3.5], [0.6, 1.4, 2.7, 3.6]]
     assert read.names == ("1", "2", "3", "4")
 
 
@@ -144,7 +133,7 @@ def test_an_index_and_a_clock_are_noticed_and_said(
     caplog.set_level(logging.INFO)
     path.write_text(",ts,a\n0,1714564800,1.5\n1,1714564860,1.7\n")
     found = list(opened(path))
-    assert rows(found) == [[1.5], [1.7]]
+    assert rows_in(found) == [[1.5], [1.7]]
     assert [item.time for item in found if isinstance(item, Reading)] == [1714564800, 1714564860]
     said = "\n".join(warnings(caplog))
     assert "'ts') is the time of each row" in said
@@ -158,7 +147,7 @@ def test_values_are_held_for_a_few_rows_over_restarts(path: Path) -> None:
     path.write_text("a,b\n1,2\n,3\n,4\n,5\n6,\n")
     read = opened(path, missing="hold", hold_rows=2)
     whole = list(read)
-    assert rows(whole) == [[1, 2], [1, 3], [1, 4], [6, 4]]
+    assert rows_in(whole) == [[1, 2], [1, 3], [1, 4], [6, 4]]
     assert reasons(whole) == ["column 1 ('a'): the value is missing"]
     assert read.held == 3
     for place, item in enumerate(whole):
@@ -183,7 +172,7 @@ def test_the_words_of_the_first_rows_are_the_categories(
     assert read.categories == {"mode": words}
     assert read.names == ("a", *(f"mode={word}" for word in words))
     modes = ["on", "off", "on", "wild", "off"]
-    assert rows(found) == [
+    assert rows_in(found) == [
         [number, *(float(mode == word) for word in words)] for number, mode in enumerate(modes, 1)
     ]
     assert ("wild" in caplog.text) == (not seen_wild)
@@ -192,4 +181,4 @@ def test_the_words_of_the_first_rows_are_the_categories(
 def test_words_of_objects_are_found_as_well(path: Path) -> None:
     path.write_text('{"a": 1, "mode": "x"}\nbroken\n{"a": 2, "mode": "y"}\n')
     read = opened(path, categories=["mode"])
-    assert rows(list(read)) == [[1, 1, 0], [2, 0, 1]]
+    assert rows_in(list(read)) == [[1, 1, 0], [2, 0, 1]]

@@ -13,38 +13,21 @@ import pandas as pd
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.device.sources import base, open_source
+from elmgrove.device.sources import open_source
 from elmgrove.device.sources.base import Reading, Source
 from elmgrove.device.sources.lines import Bad
 from elmgrove.reading.layout import Layout
+from support.sources import read_now, rows_in
+
+pytestmark = pytest.mark.usefixtures("unpaced")
 
 #: Rows that every format holds to the last bit, with a name that is not plain ASCII.
 NAMES = ["Wärme", "b"]
 ROWS = [[n, n / 7] for n in range(300)]
 
 
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "POLL", 0.0)
-
-
 def opened(path: Path, *, bookmark: Any = None, follow: bool = False, **layout: Any) -> Source:
     return open_source(str(path), follow=follow, layout=Layout(**layout), bookmark=bookmark)
-
-
-def now(items: Any) -> list[Any]:
-    """What there is, until nothing new came so often in a row that nothing more will."""
-    found, idle = list[Any](), 0
-    for item in items:
-        idle = idle + 1 if item is None else 0
-        found += [] if item is None else [item]
-        if idle == 5:
-            break
-    return found
-
-
-def rows(items: list[Any]) -> list[list[float]]:
-    return [item.row for item in items if isinstance(item, Reading)]
 
 
 def csv(delimiter: str = ",", decimal: str = ".") -> str:
@@ -96,7 +79,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     make, layout = FORMATS[name]
     make(tmp_path / name)
     read = opened(tmp_path / name, **layout)
-    assert rows(list(read)) == ROWS
+    assert rows_in(list(read)) == ROWS
     assert read.names == (None if name == "fan.npy" else tuple(NAMES))
 
 
@@ -120,7 +103,7 @@ def test_a_file_that_was_replaced_is_read_from_its_start(
     bookmark = list(opened(tmp_path / name, **layout))[150].bookmark
     assert bookmark is not None
     bookmark["last"] = [bookmark["last"][0], bookmark["last"][1] + 1]
-    assert rows(list(opened(tmp_path / name, bookmark=bookmark, **layout))) == ROWS
+    assert rows_in(list(opened(tmp_path / name, bookmark=bookmark, **layout))) == ROWS
     assert "was replaced" in caplog.text
 
 
@@ -132,13 +115,13 @@ def test_text_can_be_followed_whatever_it_is_packed_in(tmp_path: Path, name: str
     content = (tmp_path / "whole").read_bytes()
     path.write_bytes(content[: len(content) // 3])
     items = iter(opened(path, follow=True, **layout))
-    first = now(items)
+    first = read_now(items)
     with path.open("ab") as file:
         file.write(content[len(content) // 3 :])
     assert 0 < len(first) < len(ROWS)
-    assert rows(first + now(items)) == ROWS
+    assert rows_in(first + read_now(items)) == ROWS
     again = opened(path, follow=True, bookmark=first[-1].bookmark, **layout)
-    assert rows(first + now(iter(again))) == ROWS
+    assert rows_in(first + read_now(iter(again))) == ROWS
 
 
 @pytest.mark.parametrize("name", ["fan.csv", "fan.csv.gz", "fan.jsonl.gz", "wide.tsv"])
@@ -150,7 +133,7 @@ def test_standard_input_may_be_packed(
     with (tmp_path / name).open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         items = [item for item in open_source("-", follow=False, layout=Layout(**layout)) if item]
-    assert rows(items) == ROWS
+    assert rows_in(items) == ROWS
 
 
 def test_of_a_packed_file_that_was_cut_the_rows_before_that_are_read(tmp_path: Path) -> None:
@@ -159,7 +142,7 @@ def test_of_a_packed_file_that_was_cut_the_rows_before_that_are_read(tmp_path: P
     found: list[Any] = []
     with pytest.raises(BadInput, match="this is gzip, but damaged or cut short"):
         found.extend(opened(path))
-    assert rows(found) == ROWS[: len(found)] != []
+    assert rows_in(found) == ROWS[: len(found)] != []
     path.write_bytes(b"\x1f\x8b" + bytes(50))
     with pytest.raises(BadInput, match="this is gzip, but damaged"):
         list(opened(path))
@@ -170,20 +153,20 @@ def test_where_a_packed_file_was_cut_a_log_and_a_folder_go_on(tmp_path: Path) ->
     log = tmp_path / "fan.csv"
     log.write_bytes(cut)
     items = iter(opened(log, follow=True))
-    before = rows(now(items))
+    before = rows_in(read_now(items))
     log.rename(tmp_path / "fan.csv.1")
     log.write_bytes(whole)
-    found = now(items)
+    found = read_now(items)
     assert [item.where for item in found if isinstance(item, Bad)] == [str(log)]
-    assert rows(found) == ROWS
+    assert rows_in(found) == ROWS
     inbox = tmp_path / "inbox"
     inbox.mkdir()
     for name, content in (("1.csv.gz", cut), ("2.csv.gz", gzip.compress(whole))):
         (inbox / name).write_bytes(content)
         os.utime(inbox / name, (0, 0))
     source = opened(inbox)
-    found = now(iter(source))
-    assert rows(found) == before + ROWS
+    found = read_now(iter(source))
+    assert rows_in(found) == before + ROWS
     assert [item.whole for item in found if isinstance(item, Bad)] == [False]
     assert not (inbox / "bad").exists(), "its rows were read, and are not saved yet"
     source.saved(found[-1].bookmark)
@@ -205,14 +188,14 @@ def test_what_is_not_read_is_named(tmp_path: Path, content: bytes, said: str, fo
     path = tmp_path / "fan.csv"
     path.write_bytes(content)
     with pytest.raises(BadInput, match=said):
-        now(iter(opened(path, follow=follow)))
+        read_now(iter(opened(path, follow=follow)))
 
 
 @pytest.mark.parametrize("make", [write_npy, write_parquet])
 def test_a_table_can_not_be_followed(tmp_path: Path, make: Callable[[Path], Any]) -> None:
     make(tmp_path / "fan.npy")
     with pytest.raises(BadInput, match=r"this is (\.npy|Parquet), which is read as a file"):
-        now(iter(opened(tmp_path / "fan.npy", follow=True)))
+        read_now(iter(opened(tmp_path / "fan.npy", follow=True)))
 
 
 def test_a_bad_row_of_a_table_costs_one_row(tmp_path: Path) -> None:
@@ -220,7 +203,7 @@ def test_a_bad_row_of_a_table_costs_one_row(tmp_path: Path) -> None:
     frame.loc[2, "b"] = np.nan
     frame.to_parquet(tmp_path / "fan.parquet")
     found = list(opened(tmp_path / "fan.parquet"))
-    assert rows(found) == [row for number, row in enumerate(ROWS[:5]) if number != 2]
+    assert rows_in(found) == [row for number, row in enumerate(ROWS[:5]) if number != 2]
     (bad,) = [item for item in found if isinstance(item, Bad)]
     assert bad.where == f"{tmp_path / 'fan.parquet'}, row 2"
     assert [item.follows for item in found if isinstance(item, Reading)] == [
@@ -236,8 +219,8 @@ def test_a_folder_takes_every_format(tmp_path: Path) -> None:
     for path in tmp_path.iterdir():
         os.utime(path, (0, 0))  # written long ago, so not being written now
     source = open_source(str(tmp_path), follow=False)
-    found = now(iter(source))
-    assert rows(found) == ROWS * 6
+    found = read_now(iter(source))
+    assert rows_in(found) == ROWS * 6
     source.saved(found[-1].bookmark)
     assert len(list((tmp_path / "done").iterdir())) == 6
     assert (tmp_path / "readme.txt").exists()
@@ -252,7 +235,7 @@ def test_a_frame_with_times_gives_them(tmp_path: Path) -> None:
     frame.to_json(tmp_path / "fan.jsonl", orient="records", lines=True, date_format="iso")
     for name in ("fan.parquet", "fan.csv", "fan.jsonl"):
         found = list(opened(tmp_path / name))
-        assert rows(found) == pytest.approx(np.array(ROWS))
+        assert rows_in(found) == pytest.approx(np.array(ROWS))
         assert [item.time for item in found if isinstance(item, Reading)] == [
             time.timestamp() for time in times
         ]

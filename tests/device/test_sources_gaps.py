@@ -1,45 +1,21 @@
 """Which rows follow the one before them, so that a window may hold both."""
 
-import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from elmgrove.device.sources import base, open_source
-from elmgrove.device.sources.base import Reading, Source
-from elmgrove.reading.layout import Layout
+from elmgrove.device.sources.base import Reading
+from support.sources import drop_file, open_rows, read_now
+
+pytestmark = pytest.mark.usefixtures("unpaced")
 
 
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "POLL", 0.0)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "fan.csv"
-
-
-def opened(path: Path, **options: Any) -> Source:
-    """A source; ``drop`` is part of the layout."""
-    layout = Layout(drop=options.pop("drop", ()))
-    return open_source(str(path), **{"follow": False, "layout": layout, **options})
-
-
-def now(items: Iterator[Any]) -> list[Reading]:
-    """The rows that there are, until nothing new came so often that nothing more will."""
-    found, idle = list[Reading](), 0
-    for item in items:
-        idle = idle + 1 if item is None else 0
-        found += [item] if isinstance(item, Reading) else []
-        if idle == 5:
-            break
-    return found
+def readings(items: Iterable[Any]) -> list[Reading]:
+    return [item for item in read_now(items) if isinstance(item, Reading)]
 
 
 def follows(items: list[Reading]) -> list[bool]:
@@ -48,54 +24,54 @@ def follows(items: list[Reading]) -> list[bool]:
 
 def test_each_row_of_a_file_follows_the_one_before(path: Path) -> None:
     path.write_text("a,b\n1,2\n\n3,4\n5,6\n")
-    assert follows(now(iter(opened(path)))) == [False, True, True]
+    assert follows(readings(iter(open_rows(path)))) == [False, True, True]
 
 
 def test_a_row_does_not_follow_one_that_is_bad(path: Path) -> None:
     path.write_text("a,b\n1,2\n3,four\n5,6\n7,8\n9\n11,12\n")
-    assert follows(now(iter(opened(path)))) == [False, False, True, False]
+    assert follows(readings(iter(open_rows(path)))) == [False, False, True, False]
 
 
 @pytest.mark.parametrize("follow", [True, False])
 def test_after_a_restart_the_row_after_the_bookmark_follows(path: Path, follow: bool) -> None:
     path.write_text("a,b\n1,2\n3,4\n5,six\n7,8\n")
-    first, second, _ = now(iter(opened(path, follow=follow)))
-    again = now(iter(opened(path, follow=follow, bookmark=first.bookmark)))
+    first, second, _ = readings(iter(open_rows(path, follow=follow)))
+    again = readings(iter(open_rows(path, follow=follow, bookmark=first.bookmark)))
     assert follows(again) == [True, False]
-    again = now(iter(opened(path, follow=follow, bookmark=second.bookmark)))
+    again = readings(iter(open_rows(path, follow=follow, bookmark=second.bookmark)))
     assert follows(again) == [False], "there was a bad row in between"
 
 
 @pytest.mark.parametrize("follow", [True, False])
 def test_a_file_in_which_the_place_is_not_found_follows_nothing(path: Path, follow: bool) -> None:
     path.write_text("a,b\n1,2\n3,4\n")
-    *_, last = now(iter(opened(path, follow=follow)))
+    *_, last = readings(iter(open_rows(path, follow=follow)))
     path.write_text("a,b\n9,9\n9,9\n")
-    again = now(iter(opened(path, follow=follow, bookmark=last.bookmark)))
+    again = readings(iter(open_rows(path, follow=follow, bookmark=last.bookmark)))
     assert follows(again) == [False, True]
 
 
 def test_a_log_that_was_rotated_goes_on_and_one_that_was_cut_does_not(path: Path) -> None:
     path.write_text("a,b\n1,2\n")
-    items = iter(opened(path, follow=True))
-    assert follows(now(items)) == [False]
+    items = iter(open_rows(path, follow=True))
+    assert follows(readings(items)) == [False]
     path.rename(path.with_suffix(".1"))
     path.write_text("a,b\n3,4\n")
-    assert follows(now(items)) == [True]
+    assert follows(readings(items)) == [True]
     path.write_text("")
-    assert now(items) == []
+    assert readings(items) == []
     with path.open("a") as file:
         file.write("5,6\n")
-    assert follows(now(items)) == [False], "rows may have been cut off before they were read"
+    assert follows(readings(items)) == [False], "rows may have been cut off before they were read"
 
 
 def test_a_line_that_was_never_finished_is_a_gap(path: Path) -> None:
     path.write_text("a,b\n1,2\n3,")
-    items = iter(opened(path, follow=True))
-    assert follows(now(items)) == [False]
+    items = iter(open_rows(path, follow=True))
+    assert follows(readings(items)) == [False]
     path.rename(path.with_suffix(".1"))
     path.write_text("a,b\n5,6\n")
-    assert follows(now(items)) == [False]
+    assert follows(readings(items)) == [False]
 
 
 def test_standard_input_follows_nothing_that_was_read_before() -> None:
@@ -114,26 +90,20 @@ def test_standard_input_follows_nothing_that_was_read_before() -> None:
 # A folder
 
 
-def drop(path: Path, content: str) -> None:
-    """A file that was written a while ago."""
-    path.write_text(content)
-    os.utime(path, (time.time() - 60,) * 2)
-
-
 def test_a_file_of_a_folder_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
-    drop(tmp_path / "1.csv", "a,b\n1,2\n3,4\n")
-    drop(tmp_path / "2.csv", "a,b\n5,6\n")
-    source = opened(tmp_path)
+    drop_file(tmp_path / "1.csv", "a,b\n1,2\n3,4\n")
+    drop_file(tmp_path / "2.csv", "a,b\n5,6\n")
+    source = open_rows(tmp_path)
     items = iter(source)
-    read = now(items)
+    read = readings(items)
     assert follows(read) == [False, True, True]
-    drop(tmp_path / "3.csv", "x,y\n7,8\n")
-    drop(tmp_path / "4.csv", "a,b\n9,10\n")
-    assert follows(now(items)) == [False], "one was refused"
+    drop_file(tmp_path / "3.csv", "x,y\n7,8\n")
+    drop_file(tmp_path / "4.csv", "a,b\n9,10\n")
+    assert follows(readings(items)) == [False], "one was refused"
     # Whether the file of the bookmark is still there or was moved because it was read.
     assert read[-1].bookmark is not None
-    drop(tmp_path / "5.csv", "a,b\n11,12\n")
+    drop_file(tmp_path / "5.csv", "a,b\n11,12\n")
     for _ in range(2):
-        again = opened(tmp_path, bookmark=read[-1].bookmark)
-        assert now(iter(again))[0].follows
+        again = open_rows(tmp_path, bookmark=read[-1].bookmark)
+        assert readings(iter(again))[0].follows
         source.saved(read[-1].bookmark)

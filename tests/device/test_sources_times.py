@@ -12,18 +12,10 @@ from elmgrove.device.sources import base, open_source
 from elmgrove.device.sources.base import Gap, Reading, Timing
 from elmgrove.reading.layout import Layout
 
+pytestmark = pytest.mark.usefixtures("unpaced")
+
 #: Noon of a day in May.
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC).timestamp()
-
-
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "POLL", 0.0)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "fan.csv"
 
 
 def iso(time: float) -> str:

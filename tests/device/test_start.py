@@ -9,31 +9,23 @@ from elmgrove import Basis, Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import (
-    NAMES,
-    verdicts,
-    write_rows,
-)
+from support.agents import NAMES, verdicts
 from support.at_work import LIKE, at_work, learned
-from support.serving import (
-    rows,
-    wait_until,
-)
+from support.factories import detector_in, member_in, normal_rows, write_rows
+from support.serving import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def test_columns_by_name_and_without_some(tmp_path: Path) -> None:
-    X = rows(1, 50)
+    X = normal_rows(1, 50)
     write_rows(Path("a.csv"), np.hstack([np.arange(50)[:, None], X]), ["time", *NAMES])
     Agent(Settings(state="fan.elm", source="a.csv", drop=["time"], verdicts="")).run()
-    assert load(Path("fan.elm"), Member.from_bytes).detector.basis.features == tuple(NAMES)
+    assert detector_in("fan.elm").basis.features == tuple(NAMES)
     order = [3, 0, 5, 1, 4, 2]
     write_rows(Path("b.csv"), X[:, order], [NAMES[i] for i in order])
     Agent(Settings(state="fan.elm", source="b.csv", verdicts="")).run()
-    detector = load(Path("fan.elm"), Member.from_bytes).detector
+    detector = detector_in("fan.elm")
     twice = Detector(detector.basis.layer, scaling=detector.basis.scaling, features=NAMES)
     twice.learn_many(np.vstack([X, X]))
     assert detector.evidence.close_to(twice.evidence, 1e-12)
@@ -41,27 +33,27 @@ def test_columns_by_name_and_without_some(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("start_rows", "fitted"), [(20, 20), (100, 50)])
 def test_the_first_rows_decide_where_nothing_else_does(start_rows: int, fitted: int) -> None:
-    X = rows(1, 50) * 7 + 3
+    X = normal_rows(1, 50) * 7 + 3
     write_rows(Path("fan.csv"), X)
     chosen = {"units": 4, "seed": 8, "rate": 0.05, "forgetting": 0.999, "scaling": "minmax"}
     Agent(Settings(**LIKE | chosen | {"like": ""}, source="fan.csv", start_rows=start_rows)).run()
-    detector = load(Path("fan.elm"), Member.from_bytes).detector
+    detector = detector_in("fan.elm")
     assert detector.basis == Basis.fitted(X[:fitted], None, scaling="minmax", units=4, seed=8)
     assert (detector.gate.policy.rate, detector.model.forgetting) == (0.05, 0.999)
     assert len(verdicts(Path("fan.jsonl"))) == 50
 
 
 def test_merged_counts_for_a_state_as_well_and_stays() -> None:
-    write_rows(Path("fan.csv"), rows(1, 50))
+    write_rows(Path("fan.csv"), normal_rows(1, 50))
     for merged, merges in ((False, False), (True, True), (False, True)):
         Agent(Settings(state="fan.elm", source="fan.csv", verdicts="", merged=merged)).run()
-        assert load(Path("fan.elm"), Member.from_bytes).merges == merges
+        assert member_in("fan.elm").merges == merges
     Agent(Settings(state="new.elm", source="fan.csv", verdicts="", merged=True)).run()
-    assert load(Path("new.elm"), Member.from_bytes).merges
+    assert member_in("new.elm").merges
 
 
 def test_too_few_rows_to_begin_with_make_no_state(caplog: pytest.LogCaptureFixture) -> None:
-    write_rows(Path("fan.csv"), rows(1, 5))
+    write_rows(Path("fan.csv"), normal_rows(1, 5))
     agent = Agent(Settings(source="fan.csv", state="fan.elm", verdicts=""))
     agent.stop()
     agent.run()
@@ -75,7 +67,7 @@ def test_too_few_rows_to_begin_with_make_no_state(caplog: pytest.LogCaptureFixtu
 
 
 def test_rows_of_another_width_are_an_error_and_make_no_state() -> None:
-    write_rows(Path("narrow.csv"), rows(1, 50)[:, :4])
+    write_rows(Path("narrow.csv"), normal_rows(1, 50)[:, :4])
     with pytest.raises(BadInput, match="4 columns, where 6 are learned"):
         Agent(Settings(**LIKE, source="narrow.csv")).run()
     assert not Path("fan.elm").exists()

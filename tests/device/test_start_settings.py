@@ -6,22 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import read_settings
 from elmgrove.errors import BadInput
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import Start, append_rows, verdicts, write_rows
-from support.serving import rows
+from support.agents import Start, append_rows, verdicts
+from support.factories import detector_in, normal_rows, write_rows
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 ALONE = {"state": "fan.elm", "source": "fan.csv", "verdicts": "fan.jsonl"}
-
-
-def saved() -> Detector:
-    return load(Path("fan.elm"), Member.from_bytes).detector
 
 
 def work(**given: Any) -> None:
@@ -31,16 +24,16 @@ def work(**given: Any) -> None:
 def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
     device: Start,
 ) -> None:
-    write_rows(Path("fan.csv"), rows(1, 900))
+    write_rows(Path("fan.csv"), normal_rows(1, 900))
     assert device("fan", alarm_k=2, alarm_n=2).end() == 0
-    before = saved()
+    before = detector_in("fan.elm")
     assert before.state == "watching"
-    append_rows(Path("fan.csv"), rows(2, 1) + 9.0)
+    append_rows(Path("fan.csv"), normal_rows(2, 1) + 9.0)
     changed = device(
         "fan", alarm_k=1, alarm_n=1, alarm_cooldown=0, rate=0.05, forgetting=0.999, window="auto"
     )
     assert changed.end() == 0
-    after = saved()
+    after = detector_in("fan.elm")
     for line in (
         "settings: rate: 0.05, before 0.01",
         "settings: forgetting: 0.999, before 1",
@@ -59,25 +52,25 @@ def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
     again = device("fan")
     assert again.end() == 0
     assert "settings:" not in again.log
-    assert saved().events.rule == AlarmRule(1, 1, 0)
+    assert detector_in("fan.elm").events.rule == AlarmRule(1, 1, 0)
 
 
 def test_what_anomalous_rows_and_unused_patterns_become_can_be_set() -> None:
-    write_rows(Path("fan.csv"), rows(1, 600))
+    write_rows(Path("fan.csv"), normal_rows(1, 600))
     work(promote_after=30, patterns="2", retire_after=40)
-    detector = saved()
+    detector = detector_in("fan.elm")
     assert detector.quarantine.promote_after == 30
     assert detector.patterns is not None
     assert detector.patterns.retire_after == 40
     work(promote_after=0, retire_after=50)
-    detector = saved()
+    detector = detector_in("fan.elm")
     assert detector.quarantine.promote_after is None
     assert detector.patterns is not None
     assert detector.patterns.retire_after == 50
 
 
 def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
-    write_rows(Path("fan.csv"), rows(1, 300))
+    write_rows(Path("fan.csv"), normal_rows(1, 300))
     same = {"rate": 0.02, "alarm_k": 1, "window": "3", "seed": 4, "scaling": "minmax"}
     work(**same)
     caplog.set_level("INFO")
@@ -100,7 +93,7 @@ def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> Non
     ],
 )
 def test_what_would_need_learning_again_is_refused(setting: str, value: Any, held: str) -> None:
-    write_rows(Path("fan.csv"), rows(1, 60))
+    write_rows(Path("fan.csv"), normal_rows(1, 60))
     work(window="1")
     before = Path("fan.elm").read_bytes()
     with pytest.raises(BadInput) as refused:
@@ -111,20 +104,20 @@ def test_what_would_need_learning_again_is_refused(setting: str, value: Any, hel
 
 
 def test_as_it_is_is_never_refused() -> None:
-    write_rows(Path("fan.csv"), rows(1, 60))
+    write_rows(Path("fan.csv"), normal_rows(1, 60))
     work(window="3", units=4, patterns="2")
     work(window="auto", units=0, spectrum="", patterns="auto", retire_after=0)
-    assert saved().window == 3
+    assert detector_in("fan.elm").window == 3
 
 
 def test_another_layer_than_the_files_is_refused_at_the_first_start_already() -> None:
-    write_rows(Path("fan.csv"), rows(1, 60))
+    write_rows(Path("fan.csv"), normal_rows(1, 60))
     with pytest.raises(BadInput, match=r"scaling: like\.evidence has none, not minmax"):
         work(like="like.evidence", scaling="minmax")
 
 
 def test_a_change_that_is_refused_leaves_the_state(device: Start) -> None:
-    write_rows(Path("fan.csv"), rows(1, 60))
+    write_rows(Path("fan.csv"), normal_rows(1, 60))
     assert device("fan").end() == 0
     before = Path("fan.elm").read_bytes()
     wrong = device("fan", alarm_k=9, alarm_n=2)
@@ -136,11 +129,11 @@ def test_a_change_that_is_refused_leaves_the_state(device: Start) -> None:
 def test_a_lower_rate_that_lacks_scores_says_what_is_missing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    write_rows(Path("fan.csv"), rows(1, 900))
+    write_rows(Path("fan.csv"), normal_rows(1, 900))
     work()
-    assert np.isfinite(saved().threshold)
+    assert np.isfinite(detector_in("fan.elm").threshold)
     caplog.set_level("INFO")
     work(rate=0.0005)
     assert "settings: learning: " in caplog.text
     assert "more rows without an anomalous one until there are alarms" in caplog.text
-    assert saved().state == "learning"
+    assert detector_in("fan.elm").state == "learning"

@@ -12,9 +12,10 @@ from elmgrove.device.settings import Settings
 from elmgrove.errors import Unauthorized
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation.terms import DAY, Terms
-from support.agents import address, append_rows, write_rows
+from support.agents import address, append_rows
 from support.at_work import counts, joined
-from support.serving import Federation, Server, charter, rows
+from support.factories import normal_rows, write_rows
+from support.serving import Federation, Server, charter
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 KEY = Path("fan.key")
@@ -22,7 +23,7 @@ KEY = Path("fan.key")
 
 def run(federation: Federation, **more: float) -> None:
     """One run of the agent, over some more rows, with a sync at its end."""
-    X = rows(1, 20)
+    X = normal_rows(1, 20)
     if KEY.exists():
         append_rows(Path("fan.csv"), X)
     else:

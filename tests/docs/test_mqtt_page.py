@@ -8,11 +8,9 @@ import numpy as np
 import trustme
 
 from elmgrove.exchange.mqtt import MOST_ANNOUNCED, MOST_HEARD, MOST_KEPT, MOST_RETAINED
-from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
-from support.agents import write_rows
 from support.authority import Authority
 from support.commands import Elmgrove
+from support.factories import member_in, write_rows
 from support.mosquitto import example_broker
 from support.pages import WRITE, Step, blocks_of, play, steps_of
 from support.places import ROOT
@@ -52,7 +50,7 @@ def test_the_page_makes_a_fleet(mosquitto: None, tmp_path: Path) -> None:
         assert leave is not None
         assert "fan-1 left" in shell.run(leave[1].replace("broker.example", here))
         judged = shell.run(judge.replace("broker.example", here))
-    second = load(tmp_path / "fan-2.elm", Member.from_bytes)
+    second = member_in(tmp_path / "fan-2.elm")
     assert [held.origin for held in second.ledger] == ["fan-1"]
     assert "fewer than two devices contributed" in judged
     if WRITE:

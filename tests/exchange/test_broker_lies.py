@@ -30,7 +30,7 @@ def opened(port: int, **more: int) -> Broker:
     return Broker(BrokerAddress.parsed(f"mqtt://127.0.0.1:{port}/a"), **more)
 
 
-def said(*parts: bytes) -> Callable[[socket.socket], None]:
+def sends(*parts: bytes) -> Callable[[socket.socket], None]:
     """Says something, and waits for the other to hang up."""
 
     def answer(line: socket.socket) -> None:
@@ -50,14 +50,14 @@ def hangs_up(line: socket.socket) -> None:
     "answer",
     [
         hangs_up,
-        said(b""),
-        said(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
-        said(bytes([0x20, 3, 0, 0x84, 0])),  # speaks no MQTT 5
-        said(bytes([0x20, 2, 0, 1])),  # nor does this one, in the words of MQTT 3
-        said(LET_IN),
-        said(LET_IN, bytes([0xE0, 2, 0x8B, 0])),  # goes down
-        said(LET_IN, bytes([0x40, 4, 0, 9, 0, 0])),  # acknowledges what was not said
-        said(LET_IN, bytes([0x30, 9, 0, 4]) + b"\xff\xfe\xfd\xfc\x00x"),  # a topic that is no text
+        sends(b""),
+        sends(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+        sends(bytes([0x20, 3, 0, 0x84, 0])),  # speaks no MQTT 5
+        sends(bytes([0x20, 2, 0, 1])),  # nor does this one, in the words of MQTT 3
+        sends(LET_IN),
+        sends(LET_IN, bytes([0xE0, 2, 0x8B, 0])),  # goes down
+        sends(LET_IN, bytes([0x40, 4, 0, 9, 0, 0])),  # acknowledges what was not said
+        sends(LET_IN, bytes([0x30, 9, 0, 4]) + b"\xff\xfe\xfd\xfc\x00x"),  # a topic that is no text
     ],
 )
 def test_what_is_no_broker_is_unreachable_in_time(
@@ -74,7 +74,7 @@ def test_what_is_no_broker_is_unreachable_in_time(
 def test_who_is_turned_away_is_told_what_to_do(code: int) -> None:
     told = r"anybody without a name.*state user and password"
     with (
-        false_broker(said(bytes([0x20, 3, 0, code, 0]))) as port,
+        false_broker(sends(bytes([0x20, 3, 0, code, 0]))) as port,
         opened(port) as one,
         pytest.raises(Unauthorized, match=told),
     ):
@@ -83,7 +83,7 @@ def test_who_is_turned_away_is_told_what_to_do(code: int) -> None:
 
 def test_what_is_refused_by_any_code_is_refused(soon: None) -> None:
     for code in (0x80, 0x83, 0x87, 0x90, 0x97, 0x99):
-        answer = said(LET_IN, bytes([0x40, 4, 0, 1, code, 0]))
+        answer = sends(LET_IN, bytes([0x40, 4, 0, 1, code, 0]))
         with (
             false_broker(answer) as port,
             opened(port) as one,
@@ -146,7 +146,7 @@ def test_what_comes_with_more_than_anybody_asked_for_ends_the_link(soon: None) -
 
 
 def test_what_a_broker_never_acknowledges_does_not_pile_up(soon: None) -> None:
-    with false_broker(said(LET_IN)) as port, opened(port) as one:
+    with false_broker(sends(LET_IN)) as port, opened(port) as one:
 
         def ends() -> bool:
             one.send("a", bytes(1000), timeout=0.1)

@@ -23,6 +23,7 @@ from elmgrove.federation.merged import Merged
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from support.disks import full
 from support.exchanges import HonestExchange, saying
+from support.factories import contribution_from
 from support.reports import report
 from support.serving import ADMIN, serving
 from support.ways import KINDS, Way, ways_to
@@ -37,15 +38,6 @@ CHARTER = Charter(
 def exchange(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
     with ways_to(request, tmp_path, CHARTER) as way:
         yield way
-
-
-def said(
-    origin: str, rows: int = 5, epoch: int | None = None, basis: Basis = BASIS
-) -> Contribution:
-    X = np.random.default_rng(sum(origin.encode())).normal(size=(rows, 3))
-    H = basis.layer(X)
-    evidence = Evidence(basis, H.T @ H, H.T @ X, float(np.square(X).sum()), rows)
-    return Contribution(origin, rows if epoch is None else epoch, (evidence,))
 
 
 def publish(exchange: Way, *entries: Entry) -> None:
@@ -65,7 +57,7 @@ def held(exchange: Way) -> list[Entry]:
 def test_a_device_that_claims_a_million_times_the_rows_of_others_does_not_outweigh_them(
     exchange: Way,
 ) -> None:
-    honest = [said(f"fan-{number}", 600) for number in range(1, 5)]
+    honest = [contribution_from(f"fan-{number}", 600) for number in range(1, 5)]
     liar = replace(honest[3], origin="fan-5", parts=(honest[3].evidence.weighted(1e6),))
     model = MemoryExchange(CHARTER)
     for entry in (*honest, liar):
@@ -113,31 +105,31 @@ def test_a_device_can_say_how_it_is_doing_and_is_asked_nothing_where_nobody_look
 
 
 def test_what_was_published_is_found(exchange: Way) -> None:
-    entries = [said("fan-1"), said("fan-2", 7), Departure("fan-3", 4)]
+    entries = [contribution_from("fan-1"), contribution_from("fan-2", 7), Departure("fan-3", 4)]
     publish(exchange, *entries)
     assert held(exchange) == entries
 
 
 def test_the_same_twice_is_once(exchange: Way) -> None:
-    publish(exchange, said("fan-1"), said("fan-2"))
+    publish(exchange, contribution_from("fan-1"), contribution_from("fan-2"))
     known = exchange("fan-2").merged("fan-2", None)
-    publish(exchange, said("fan-1"))
-    assert held(exchange) == [said("fan-1"), said("fan-2")]
+    publish(exchange, contribution_from("fan-1"))
+    assert held(exchange) == [contribution_from("fan-1"), contribution_from("fan-2")]
     assert exchange("fan-2").merged("fan-2", known) is None
 
 
 def test_the_newest_takes_the_place_of_the_former(exchange: Way) -> None:
-    publish(exchange, said("fan-1", 5), said("fan-1", 8))
-    assert held(exchange) == [said("fan-1", 8)]
+    publish(exchange, contribution_from("fan-1", 5), contribution_from("fan-1", 8))
+    assert held(exchange) == [contribution_from("fan-1", 8)]
 
 
 @pytest.mark.parametrize(
     ("entry", "shrunk"),
     [
-        (said("fan-1", 4), True),
-        (said("fan-1", 5, epoch=4), False),
-        (said("fan-1", 6, epoch=5), False),
-        (said("fan-1", 4, epoch=9), True),
+        (contribution_from("fan-1", 4), True),
+        (contribution_from("fan-1", 5, epoch=4), False),
+        (contribution_from("fan-1", 6, epoch=5), False),
+        (contribution_from("fan-1", 4, epoch=9), True),
         (Departure("fan-1", 5), False),
         (Departure("fan-1", 4), False),
     ],
@@ -145,26 +137,31 @@ def test_the_newest_takes_the_place_of_the_former(exchange: Way) -> None:
 def test_what_can_not_follow_is_outdated_and_changes_nothing(
     exchange: Way, entry: Entry, shrunk: bool
 ) -> None:
-    publish(exchange, said("fan-1", 5))
+    publish(exchange, contribution_from("fan-1", 5))
     with pytest.raises(Outdated) as refused:
         publish(exchange, entry)
     assert (refused.value.held_epoch, refused.value.shrunk) == (5, shrunk)
-    assert held(exchange) == [said("fan-1", 5)]
+    assert held(exchange) == [contribution_from("fan-1", 5)]
 
 
 def test_a_device_that_left_is_not_counted_and_may_return_with_less(exchange: Way) -> None:
-    publish(exchange, said("fan-1", 5), said("fan-2", 5), Departure("fan-1", 6))
+    publish(
+        exchange,
+        contribution_from("fan-1", 5),
+        contribution_from("fan-2", 5),
+        Departure("fan-1", 6),
+    )
     merged = exchange("fan-2").merged("fan-2", None)
     assert merged is not None
     assert (merged.devices, merged.evidence) == (0, Evidence.zero(BASIS))
     with pytest.raises(Outdated):
-        publish(exchange, said("fan-1", 6))
-    publish(exchange, Departure("fan-1", 6), said("fan-1", 2, epoch=7))
-    assert held(exchange) == [said("fan-1", 2, epoch=7), said("fan-2", 5)]
+        publish(exchange, contribution_from("fan-1", 6))
+    publish(exchange, Departure("fan-1", 6), contribution_from("fan-1", 2, epoch=7))
+    assert held(exchange) == [contribution_from("fan-1", 2, epoch=7), contribution_from("fan-2", 5)]
 
 
 def lie(origin: str, **changes: float | np.ndarray) -> Entry:
-    honest = said(origin)
+    honest = contribution_from(origin)
     assert isinstance(honest, Contribution)
     return replace(honest, parts=(replace(honest.evidence, **changes),))
 
@@ -172,9 +169,9 @@ def lie(origin: str, **changes: float | np.ndarray) -> Entry:
 @pytest.mark.parametrize(
     "entry",
     [
-        said("fan-1", 9, basis=Basis(HiddenLayer(3, 2, activation="tanh", seed=2), 3)),
-        said("fan-1", 9, basis=replace(BASIS, features=("a", "b", "c"))),
-        said("pump-1"),
+        contribution_from("fan-1", 9, basis=Basis(HiddenLayer(3, 2, activation="tanh", seed=2), 3)),
+        contribution_from("fan-1", 9, basis=replace(BASIS, features=("a", "b", "c"))),
+        contribution_from("pump-1"),
         Departure("pump-1", 5),
         lie("fan-1", energy=0.0),
         lie("fan-1", U=-np.eye(2)),
@@ -185,11 +182,11 @@ def lie(origin: str, **changes: float | np.ndarray) -> Entry:
     ids=["layer", "features", "name", "leaving", "energy", "U", "nan", "too large", "too many"],
 )
 def test_what_does_not_belong_is_refused_and_changes_nothing(exchange: Way, entry: Entry) -> None:
-    publish(exchange, said("fan-1", 4))
+    publish(exchange, contribution_from("fan-1", 4))
     known = exchange("fan-2").merged("fan-2", None)
     with pytest.raises(ElmgroveError):
         exchange("fan-1").publish(entry)
-    assert held(exchange) == [said("fan-1", 4)]
+    assert held(exchange) == [contribution_from("fan-1", 4)]
     assert exchange("fan-2").merged("fan-2", known) is None
 
 
@@ -197,8 +194,14 @@ def test_what_does_not_belong_is_refused_and_changes_nothing(exchange: Way, entr
 
 
 def test_listings_tell_all_but_the_content_in_the_order_of_the_names(exchange: Way) -> None:
-    entries = [said("fan"), said("fan-2"), said("fan 1", 7), Departure("fan.3", 9), said("fanß")]
-    publish(exchange, *entries, said("Lüfter/1"))
+    entries = [
+        contribution_from("fan"),
+        contribution_from("fan-2"),
+        contribution_from("fan 1", 7),
+        Departure("fan.3", 9),
+        contribution_from("fanß"),
+    ]
+    publish(exchange, *entries, contribution_from("Lüfter/1"))
     listings = exchange("fan-9").listings()
     assert [(one.origin, one.epoch, one.left) for one in listings] == [
         ("Lüfter/1", 5, False),
@@ -212,15 +215,30 @@ def test_listings_tell_all_but_the_content_in_the_order_of_the_names(exchange: W
 
 
 def test_fetch_gives_what_is_there_of_what_was_asked_for(exchange: Way) -> None:
-    publish(exchange, said("fan-1"), said("fan-2"), Departure("fan-3", 1), said("Lüfter/1"))
+    publish(
+        exchange,
+        contribution_from("fan-1"),
+        contribution_from("fan-2"),
+        Departure("fan-3", 1),
+        contribution_from("Lüfter/1"),
+    )
     way = exchange("fan-9")
-    assert way.fetch(["fan-2", "fan-3", "fan-8"]) == [said("fan-2"), Departure("fan-3", 1)]
-    assert way.fetch({"Lüfter/1"}) == [said("Lüfter/1")]
+    assert way.fetch(["fan-2", "fan-3", "fan-8"]) == [
+        contribution_from("fan-2"),
+        Departure("fan-3", 1),
+    ]
+    assert way.fetch({"Lüfter/1"}) == [contribution_from("Lüfter/1")]
     assert way.fetch([]) == []
 
 
 def test_the_sum_is_that_of_all_others(exchange: Way) -> None:
-    publish(exchange, said("fan-1"), said("fan-2", 7), said("fan-3", 9), Departure("fan-4", 9))
+    publish(
+        exchange,
+        contribution_from("fan-1"),
+        contribution_from("fan-2", 7),
+        contribution_from("fan-3", 9),
+        Departure("fan-4", 9),
+    )
     for name, others in (("fan-2", (5, 9)), ("fan-9", (5, 7, 9))):
         merged = exchange(name).merged(name, None)
         assert merged is not None
@@ -231,7 +249,7 @@ def test_the_sum_is_that_of_all_others(exchange: Way) -> None:
 
 
 def test_the_sum_of_nobody_is_nothing(exchange: Way) -> None:
-    publish(exchange, said("fan-1"))
+    publish(exchange, contribution_from("fan-1"))
     merged = exchange("fan-1").merged("fan-1", None)
     assert merged is not None
     assert (merged.devices, merged.evidence) == (0, Evidence.zero(BASIS))
@@ -239,16 +257,16 @@ def test_the_sum_of_nobody_is_nothing(exchange: Way) -> None:
 
 
 def test_only_what_others_did_is_a_change(exchange: Way) -> None:
-    publish(exchange, said("fan-1"), said("fan-2"))
+    publish(exchange, contribution_from("fan-1"), contribution_from("fan-2"))
     known = exchange("fan-1").merged("fan-1", None)
     assert exchange("fan-1").merged("fan-1", known) is None
-    publish(exchange, said("fan-1", 9))
+    publish(exchange, contribution_from("fan-1", 9))
     assert exchange("fan-1").merged("fan-1", known) is None
     for entry in (
-        said("fan-2", 6),
-        said("fan-3"),
+        contribution_from("fan-2", 6),
+        contribution_from("fan-3"),
         Departure("fan-2", 7),
-        said("fan-2", 6, epoch=8),
+        contribution_from("fan-2", 6, epoch=8),
     ):
         publish(exchange, entry)
         changed = exchange("fan-1").merged("fan-1", known)
@@ -412,7 +430,7 @@ def test_closing_twice_does_no_harm(exchange: Way) -> None:
 def folder(tmp_path: Path) -> Path:
     FolderExchange.create(tmp_path, CHARTER)
     for name in ("fan-1", "fan-2"):
-        FolderExchange(tmp_path).publish(said(name))
+        FolderExchange(tmp_path).publish(contribution_from(name))
     return tmp_path
 
 
@@ -425,15 +443,17 @@ def emptied(path: Path) -> None:
 
 
 def of_another(path: Path) -> None:
-    path.write_bytes(said("fan-3").to_bytes())
+    path.write_bytes(contribution_from("fan-3").to_bytes())
 
 
 def of_a_stranger(path: Path) -> None:
-    path.write_bytes(said("pump-1").to_bytes())
+    path.write_bytes(contribution_from("pump-1").to_bytes())
 
 
 def of_another_layer(path: Path) -> None:
-    path.write_bytes(said("fan-1", basis=Basis(HiddenLayer(3, 2, seed=7), 3)).to_bytes())
+    path.write_bytes(
+        contribution_from("fan-1", basis=Basis(HiddenLayer(3, 2, seed=7), 3)).to_bytes()
+    )
 
 
 @pytest.mark.parametrize("harm", [damaged, emptied, of_another, of_a_stranger, of_another_layer])
@@ -446,7 +466,7 @@ def test_a_file_that_does_not_belong_is_left_out_with_a_warning(
     with caplog.at_level(logging.WARNING, "elmgrove.exchange"):
         assert [one.origin for one in exchange.listings()] == ["fan-2"]
     assert str(path) in caplog.text
-    assert exchange.fetch(["fan-1", "fan-2", "fan-3"]) == [said("fan-2")]
+    assert exchange.fetch(["fan-1", "fan-2", "fan-3"]) == [contribution_from("fan-2")]
     assert caplog.text.count("left out") == 1, "the same is told once"
     merged = exchange.merged("fan-9", known)
     assert merged is not None
@@ -456,15 +476,15 @@ def test_a_file_that_does_not_belong_is_left_out_with_a_warning(
 @pytest.mark.parametrize("harm", [damaged, emptied])
 def test_a_device_replaces_its_damaged_file(folder: Path, harm: Callable[[Path], None]) -> None:
     harm(folder / "fan-1.entry")
-    FolderExchange(folder).publish(said("fan-1"))
-    assert FolderExchange(folder).fetch(["fan-1"]) == [said("fan-1")]
+    FolderExchange(folder).publish(contribution_from("fan-1"))
+    assert FolderExchange(folder).fetch(["fan-1"]) == [contribution_from("fan-1")]
 
 
 def test_a_change_shows_even_where_no_clock_ticks(folder: Path) -> None:
     exchange, path = FolderExchange(folder), folder / "fan-1.entry"
-    publish(lambda device: exchange, said("fan-1", 5, epoch=6))
+    publish(lambda device: exchange, contribution_from("fan-1", 5, epoch=6))
     before, known = path.stat(), exchange.merged("fan-2", None)
-    publish(lambda device: exchange, said("fan-1", 6, epoch=7))
+    publish(lambda device: exchange, contribution_from("fan-1", 6, epoch=7))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
     changed = exchange.merged("fan-2", known)
@@ -477,7 +497,7 @@ def test_a_folder_that_is_gone_is_unreachable_and_may_come_back(folder: Path) ->
     assert exchange.charter == CHARTER
     folder.rename(away)
     for call in (
-        lambda: exchange.publish(said("fan-3")),
+        lambda: exchange.publish(contribution_from("fan-3")),
         exchange.listings,
         lambda: exchange.fetch(["fan-1"]),
         lambda: exchange.merged("fan-1", None),
@@ -498,7 +518,7 @@ def test_a_file_that_can_not_be_read_is_no_reason_to_forget_a_device(folder: Pat
         exchange.listings,
         lambda: exchange.fetch(["fan-1"]),
         lambda: exchange.merged("fan-2", None),
-        lambda: exchange.publish(said("fan-1", 6)),
+        lambda: exchange.publish(contribution_from("fan-1", 6)),
     ):
         with pytest.raises(Unreachable):
             call()
@@ -518,7 +538,7 @@ def test_nobody_waits_for_a_pipe_or_reads_a_device_without_end(folder: Path, nam
                 call()
         if name != "fan-3.entry":
             with pytest.raises(Unreachable, match=name):
-                exchange.publish(said("fan-1", 6))
+                exchange.publish(contribution_from("fan-1", 6))
 
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
@@ -541,7 +561,7 @@ def test_a_full_folder_refuses_has_the_former_one_and_no_rest_and_can_be_read(fo
     path = folder / "fan-1.entry"
     before = path.read_bytes()
     with full(100), pytest.raises(Refused, match="takes nothing new: File too large"):
-        FolderExchange(folder).publish(said("fan-1", 9))
+        FolderExchange(folder).publish(contribution_from("fan-1", 9))
     assert path.read_bytes() == before
     assert sorted(p.name for p in folder.iterdir()) == [
         "fan-1.entry",

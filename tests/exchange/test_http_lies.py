@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove import Basis, HiddenLayer, Mismatch
 from elmgrove.errors import BadInput, ElmgroveError, Outdated, Refused, Unauthorized, Unreachable
 from elmgrove.exchange import http_client
 from elmgrove.exchange.http import HttpExchange
@@ -21,10 +20,11 @@ from elmgrove.exchange.http_client import AnswerDeadline
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
-from elmgrove.federation.contribution import Contribution, Departure, bundle
+from elmgrove.federation.contribution import Departure, bundle
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import content_limit
 from support.exchanges import Asked, HonestExchange, Pieces, Reply, saying
+from support.factories import contribution_from
 from support.lies import MONSTERS
 from support.reports import report
 
@@ -34,15 +34,7 @@ PAGE = Reply(200, b"<html>Welcome! Please log in.</html>", {"Content-Type": "tex
 DEEP = b"[" * 100_000
 
 
-def said(origin: str, rows: int = 5, basis: Basis = BASIS) -> Contribution:
-    X = np.random.default_rng(sum(origin.encode())).normal(size=(rows, 3))
-    H = basis.layer(X)
-    return Contribution(
-        origin, rows, (Evidence(basis, H.T @ H, H.T @ X, float((X**2).sum()), rows),)
-    )
-
-
-HONEST = HonestExchange(CHARTER, [said("fan-2")])
+HONEST = HonestExchange(CHARTER, [contribution_from("fan-2")])
 Answer = Callable[[Asked], Any]
 
 
@@ -64,12 +56,12 @@ def but(route: str, reply: Any) -> Answer:
 PUT = {"origin": "fan-1", "epoch": 5, "revision": 1}
 ENTRY = {"origin": "fan-2", "epoch": 5, "size": 900, "left": False}
 COMMAND = Command("command-1", "accept", {}, "anna", 1.7e9)
-KNOWN = Merged("fans", 7, 1, (said("fan-2").evidence,))
+KNOWN = Merged("fans", 7, 1, (contribution_from("fan-2").evidence,))
 
 #: What a device asks, by route.
 QUESTIONS: dict[str, Callable[[HttpExchange], Any]] = {
     "GET /": lambda exchange: exchange.charter,
-    "PUT /contributions": lambda exchange: exchange.publish(said("fan-1")),
+    "PUT /contributions": lambda exchange: exchange.publish(contribution_from("fan-1")),
     "DELETE /contributions": lambda exchange: exchange.publish(Departure("fan-1", 6)),
     "GET /entries": lambda exchange: exchange.listings(),
     "GET /contributions": lambda exchange: exchange.fetch(["fan-2"]),
@@ -140,12 +132,18 @@ WRONG = {
     ],
     "GET /contributions": [
         Reply(200, b"\xff" * 8),
-        Reply(200, bundle([said("fan-2").to_bytes()])[:-1]),
-        Reply(200, bundle([said("fan-3").to_bytes()])),
-        Reply(200, bundle([said("fan-1").to_bytes()])),
+        Reply(200, bundle([contribution_from("fan-2").to_bytes()])[:-1]),
+        Reply(200, bundle([contribution_from("fan-3").to_bytes()])),
+        Reply(200, bundle([contribution_from("fan-1").to_bytes()])),
     ],
-    "GET /merged": [Reply(200, KNOWN.to_bytes()[:-1]), Reply(200, said("fan-2").to_bytes())],
-    "GET /others": [Reply(200, KNOWN.to_bytes()[:-1]), Reply(200, said("fan-2").to_bytes())],
+    "GET /merged": [
+        Reply(200, KNOWN.to_bytes()[:-1]),
+        Reply(200, contribution_from("fan-2").to_bytes()),
+    ],
+    "GET /others": [
+        Reply(200, KNOWN.to_bytes()[:-1]),
+        Reply(200, contribution_from("fan-2").to_bytes()),
+    ],
     "PUT /reports": [
         *(
             Reply.json({"commands": asks})
@@ -200,7 +198,7 @@ def problem(status: int, **more: Any) -> Reply:
 def test_a_refusal_is_the_error_that_it_stands_for(reply: Reply, error: type) -> None:
     with opened(but("PUT /contributions", reply)) as exchange:
         with pytest.raises(ElmgroveError) as raised:
-            exchange.publish(said("fan-1"))
+            exchange.publish(contribution_from("fan-1"))
         assert type(raised.value) is error
 
 
@@ -210,7 +208,7 @@ def test_what_a_stranger_says_is_told_in_one_short_line() -> None:
         opened(but("PUT /contributions", loud)) as exchange,
         pytest.raises(Refused) as raised,
     ):
-        exchange.publish(said("fan-1"))
+        exchange.publish(contribution_from("fan-1"))
     text = str(raised.value)
     assert text.startswith("No: ?[2J ?xxx")
     assert len(text) <= 300
@@ -390,12 +388,12 @@ def test_an_answer_is_no_longer_than_the_charter_explains() -> None:
 def test_what_was_done_is_said_in_few_bytes() -> None:
     told, most = json.dumps(PUT).encode(), 1 << 16
     with opened(but("PUT /contributions", Reply(200, told.ljust(most)))) as exchange:
-        exchange.publish(said("fan-1"))
+        exchange.publish(contribution_from("fan-1"))
     with (
         opened(but("PUT /contributions", Reply(200, told.ljust(most + 1)))) as exchange,
         pytest.raises(Unreachable, match="longer than"),
     ):
-        exchange.publish(said("fan-1"))
+        exchange.publish(contribution_from("fan-1"))
 
 
 def test_of_millions_of_entries_that_are_none_the_first_is_the_last_that_is_looked_at() -> None:
@@ -448,7 +446,7 @@ def test_a_server_that_asks_for_patience_is_left_alone() -> None:
 
 
 def test_many_large_entries_are_fetched_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = [said(f"fan-{number:02}") for number in range(30)]
+    fleet = [contribution_from(f"fan-{number:02}") for number in range(30)]
     size = len(fleet[0].to_bytes())
     monkeypatch.setattr("elmgrove.exchange.http.MOST_BYTES", 9 * size)
     asked = list[int]()

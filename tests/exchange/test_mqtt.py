@@ -21,7 +21,8 @@ from elmgrove.exchange.connection import connect
 from elmgrove.exchange.mqtt import Announcement, MqttExchange
 from elmgrove.federation.contribution import Departure
 from support.authority import Authority
-from support.brokered import CHARTER, TOPIC, Place, entry_topic, said
+from support.brokered import CHARTER, TOPIC, Place, entry_topic
+from support.factories import contribution_from
 from support.mosquitto import example_broker, running_broker
 from support.serving import wait_until
 
@@ -44,9 +45,9 @@ def batched(names: list[str], size: int) -> list[list[str]]:
 
 def test_a_federation_is_made_once(place: Place) -> None:
     url = place.url
-    place.open("fan-1").publish(said("fan-1"))
+    place.open("fan-1").publish(contribution_from("fan-1"))
     MqttExchange.create(url, CHARTER)
-    assert place.open("fan-2").fetch(["fan-1"]) == [said("fan-1")]
+    assert place.open("fan-2").fetch(["fan-1"]) == [contribution_from("fan-1")]
     with pytest.raises(BadInput, match=f"{TOPIC}/charter defines another federation"):
         MqttExchange.create(url, replace(CHARTER, ridge=0.2))
     assert place.open("fan-3").charter == CHARTER
@@ -55,7 +56,7 @@ def test_a_federation_is_made_once(place: Place) -> None:
 def test_several_federations_are_on_one_broker(place: Place) -> None:
     other = place.broker.url("federation/pumps")
     MqttExchange.create(other, replace(CHARTER, name="pumps", members=None))
-    place.open("fan-1").publish(said("fan-1"))
+    place.open("fan-1").publish(contribution_from("fan-1"))
     with MqttExchange(other, "pump-1") as pump:
         assert (pump.charter.name, pump.listings()) == ("pumps", [])
 
@@ -113,20 +114,20 @@ def test_a_device_takes_part_by_a_broker_alone(place: Place, tmp_path: Path) -> 
 
 def test_leaving_is_retained_and_what_was_contributed_is_not(place: Place) -> None:
     one, other = place.open("fan-1"), place.open("fan-2")
-    one.publish(said("fan-1"))
+    one.publish(contribution_from("fan-1"))
     one.publish(Departure("fan-1", 6))
     assert other.fetch(["fan-1"]) == [Departure("fan-1", 6)]
     assert [(it.origin, it.left) for it in other.listings()] == [("fan-1", True)]
     assert place.retained(f"{TOPIC}/blobs/fan-1") is None
     with pytest.raises(Outdated):
-        one.publish(said("fan-1", 6))
-    one.publish(said("fan-1", 2, epoch=7))
-    assert other.fetch(["fan-1"]) == [said("fan-1", 2, epoch=7)]
+        one.publish(contribution_from("fan-1", 6))
+    one.publish(contribution_from("fan-1", 2, epoch=7))
+    assert other.fetch(["fan-1"]) == [contribution_from("fan-1", 2, epoch=7)]
 
 
 def test_a_fleet_that_is_larger_than_a_brokers_queue_is_read_whole(place: Place) -> None:
     """By its usual settings a broker drops what is more than 1,000 messages for one device."""
-    entry, anybody = said("fan-1"), place.anybody()
+    entry, anybody = contribution_from("fan-1"), place.anybody()
     made = Announcement.of(entry, entry.to_bytes())
     names = {f"fan-{number}" for number in range(4000)}
     for some in batched(sorted(names), 500):
@@ -138,7 +139,7 @@ def test_a_fleet_that_is_larger_than_a_brokers_queue_is_read_whole(place: Place)
             one.result(180)
     reader = place.open("fan-5000")
     assert {listing.origin for listing in reader.listings()} == names
-    place.open("fan-5001").publish(said("fan-5001"))
+    place.open("fan-5001").publish(contribution_from("fan-5001"))
     assert len(reader.listings()) == 4001
 
 
@@ -164,9 +165,9 @@ def test_by_the_example_devices_write_what_is_theirs(
     guarded: Callable[..., MqttExchange],
 ) -> None:
     one, other = guarded("fan-1"), guarded("fan-2")
-    one.publish(said("fan-1"))
-    other.publish(said("fan-2"))
-    assert one.fetch(["fan-1", "fan-2"]) == [said("fan-1"), said("fan-2")]
+    one.publish(contribution_from("fan-1"))
+    other.publish(contribution_from("fan-2"))
+    assert one.fetch(["fan-1", "fan-2"]) == [contribution_from("fan-1"), contribution_from("fan-2")]
     one.publish(Departure("fan-1", 9))
     assert other.fetch(["fan-1"]) == [Departure("fan-1", 9)]
 
@@ -178,7 +179,7 @@ def test_by_the_example_nobody_writes_in_anothers_name(
     with pytest.raises(
         Refused, match=r"let 'fan-1' write federation/fans/blobs/fan-2: Not authorized; allow it"
     ):
-        one.publish(said("fan-2"))
+        one.publish(contribution_from("fan-2"))
     for topic in ("charter", "echoes/fan-2", "entries/0/fan-2", "entries/x/fan-1", "blobs/fan-2"):
         with pytest.raises(Refused, match="Not authorized"):
             one._broker.publish(f"{TOPIC}/{topic}", b"x", retain=True)
@@ -188,11 +189,11 @@ def test_by_the_example_nobody_writes_in_anothers_name(
 def test_by_the_example_who_looks_reads_all_and_writes_nothing(
     guarded: Callable[..., MqttExchange],
 ) -> None:
-    guarded("fan-1").publish(said("fan-1"))
+    guarded("fan-1").publish(contribution_from("fan-1"))
     viewer = guarded("viewer", "fleet")
-    assert viewer.fetch(["fan-1"]) == [said("fan-1")]
+    assert viewer.fetch(["fan-1"]) == [contribution_from("fan-1")]
     with pytest.raises(Refused, match="Not authorized"):
-        viewer.publish(said("fan-2"))
+        viewer.publish(contribution_from("fan-2"))
 
 
 def test_by_the_example_agents_tell_what_is_theirs_and_operators_ask(

@@ -14,12 +14,13 @@ from elmgrove.exchange import mqtt as board_module
 from elmgrove.exchange.connection import connect
 from elmgrove.exchange.mqtt import SHARDS, Announcement, MqttExchange
 from elmgrove.federation.contribution import Departure
-from support.brokered import CHARTER, TOPIC, Place, entry_topic, said
+from support.brokered import CHARTER, TOPIC, Place, entry_topic
+from support.factories import contribution_from
 from support.false_broker import false_broker, scripted
 from support.mosquitto import running_broker
 
-BLOB = said("fan-1").to_bytes()
-HONEST = Announcement.of(said("fan-1"), BLOB)
+BLOB = contribution_from("fan-1").to_bytes()
+HONEST = Announcement.of(contribution_from("fan-1"), BLOB)
 
 
 @pytest.fixture
@@ -51,15 +52,15 @@ def stated(**changes: object) -> bytes:
 def test_what_is_no_announcement_is_left_out_and_told_once(
     place: Place, payload: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place.open("fan-2").publish(said("fan-2"))
+    place.open("fan-2").publish(contribution_from("fan-2"))
     place.anybody().publish(entry_topic("fan-1"), payload, retain=True)
     reader = place.open("fan-3")
     for _ in range(3):
         assert [one.origin for one in reader.listings()] == ["fan-2"]
-    assert reader.fetch(["fan-1", "fan-2"]) == [said("fan-2")]
+    assert reader.fetch(["fan-1", "fan-2"]) == [contribution_from("fan-2")]
     assert caplog.text.count(f"{entry_topic('fan-1')} is left out") == 1
-    place.open("fan-1").publish(said("fan-1"))
-    assert reader.fetch(["fan-1"]) == [said("fan-1")], "its device replaces it"
+    place.open("fan-1").publish(contribution_from("fan-1"))
+    assert reader.fetch(["fan-1"]) == [contribution_from("fan-1")], "its device replaces it"
 
 
 def test_an_announcement_under_another_topic_is_left_out(
@@ -80,13 +81,13 @@ def test_who_may_not_join_is_left_out(place: Place, caplog: pytest.LogCaptureFix
 
 
 def test_an_announcement_that_was_cleared_is_gone(place: Place) -> None:
-    place.open("fan-1").publish(said("fan-1"))
+    place.open("fan-1").publish(contribution_from("fan-1"))
     reader = place.open("fan-3")
     assert len(reader.listings()) == 1
     place.anybody().publish(entry_topic("fan-1"), b"", retain=True)
     assert reader.listings() == []
-    place.open("fan-1").publish(said("fan-1"))
-    assert reader.fetch(["fan-1"]) == [said("fan-1")]
+    place.open("fan-1").publish(contribution_from("fan-1"))
+    assert reader.fetch(["fan-1"]) == [contribution_from("fan-1")]
 
 
 def test_of_many_that_are_none_few_are_told(place: Place, caplog: pytest.LogCaptureFixture) -> None:
@@ -127,7 +128,7 @@ def test_many_in_one_shard_are_told_to_be_more_than_usual(
     monkeypatch.setattr(board_module, "MANY", 3)
     writer = place.open("fan-1")
     for number in range(60):
-        writer.publish(said(f"fan-{number}"))
+        writer.publish(contribution_from(f"fan-{number}"))
     assert len(place.open("fan-99").listings()) == 60
     assert "raise max_queued_messages there" in caplog.text
 
@@ -142,9 +143,9 @@ def test_many_in_one_shard_are_told_to_be_more_than_usual(
         (b"garbage", "left out"),
         (BLOB[:-1], "left out"),
         (bytes(2_000_000), "it was announced, and is not there"),
-        (said("fan-2").to_bytes(), "an entry of 'fan-2' under another name"),
-        (said("fan-1", 4).to_bytes(), r"older (epoch 4) than was announced (epoch 5)"),
-        (said("fan-1", 6, epoch=5).to_bytes(), "not what was announced"),
+        (contribution_from("fan-2").to_bytes(), "an entry of 'fan-2' under another name"),
+        (contribution_from("fan-1", 4).to_bytes(), r"older (epoch 4) than was announced (epoch 5)"),
+        (contribution_from("fan-1", 6, epoch=5).to_bytes(), "not what was announced"),
         (Departure("fan-1", 5).to_bytes(), "not what was announced"),
     ],
     ids=["none", "garbage", "cut", "gigantic", "another's", "older", "altered", "departure"],
@@ -152,13 +153,13 @@ def test_many_in_one_shard_are_told_to_be_more_than_usual(
 def test_what_is_not_as_announced_is_left_out(
     place: Place, blob: bytes, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place.open("fan-2").publish(said("fan-2"))
+    place.open("fan-2").publish(contribution_from("fan-2"))
     place.announce(HONEST)
     if blob:
         place.anybody().publish(f"{TOPIC}/blobs/fan-1", blob, retain=True)
     reader = place.open("fan-3")
     for _ in range(2):
-        assert reader.fetch(["fan-1", "fan-2"]) == [said("fan-2")]
+        assert reader.fetch(["fan-1", "fan-2"]) == [contribution_from("fan-2")]
     merged = reader.merged("fan-3", None)
     assert merged is not None
     assert merged.devices == 1
@@ -169,7 +170,7 @@ def test_what_is_not_as_announced_is_left_out(
 def test_a_newer_one_than_was_announced_is_taken(place: Place) -> None:
     """Its device replaced it, and was killed before it could say so."""
     place.announce(HONEST)
-    newer = said("fan-1", 8)
+    newer = contribution_from("fan-1", 8)
     place.anybody().publish(f"{TOPIC}/blobs/fan-1", newer.to_bytes(), retain=True)
     reader = place.open("fan-3")
     assert reader.fetch(["fan-1"]) == [newer]
@@ -195,7 +196,7 @@ def test_no_lie_ends_a_device_that_learns(place: Place) -> None:
     for number, payload in enumerate([b"x" * 3000, b"{}", HONEST.to_bytes(), bytes(2000)]):
         anybody.publish(entry_topic(f"fan-{number}"), payload, retain=True)
         anybody.publish(f"{TOPIC}/blobs/fan-{number}", payload, retain=True)
-    place.open("fan-7").publish(said("fan-7", 500))
+    place.open("fan-7").publish(contribution_from("fan-7", 500))
     with connect(place.url, "fan-9") as session:
         assert session.sync().devices == 1
 

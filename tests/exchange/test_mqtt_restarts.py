@@ -15,7 +15,8 @@ from elmgrove.errors import Unreachable
 from elmgrove.exchange import broker as broker_module
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.mqtt import MqttExchange
-from support.brokered import CHARTER, TOPIC, Place, publish_until_killed, said
+from support.brokered import CHARTER, TOPIC, Place, publish_until_killed
+from support.factories import contribution_from
 from support.forked import CONTEXT
 from support.mosquitto import running_broker
 from support.serving import wait_until
@@ -54,7 +55,7 @@ class Publishing(threading.Thread):
 
     def _publish(self, epoch: int) -> None:
         try:
-            self._exchange.publish(said(self._device, 5, epoch=epoch))
+            self._exchange.publish(contribution_from(self._device, 5, epoch=epoch))
             self.acknowledged = epoch
         except Unreachable:
             self._ended.wait(0.02)
@@ -123,7 +124,7 @@ def test_what_a_broker_lost_by_a_power_failure_comes_with_the_next_sync(place: P
 
 def published(way: MqttExchange, name: str, epoch: int) -> bool:
     try:
-        way.publish(said(name, 5, epoch=epoch))
+        way.publish(contribution_from(name, 5, epoch=epoch))
     except Unreachable:
         return False
     return True
@@ -146,7 +147,7 @@ def test_a_device_that_is_killed_while_it_publishes_loses_nothing_acknowledged(
                 acknowledged = told.recv()
         process.join(60)
         (entry,) = reader.fetch(["fan-1"])
-        assert entry == said("fan-1", 5, epoch=entry.epoch), "whole"
+        assert entry == contribution_from("fan-1", 5, epoch=entry.epoch), "whole"
         assert acknowledged <= entry.epoch <= acknowledged + 1
-        place.open("fan-1").publish(said("fan-1", 5, epoch=entry.epoch + 1))
+        place.open("fan-1").publish(contribution_from("fan-1", 5, epoch=entry.epoch + 1))
         epoch = entry.epoch + 2

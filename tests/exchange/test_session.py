@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch
@@ -19,16 +18,13 @@ from elmgrove.federation.contribution import Contribution, Departure
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
 from elmgrove.federation.selection import Named, Quality
-from elmgrove.storage.disk import load, save
+from elmgrove.storage.disk import save
+from support.factories import member_in, normal_rows
 
 CHARTER = Charter(
     "fans", Basis(HiddenLayer(3, 2, activation="tanh", seed=5), 3), 0.1, ("fan-*",), merged=True
 )
 LEAST = least_new_rows(CHARTER.basis)
-
-
-def rows(seed: int, count: int = LEAST) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(count, 3))
 
 
 @pytest.fixture
@@ -42,7 +38,7 @@ def exchange() -> MemoryExchange:
 
 def device(name: str, exchange: Any, seed: int = 9, count: int = LEAST, **options: Any) -> Session:
     session = Session(CHARTER.start(name), exchange, **options)
-    session.detector.learn_many(rows(seed, count))
+    session.detector.learn_many(normal_rows(seed, count, 3))
     return session
 
 
@@ -72,9 +68,9 @@ def test_what_the_guard_holds_back_is_said_and_the_others_are_taken_all_the_same
     assert report == SyncReport(None, 1, 2, True, None)
     assert held(exchange, "fan-9") is None
     assert str(report) == "nothing sent yet (1 more row needed), uses 2 other devices (updated)"
-    session.detector.learn_many(rows(10))
+    session.detector.learn_many(normal_rows(10, LEAST, 3))
     assert session.sync().sent == 2 * LEAST - 1
-    session.detector.learn_one(rows(11, 1)[0])
+    session.detector.learn_one(normal_rows(11, 1, 3)[0])
     report = session.sync()
     assert report == SyncReport(2 * LEAST - 1, LEAST - 1, 2, False, None)
     assert str(report) == f"sums of {2 * LEAST - 1} rows sent, uses 2 other devices"
@@ -277,7 +273,7 @@ def test_a_path_is_enough_to_take_part(folder: Path, written: Callable[[Path], s
         with connect(written(folder), f"fan-{n}", warmup=7) as session:
             assert session.detector.gate.warmup == 7
             assert session.detector.model.ridge == 0.1
-            session.detector.learn_many(rows(n))
+            session.detector.learn_many(normal_rows(n, LEAST, 3))
             assert session.sync().devices == n - 1
     assert [file.name for file in sorted(folder.iterdir())] == [
         "fan-1.entry",
@@ -290,9 +286,9 @@ def test_with_a_state_a_device_goes_on_where_it_was(folder: Path, tmp_path: Path
     state = tmp_path / "fan-1.elm"
     with connect(str(folder), "fan-1", state=state) as session:
         assert not state.exists()
-        session.detector.learn_many(rows(1))
+        session.detector.learn_many(normal_rows(1, LEAST, 3))
         session.sync()
-    assert load(state, Member.from_bytes).shared == session.member.shared
+    assert member_in(state).shared == session.member.shared
     with connect(str(folder), "fan-1", state=str(state)) as again:
         assert again.detector.learned == LEAST
         assert again.sync() == SyncReport(LEAST, 0, 0, False, None)
@@ -330,7 +326,7 @@ def test_what_can_not_be_saved_is_held_back_and_others_are_taken_in(tmp_path: Pa
         state.parent.mkdir()
         assert session.sync().refusal is None
         assert held(exchange, "fan-9") == session.member.contribution()
-        session.detector.learn_many(rows(10))
+        session.detector.learn_many(normal_rows(10, LEAST, 3))
         state.parent.rename(tmp_path / f"card-{shared}")
 
 

@@ -10,13 +10,14 @@ import pytest
 from elmgrove.exchange.connection import connect
 from elmgrove.exchange.session import Session
 from support.agents import address
-from support.serving import Federation, rows
+from support.factories import normal_rows
+from support.serving import Federation
 
 
 @contextmanager
 def session_of(federation: Federation, name: str, seed: int) -> Iterator[Session]:
     with connect(address(federation), name, token=federation.token) as session:
-        session.detector.learn_many(rows(seed))
+        session.detector.learn_many(normal_rows(seed))
         yield session
 
 
@@ -63,14 +64,14 @@ def test_the_loop_and_the_detector_go_on_meanwhile(
             task = asyncio.create_task(session.sync_async())
             while not held.reached.is_set():
                 await asyncio.sleep(0)
-            session.detector.observe_many(rows(3))
+            session.detector.observe_many(normal_rows(3))
             held.let_go.set()
             report = await task
             return report.sent or 0
 
         # Sent is what was known when it began.
-        assert asyncio.run(work()) == len(rows(1))
-        assert session.detector.learned == len(rows(1)) + len(rows(3))
+        assert asyncio.run(work()) == len(normal_rows(1))
+        assert session.detector.learned == len(normal_rows(1)) + len(normal_rows(3))
 
 
 def test_a_sync_that_is_cancelled_takes_nothing_in(

@@ -16,7 +16,7 @@ from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.selection import Named
 from elmgrove.federation.similarity import compare_used, worth_telling
-from support.contributions import DISTANT, cloud
+from support.factories import DISTANT, cloud
 from support.serving import ALL_SHOWN, serving
 
 #: Of few devices each is told by name, and a rule may choose among them.

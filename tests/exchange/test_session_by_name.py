@@ -18,7 +18,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Entry
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.selection import Named
-from support.contributions import DISTANT, cloud
+from support.factories import DISTANT, cloud
 
 CHARTER = Charter("fans", DISTANT)
 SOON = FalseAlarmRate(confidence=0.0)

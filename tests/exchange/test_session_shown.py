@@ -16,7 +16,7 @@ from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.selection import Named, Quality, SameGroup
 from elmgrove.federation.similarity import compare_used
-from support.contributions import DISTANT, cloud
+from support.factories import DISTANT, cloud
 from support.serving import serving
 
 CHARTER = Charter("fans", DISTANT)

@@ -18,7 +18,8 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Entry
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load, save
+from elmgrove.storage.disk import save
+from support.factories import member_in, normal_rows
 from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 3), 3, score="distance")
@@ -34,12 +35,8 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
         yield made
 
 
-def rows(seed: int, count: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(count, 3))
-
-
 def learn(detector: Detector, seed: int, hour: int, count: int) -> np.ndarray:
-    X = rows(seed, count)
+    X = normal_rows(seed, count, 3)
     detector.learn_many(X, hour * HOUR + np.arange(count))
     return X
 
@@ -143,7 +140,7 @@ def test_after_a_kill_at_any_moment_the_next_syncs_take_it_out(
     else:
         dying.transfer(dying.prepare())
     # Killed: what was saved before the upload is all there is.
-    again = Session(load(path, Member.from_bytes), way("fan-1"), save=keep)
+    again = Session(member_in(path), way("fan-1"), save=keep)
     theirs.sync()
     before = theirs.detector.received
     assert before is None or before.count in (0.0, 100.0, float(len(left)))

@@ -26,8 +26,8 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import group, returned
 from elmgrove.federation.member import Member
 from elmgrove.federation.selection import Everyone, Rule, SameGroup
-from elmgrove.storage.disk import load
-from support.agents import Start, write_rows
+from support.agents import Start
+from support.factories import member_in, write_rows
 from support.laws import law_examples
 from support.patterns import INPUTS, rows_of
 from support.serving import serving
@@ -67,7 +67,7 @@ def rows_at(name: str, patterns: PatternRule | None) -> np.ndarray:
 
 
 @cache
-def taught(setting: str, name: str) -> bytes:
+def trained_member(setting: str, name: str) -> bytes:
     patterns, _ = SETTINGS[setting]
     member = CHARTER.start(name, patterns=patterns)
     member.detector.learn_many(rows_at(name, patterns))
@@ -77,7 +77,7 @@ def taught(setting: str, name: str) -> bytes:
 def fleet(setting: str, names: list[str], exchange: Exchange) -> dict[str, Session]:
     rule = SETTINGS[setting][1]
     return {
-        name: Session(Member.from_bytes(taught(setting, name)), exchange, rule=rule)
+        name: Session(Member.from_bytes(trained_member(setting, name)), exchange, rule=rule)
         for name in names
     }
 
@@ -216,7 +216,7 @@ def test_before_a_device_has_published_it_rests_on_nobody() -> None:
 # The rule, for a device without an exchange
 
 
-def said(name: str, *kinds: int) -> Contribution:
+def contribution_from(name: str, *kinds: int) -> Contribution:
     layer, parts = CHARTER.basis.layer, []
     for place, kind in enumerate(kinds):
         X = rows_of(kind, sum(name.encode()) + place, ROWS)
@@ -226,22 +226,29 @@ def said(name: str, *kinds: int) -> Contribution:
     return Contribution(name, ROWS * len(parts), tuple(parts))
 
 
-OTHERS = [said("b", 1), said("c", 2), said("d", 2, 1), said("e", 3), said("f", 2), said("g", 1)]
+OTHERS = [
+    contribution_from("b", 1),
+    contribution_from("c", 2),
+    contribution_from("d", 2, 1),
+    contribution_from("e", 3),
+    contribution_from("f", 2),
+    contribution_from("g", 1),
+]
 
 
 @pytest.mark.parametrize("distance", ["evidence", "parameters"])
 def test_the_rule_takes_the_devices_in_the_groups_that_come_back(distance: str) -> None:
     for own, expected in (
-        (said("a", 1), ["b", "d", "g"]),
-        (said("a", 2), ["c", "d", "f"]),
-        (said("a", 1, 2), ["b", "c", "d", "f", "g"]),
-        (said("a", 3, 2, 1), ["b", "c", "d", "e", "f", "g"]),
+        (contribution_from("a", 1), ["b", "d", "g"]),
+        (contribution_from("a", 2), ["c", "d", "f"]),
+        (contribution_from("a", 1, 2), ["b", "c", "d", "f", "g"]),
+        (contribution_from("a", 3, 2, 1), ["b", "c", "d", "e", "f", "g"]),
     ):
         chosen = SameGroup(distance).choose(own, CHARTER.ridge, OTHERS)
         assert [one.origin for one in chosen] == expected
     nothing = Contribution("a", 0, (Evidence.zero(CHARTER.basis),))
     assert SameGroup(distance).choose(nothing, CHARTER.ridge, OTHERS) == []
-    assert SameGroup(distance).choose(said("a", 1), CHARTER.ridge, []) == []
+    assert SameGroup(distance).choose(contribution_from("a", 1), CHARTER.ridge, []) == []
 
 
 # Agents
@@ -272,14 +279,14 @@ def ran(device: Start, machines: dict[str, np.ndarray], **told: Any) -> Member:
         run_here(name, **told)
     one = device(last, **told)
     assert one.end() == 0, one.log
-    return load(Path(f"{last}.elm"), Member.from_bytes)
+    return member_in(f"{last}.elm")
 
 
 def run_here(name: str, **told: Any) -> Member:
     """An agent in this process that has read its rows and synced."""
     usual = {"source": f"{name}.csv", "state": f"{name}.elm", "verdicts": ""}
     Agent(Settings(name=name, **(usual | told))).run()
-    return load(Path(f"{name}.elm"), Member.from_bytes)
+    return member_in(f"{name}.elm")
 
 
 @pytest.fixture(autouse=True)
@@ -359,6 +366,6 @@ def test_agents_of_two_kinds_in_a_folder() -> None:
         member = run_here(name, exchange="shared", merge="group")
     assert member.merged is not None
     assert (member.merged.devices, member.merged.grouped) == (1, "evidence")
-    shared = load(Path("c.elm"), Member.from_bytes).shared
+    shared = member_in("c.elm").shared
     assert shared is not None
     assert member.merged.evidence.close_to(shared.evidence, 1e-12)

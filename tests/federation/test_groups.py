@@ -10,10 +10,17 @@ from elmgrove import BadInput, Evidence, Mismatch
 from elmgrove.algebra.similarity import Fitted, Screening, fit, groups, join
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import by_evidence, by_parameters, group
-from support.contributions import RIDGE, cloud, distant, evidence, near, said
+from support.factories import (
+    RIDGE,
+    cloud,
+    contribution_of,
+    distance_contribution,
+    evidence_of,
+    near_plane,
+)
 from support.groups import PATTERNS, SAID, TRUTH, betas, literal_loss
 from support.laws import law_seeds
-from support.serving import evidence as evidence_of_fan
+from support.serving import fan_evidence
 
 
 def alike(labels: Any, others: Any) -> bool:
@@ -60,8 +67,16 @@ def test_the_order_of_contributions_does_not_matter() -> None:
 
 
 def test_patterns_of_one_device_are_told_apart_and_those_without_rows_left_out() -> None:
-    both = said("both", near(1, 50), near(2, 51), near(1, 52, 0))
-    found = by_evidence([said("a", near(1, 53)), both, said("none", near(1, 1, 0))], RIDGE, 2)
+    both = contribution_of("both", near_plane(1, 50), near_plane(2, 51), near_plane(1, 52, 0))
+    found = by_evidence(
+        [
+            contribution_of("a", near_plane(1, 53)),
+            both,
+            contribution_of("none", near_plane(1, 1, 0)),
+        ],
+        RIDGE,
+        2,
+    )
     assert [(model.origin, model.pattern) for model in found.models] == [
         ("a", 0),
         ("both", 0),
@@ -79,7 +94,7 @@ def random_patterns(seed: int, count: int, ridge: float = RIDGE) -> list[Fitted]
     scales = rng.choice([0.01, 1.0, 30.0], count)
     patterns = rng.integers(0, 4, count)
     return [
-        Fitted(evidence(scale * near(int(pattern), seed + n, int(size))), ridge)
+        Fitted(evidence_of(scale * near_plane(int(pattern), seed + n, int(size))), ridge)
         for n, (pattern, size, scale) in enumerate(zip(patterns, sizes, scales, strict=True))
     ]
 
@@ -119,14 +134,16 @@ def test_screening_spares_most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
         return loss_with(one, other)
 
     monkeypatch.setattr(Fitted, "loss_with", counted)
-    patterns = [Fitted(evidence(near(n, n)), RIDGE) for n in range(30)]
+    patterns = [Fitted(evidence_of(near_plane(n, n)), RIDGE) for n in range(30)]
     assert len(groups(patterns, 0.02)) == 30
     assert len(solved) < 30 * 29 / 2 / 4
 
 
 def test_rows_that_are_all_zero_and_numbers_without_end_are_grouped_too() -> None:
-    wild = Evidence(evidence(near(1, 1)).basis, 1e-100 * np.eye(4), 1e49 * np.eye(4, 6), 1e199, 10)
-    parts = [said(f"{n}", np.zeros((5, 6))) for n in range(9)]
+    wild = Evidence(
+        evidence_of(near_plane(1, 1)).basis, 1e-100 * np.eye(4), 1e49 * np.eye(4, 6), 1e199, 10
+    )
+    parts = [contribution_of(f"{n}", np.zeros((5, 6))) for n in range(9)]
     found = by_evidence([*parts, Contribution("wild", 10, (wild,)), *SAID[:1]], RIDGE, 1)
     assert found.count == 1
     assert all(np.isfinite(step.loss) for step in found.steps)
@@ -162,7 +179,7 @@ def test_algorithm_1_takes_the_number_of_groups_with_the_best_silhouette() -> No
 
 
 def test_what_has_no_structure_is_one_group_unless_the_paper_is_taken_at_its_word() -> None:
-    same = [said(f"{n}", near(1, n)) for n in range(8)]
+    same = [contribution_of(f"{n}", near_plane(1, n)) for n in range(8)]
     assert by_parameters(same, RIDGE, silhouette=0.9).count == 1
     assert by_parameters(same, RIDGE, silhouette=-1.0).count > 1
 
@@ -176,7 +193,7 @@ def test_what_can_not_be_grouped_is_said() -> None:
         with pytest.raises(BadInput, match="groups"):
             rule(SAID, RIDGE, 0)
         with pytest.raises(Mismatch):
-            rule([*SAID, Contribution("other", 9, (evidence_of_fan(near(1, 1)),))], RIDGE)
+            rule([*SAID, Contribution("other", 9, (fan_evidence(near_plane(1, 1)),))], RIDGE)
         assert rule([], RIDGE).count == 0
         assert rule(SAID[:1], RIDGE).labels == (0,)
 
@@ -186,7 +203,7 @@ def test_what_can_not_be_grouped_is_said() -> None:
 
 def test_by_distance_devices_of_one_kind_are_a_group() -> None:
     """More than are compared without screening by loss."""
-    held = [distant(f"{n:02}", cloud(n % 3, n)) for n in range(12)]
+    held = [distance_contribution(f"{n:02}", cloud(n % 3, n)) for n in range(12)]
     found = by_evidence(held, RIDGE)
     assert found.labels == (0, 1, 2) * 4
     assert found.refused is not None
@@ -198,13 +215,13 @@ def test_by_distance_devices_of_one_kind_are_a_group() -> None:
 
 def test_by_distance_a_join_loses_how_much_farther_the_worse_off_lie() -> None:
     clouds = (cloud(0, 1), cloud(0, 2), cloud(1, 3))
-    a, b, c = (fit(distant("x", X).evidence, 0.0) for X in clouds)
+    a, b, c = (fit(distance_contribution("x", X).evidence, 0.0) for X in clouds)
     away = max(a.distance.mean_score(c.distance), c.distance.mean_score(a.distance))
     assert a.loss_with(c) == c.loss_with(a) == pytest.approx(away - 1.0)
     assert abs(a.loss_with(b)) < 0.1 < 1.0 < a.loss_with(c)
 
 
 def test_by_distance_there_are_no_parameters_to_group_by() -> None:
-    held = [distant(f"{n}", cloud(0, n)) for n in range(3)]
+    held = [distance_contribution(f"{n}", cloud(0, n)) for n in range(3)]
     with pytest.raises(BadInput, match="no parameters β to be grouped by: group them by evidence"):
         by_parameters(held, RIDGE)

@@ -1,16 +1,16 @@
 """Which global model comes back to which local model: the second half of Algorithm 3."""
 
 from elmgrove.federation.groups import by_evidence, returned
-from support.contributions import RIDGE, near, said
+from support.factories import RIDGE, contribution_of, near_plane
 from support.groups import group_of
 
 #: a: one pattern, b: two, c: three, of three groups in all.
 FLEET = {
-    "a": [near(1, 1)],
-    "b": [near(2, 2), near(1, 3)],
-    "c": [near(3, 4, 80), near(2, 5), near(3, 6)],
+    "a": [near_plane(1, 1)],
+    "b": [near_plane(2, 2), near_plane(1, 3)],
+    "c": [near_plane(3, 4, 80), near_plane(2, 5), near_plane(3, 6)],
 }
-SAID = [said(origin, *parts) for origin, parts in FLEET.items()]
+SAID = [contribution_of(origin, *parts) for origin, parts in FLEET.items()]
 
 
 def test_with_as_many_models_as_groups_all_come_back_else_ones_own() -> None:

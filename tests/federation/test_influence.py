@@ -18,7 +18,7 @@ from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.sums import BoundedSum, Claim, Influence, bounded, influence
 from elmgrove.federation.terms import UNBOUNDED, Terms
-from support.contributions import cloud
+from support.factories import cloud
 from support.laws import law_examples
 from support.moments import moments_of
 
@@ -39,7 +39,7 @@ def evidence(seed: int, rows: float, size: float = 1.0, basis: Basis = DISTANT) 
     return made.weighted(rows / 20.0)
 
 
-def said(name: str, rows: float, size: float = 1.0, basis: Basis = DISTANT) -> Contribution:
+def claim_of(name: str, rows: float, size: float = 1.0, basis: Basis = DISTANT) -> Contribution:
     return Contribution(name, int(rows), (evidence(ord(name), rows, size, basis),))
 
 
@@ -102,7 +102,7 @@ def test_a_weight_is_above_0_and_at_most_1_and_no_less_for_those_in_the_middle(
 
 @pytest.mark.parametrize("basis", [DISTANT, LOSS], ids=["distance", "loss"])
 def test_rows_that_are_too_loud_count_with_the_energy_of_others(basis: Basis) -> None:
-    held = [said(name, 500, basis=basis) for name in "abc"] + [said("d", 500, 1e4, basis)]
+    held = [claim_of(name, 500, basis=basis) for name in "abc"] + [claim_of("d", 500, 1e4, basis)]
     *honest, loud = bounded(Terms(), held)
     assert honest == held[:3]
     assert loud.evidence.energy / 3 <= 500.0 * (1.0 + 1e-9)
@@ -196,7 +196,7 @@ def test_a_copy_stays_what_it_was() -> None:
 
 
 def test_what_is_within_bounds_is_left_as_it_is() -> None:
-    held = [said(name, 500) for name in NAMES]
+    held = [claim_of(name, 500) for name in NAMES]
     assert all(one is same for one, same in zip(held, bounded(Terms(), held), strict=True))
 
 
@@ -235,7 +235,9 @@ def test_a_group_that_is_asked_is_bounded_as_well() -> None:
 
 def test_one_model_of_devices_that_are_known_by_name_is_bounded_by_the_usual_terms() -> None:
     member = Charter("fans", DISTANT, merged=True).start("own")
-    member.receive_all([said("a", 500), said("b", 500), said("c", 500), said("d", 5e8)])
+    member.receive_all(
+        [claim_of("a", 500), claim_of("b", 500), claim_of("c", 500), claim_of("d", 5e8)]
+    )
     assert member.detector.received is not None
     assert 1500 < member.detector.received.count <= 1500 + 5000
     again = Member.from_bytes(member.to_bytes())

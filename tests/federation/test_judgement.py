@@ -8,7 +8,16 @@ from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.similarity import mean_scores
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.selection import judge
-from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, evidence, rows, said
+from support.factories import (
+    BASIS,
+    DISTANT,
+    RIDGE,
+    cloud,
+    contribution_of,
+    distance_contribution,
+    evidence_of,
+    plane_rows,
+)
 from support.moments import distance_basis, moments_of
 
 
@@ -18,8 +27,8 @@ def literal_beta(X: np.ndarray) -> np.ndarray:
 
 
 def test_each_model_on_each_others_rows() -> None:
-    X = [rows(seed, count) for seed, count in ((1, 40), (2, 25), (3, 3))]
-    parts = [said(name, part) for name, part in zip("abc", X, strict=True)]
+    X = [plane_rows(seed, count) for seed, count in ((1, 40), (2, 25), (3, 3))]
+    parts = [contribution_of(name, part) for name, part in zip("abc", X, strict=True)]
     judgement = judge(parts, RIDGE)
     assert judgement.names == ("a", "b", "c")
     for i, mine in enumerate(X):
@@ -31,14 +40,21 @@ def test_each_model_on_each_others_rows() -> None:
 
 
 def test_a_device_without_rows_can_not_be_judged_on_them() -> None:
-    judgement = judge([said("a", rows(1)), said("b", rows(1, 0)), said("c", rows(2))], RIDGE)
+    judgement = judge(
+        [
+            contribution_of("a", plane_rows(1)),
+            contribution_of("b", plane_rows(1, 0)),
+            contribution_of("c", plane_rows(2)),
+        ],
+        RIDGE,
+    )
     assert np.isnan(judgement.error[:, 1]).all()
     assert np.isfinite(np.delete(judgement.error, 1, axis=1)).all()
     assert np.isfinite(judgement.strangeness).all()
 
 
 def test_strangeness_is_the_median_of_how_much_worse_others_are_explained() -> None:
-    judgement = judge([said(str(seed), rows(seed)) for seed in range(5)], RIDGE)
+    judgement = judge([contribution_of(str(seed), plane_rows(seed)) for seed in range(5)], RIDGE)
     for i, strangeness in enumerate(judgement.strangeness):
         ratios = [judgement.error[i, j] / judgement.error[j, j] for j in range(5) if j != i]
         assert strangeness == pytest.approx(np.median(ratios), rel=1e-12)
@@ -46,16 +62,16 @@ def test_strangeness_is_the_median_of_how_much_worse_others_are_explained() -> N
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_alone_nobody_is_anomalous(count: int) -> None:
-    assert judge([said("a", rows(1, count))], RIDGE).strangeness.tolist() == [1.0]
+    assert judge([contribution_of("a", plane_rows(1, count))], RIDGE).strangeness.tolist() == [1.0]
 
 
 def test_of_devices_without_rows_nobody_is_anomalous() -> None:
-    silent = judge([said(name, rows(1, 0)) for name in "abc"], RIDGE)
+    silent = judge([contribution_of(name, plane_rows(1, 0)) for name in "abc"], RIDGE)
     assert silent.strangeness.tolist() == [1.0] * 3
 
 
 def test_rows_that_are_all_zero_leave_no_error_and_no_warning() -> None:
-    zeros = judge([said(name, np.zeros((5, 6))) for name in "abc"], RIDGE)
+    zeros = judge([contribution_of(name, np.zeros((5, 6))) for name in "abc"], RIDGE)
     assert np.isfinite(zeros.strangeness).all()
 
 
@@ -66,7 +82,7 @@ def test_a_model_beyond_all_numbers_is_anomalous_without_end() -> None:
     large = Evidence(linear, 1e150 * np.eye(4), np.zeros((4, 6)), 1e190, 10)
     assert wild.admissible()
     assert large.admissible()
-    honest = [Contribution(name, 40, (evidence(rows(1), linear),)) for name in "abc"]
+    honest = [Contribution(name, 40, (evidence_of(plane_rows(1), linear),)) for name in "abc"]
     parts = [*honest, Contribution("large", 10, (large,)), Contribution("wild", 10, (wild,))]
     judgement = judge(parts, 1e-30)
     assert judgement.error[4, 3] == np.inf
@@ -75,9 +91,9 @@ def test_a_model_beyond_all_numbers_is_anomalous_without_end() -> None:
 
 
 def test_parts_of_different_making_are_not_compared() -> None:
-    other = Contribution("b", 5, (evidence(rows(1), Basis(HiddenLayer(6, 4, seed=3), 6)),))
+    other = Contribution("b", 5, (evidence_of(plane_rows(1), Basis(HiddenLayer(6, 4, seed=3), 6)),))
     with pytest.raises(Mismatch):
-        judge([said("a", rows(1)), other], RIDGE)
+        judge([contribution_of("a", plane_rows(1)), other], RIDGE)
 
 
 # By distance
@@ -85,7 +101,7 @@ def test_parts_of_different_making_are_not_compared() -> None:
 
 def test_by_distance_each_is_judged_by_how_far_its_rows_lie_from_each() -> None:
     X = [cloud(0, 1), cloud(0, 2, 40), cloud(1, 3), cloud(2, 4, 5)]
-    judgement = judge([distant(f"{n}", part) for n, part in enumerate(X)], RIDGE)
+    judgement = judge([distance_contribution(f"{n}", part) for n, part in enumerate(X)], RIDGE)
     models = [Distance(moments_of(DISTANT, part)) for part in X]
     for i, model in enumerate(models):
         assert judgement.error[i, i] == pytest.approx(1.0)
@@ -103,8 +119,11 @@ def test_by_distance_each_is_judged_by_how_far_its_rows_lie_from_each() -> None:
 
 
 def test_by_distance_a_device_without_rows_explains_nothing_and_can_not_be_judged() -> None:
-    empty = distant("b", cloud(0, 1, 0))
-    judgement = judge([distant("a", cloud(0, 1)), empty, distant("c", cloud(0, 2))], RIDGE)
+    empty = distance_contribution("b", cloud(0, 1, 0))
+    judgement = judge(
+        [distance_contribution("a", cloud(0, 1)), empty, distance_contribution("c", cloud(0, 2))],
+        RIDGE,
+    )
     assert np.isnan(judgement.error[:, 1]).all()
     assert np.isinf(judgement.error[1, [0, 2]]).all()
     assert judgement.strangeness[0] == pytest.approx(1.0, abs=0.2)

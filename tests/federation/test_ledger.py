@@ -2,42 +2,33 @@
 
 from itertools import permutations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove import Basis, HiddenLayer, Mismatch
 from elmgrove.errors import Outdated, Refused
 from elmgrove.federation.contribution import Contribution, Departure, Entry
 from elmgrove.federation.ledger import Ledger, Version, follows
+from support.factories import contribution_from
 from support.laws import law_examples
 
 BASIS = Basis(HiddenLayer(3, 2, seed=1), 3)
 
 
-def said(origin: str, epoch: int, basis: Basis = BASIS) -> Contribution:
-    """What a device says after ``epoch`` rows: each device has rows of its own."""
-    X = np.random.default_rng(ord(origin[0])).normal(size=(epoch, 3))
-    H = basis.layer(X)
-    return Contribution(
-        origin, epoch, (Evidence(basis, H.T @ H, H.T @ X, np.square(X).sum(), epoch),)
-    )
-
-
 def otherwise(origin: str, epoch: int) -> Contribution:
     """What the device says at that epoch after its state was restored and it learned again."""
-    return Contribution(origin, epoch, (said("x", epoch + 1).evidence,))
+    return Contribution(origin, epoch, (contribution_from("x", epoch + 1).evidence,))
 
 
 def content(ledger: Ledger) -> list[bytes]:
     return [held.to_bytes() for held in ledger.entries]
 
 
-SAID = [said(origin, epoch) for origin in "abc" for epoch in (0, 1, 5)]
+SAID = [contribution_from(origin, epoch) for origin in "abc" for epoch in (0, 1, 5)]
 LEFT = [Departure(origin, epoch) for origin in "abc" for epoch in (1, 5, 6)]
 AGAIN = [otherwise(origin, epoch) for origin in "abc" for epoch in (1, 5)]
-newest_of_all = [said(origin, 5) for origin in "abc"]
+newest_of_all = [contribution_from(origin, 5) for origin in "abc"]
 some = st.lists(st.sampled_from(SAID + LEFT + AGAIN), max_size=12)
 
 
@@ -71,10 +62,10 @@ def test_the_newest_of_each_origin_is_kept() -> None:
 
 def test_join_says_whether_there_was_news() -> None:
     ledger = Ledger()
-    assert ledger.join(said("a", 1))
-    assert not ledger.join(said("a", 1))
-    assert not ledger.join(said("a", 0))
-    assert ledger.join(said("a", 5))
+    assert ledger.join(contribution_from("a", 1))
+    assert not ledger.join(contribution_from("a", 1))
+    assert not ledger.join(contribution_from("a", 0))
+    assert ledger.join(contribution_from("a", 5))
     assert [held.epoch for held in ledger] == [5]
 
 
@@ -91,7 +82,7 @@ def test_a_device_that_left_leaves_no_trace() -> None:
     assert "b" not in ledger
     assert "a" in ledger
     assert len(ledger) == 2
-    never = Ledger([said("c", 5), said("a", 5)])
+    never = Ledger([contribution_from("c", 5), contribution_from("a", 5)])
     assert content(ledger) == content(never)
     assert ledger.total() == never.total()
 
@@ -99,7 +90,7 @@ def test_a_device_that_left_leaves_no_trace() -> None:
 def test_a_device_that_left_may_come_back_with_less() -> None:
     ledger = Ledger(newest_of_all)
     ledger.forget("b")
-    assert ledger.join(said("b", 1))
+    assert ledger.join(contribution_from("b", 1))
 
 
 def test_nothing_has_no_sum() -> None:
@@ -110,7 +101,7 @@ def test_nothing_has_no_sum() -> None:
 def test_parts_that_do_not_fit_each_other_have_no_sum() -> None:
     other = Basis(HiddenLayer(3, 2, seed=2), 3)
     with pytest.raises(Mismatch, match=r"layer\.seed: 1 here, 2 there"):
-        Ledger([said("a", 5), said("b", 5, other)]).total()
+        Ledger([contribution_from("a", 5), contribution_from("b", 5, basis=other)]).total()
 
 
 # Departures
@@ -122,17 +113,21 @@ def test_a_departure_takes_the_place_of_what_was_contributed() -> None:
     assert "b" not in ledger
     assert [held.origin for held in ledger] == ["a", "c"]
     assert len(ledger) == 2
-    assert ledger.total() == Ledger([said("a", 5), said("c", 5)]).total()
+    assert ledger.total() == Ledger([contribution_from("a", 5), contribution_from("c", 5)]).total()
     assert ledger.departures == [Departure("b", 6)]
-    assert ledger.entries == [said("a", 5), Departure("b", 6), said("c", 5)]
+    assert ledger.entries == [
+        contribution_from("a", 5),
+        Departure("b", 6),
+        contribution_from("c", 5),
+    ]
     assert ledger.get("b") == Departure("b", 6)
     assert ledger.get("z") is None
 
 
 def test_what_is_older_than_a_departure_does_not_come_back() -> None:
     ledger = Ledger([Departure("b", 5)])
-    assert not ledger.join(said("b", 1))
-    assert not ledger.join(said("b", 5))
+    assert not ledger.join(contribution_from("b", 1))
+    assert not ledger.join(contribution_from("b", 5))
     assert not ledger.join(Departure("b", 4))
     assert not ledger.join(Departure("b", 5))
     assert ledger.total() is None
@@ -140,18 +135,18 @@ def test_what_is_older_than_a_departure_does_not_come_back() -> None:
 
 def test_a_newer_contribution_ends_a_departure() -> None:
     ledger = Ledger([Departure("b", 4)])
-    assert ledger.join(said("b", 5))
+    assert ledger.join(contribution_from("b", 5))
     assert ledger.departures == []
     assert "b" in ledger
 
 
 def test_of_equal_epochs_a_departure_wins_in_either_order() -> None:
-    assert Ledger([said("b", 5), Departure("b", 5)]).entries == [Departure("b", 5)]
-    assert Ledger([Departure("b", 5), said("b", 5)]).entries == [Departure("b", 5)]
+    assert Ledger([contribution_from("b", 5), Departure("b", 5)]).entries == [Departure("b", 5)]
+    assert Ledger([Departure("b", 5), contribution_from("b", 5)]).entries == [Departure("b", 5)]
 
 
 def test_of_equal_epochs_and_different_content_all_keep_the_same() -> None:
-    one, other = said("b", 5), otherwise("b", 5)
+    one, other = contribution_from("b", 5), otherwise("b", 5)
     assert one != other
     assert Ledger([one, other]).entries == Ledger([other, one]).entries
 

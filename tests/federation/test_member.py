@@ -27,24 +27,21 @@ from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
 from elmgrove.storage.sealed import seal, unseal
+from support.factories import normal_rows
 from support.laws import law_examples
 
 LAYER = HiddenLayer(inputs=5, units=3, activation="sigmoid", seed=4)
 NAMES = ["fan-1", "fan-2", "fan-3"]
 
 
-def rows(seed: int, count: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(count, 5))
-
-
 def member(name: str, learned: int = 20, **settings: Any) -> Member:
     """A device that learned the first rows of its own stream."""
     made = Member(name, Detector(LAYER, **settings), merges=True)
-    made.detector.learn_many(rows(sum(name.encode()), 60)[:learned])
+    made.detector.learn_many(normal_rows(sum(name.encode()), 60, 5)[:learned])
     return made
 
 
-def said(name: str, learned: int = 20) -> Contribution:
+def contribution_from(name: str, learned: int = 20) -> Contribution:
     return member(name, learned).contribution()
 
 
@@ -57,7 +54,7 @@ def reloaded(member: Member) -> Member:
     return Member.from_bytes(member.to_bytes())
 
 
-SAID = [said(name, learned) for name in ("a", "b", "c") for learned in (0, 7, 20)]
+SAID = [contribution_from(name, learned) for name in ("a", "b", "c") for learned in (0, 7, 20)]
 some = st.lists(st.sampled_from(SAID), max_size=8)
 
 
@@ -92,25 +89,25 @@ def test_the_model_is_that_of_the_newest_of_each_origin(heard: list[Contribution
         )
     central = member("me").detector
     for origin, epoch in newest.items():
-        central.learn_many(rows(sum(origin.encode()), 60)[:epoch])
+        central.learn_many(normal_rows(sum(origin.encode()), 60, 5)[:epoch])
     np.testing.assert_allclose(me.detector.model.beta, central.model.beta, rtol=1e-9, atol=1e-12)
 
 
 def test_hear_says_whether_there_was_news() -> None:
     me = member("me")
-    assert me.receive(said("a", 7))
+    assert me.receive(contribution_from("a", 7))
     before = me.to_bytes()
-    assert not me.receive(said("a", 7))
-    assert not me.receive(said("a", 3))
+    assert not me.receive(contribution_from("a", 7))
+    assert not me.receive(contribution_from("a", 3))
     assert me.to_bytes() == before
-    assert me.receive(said("a", 8))
+    assert me.receive(contribution_from("a", 8))
 
 
 def test_a_newer_contribution_takes_the_place_of_the_older() -> None:
     late, early = member("me"), member("me")
-    late.receive(said("a", 20))
-    early.receive(said("a", 7))
-    early.receive(said("a", 20))
+    late.receive(contribution_from("a", 20))
+    early.receive(contribution_from("a", 7))
+    early.receive(contribution_from("a", 20))
     assert early.to_bytes() == late.to_bytes()
 
 
@@ -120,7 +117,7 @@ def test_a_newer_contribution_takes_the_place_of_the_older() -> None:
 def test_what_is_given_away_is_what_was_learned_here() -> None:
     alone, me = member("me"), member("me")
     for name in NAMES:
-        me.receive(said(name))
+        me.receive(contribution_from(name))
     assert me.contribution().to_bytes() == alone.contribution().to_bytes()
     me.forget("fan-1")
     assert reloaded(me).contribution().to_bytes() == alone.contribution().to_bytes()
@@ -138,9 +135,9 @@ def test_devices_that_exchange_in_any_way_equal_one_that_learned_all_rows(
 ) -> None:
     """Each step: one device learns some rows, then gives away what it has, by file or not."""
     members = [member(name, 5) for name in NAMES]
-    seen = [rows(sum(name.encode()), 60)[:5] for name in NAMES]
+    seen = [normal_rows(sum(name.encode()), 60, 5)[:5] for name in NAMES]
     for step, (giver, taker, count, by_file) in enumerate(rounds):
-        fresh = rows(1000 + step, count)
+        fresh = normal_rows(1000 + step, count, 5)
         members[giver].detector.learn_many(fresh)
         seen.append(fresh)
         gift = members[giver].contribution()
@@ -179,8 +176,8 @@ def test_a_device_that_is_forgotten_was_never_there(heard: list[Contribution], o
 
 def test_a_watching_device_forgets_exactly_too() -> None:
     me, never = (member("me", threshold=FixedThreshold(9.0)) for _ in range(2))
-    me.receive(said("a"))
-    for row in rows(5, 50):
+    me.receive(contribution_from("a"))
+    for row in normal_rows(5, 50, 5):
         me.detector.observe(row)
         never.detector.observe(row)
     me.forget("a")
@@ -204,7 +201,7 @@ def of_layer(layer: HiddenLayer, **settings: Any) -> Contribution:
 
 
 REFUSED = {
-    "own name": (said("me", 30), BadInput, "own evidence"),
+    "own name": (contribution_from("me", 30), BadInput, "own evidence"),
     "another seed": (
         of_layer(HiddenLayer(5, 3, "sigmoid", seed=5)),
         Mismatch,
@@ -221,7 +218,7 @@ REFUSED = {
         r"scaling\.kind: 'none' here, 'minmax' there",
     ),
     "names": (of_layer(LAYER, features=list("vwxyz")), Mismatch, "features: None here"),
-    "a lie": (zeroed(said("x", 30)), NotAdmissible, "'x'.*energy"),
+    "a lie": (zeroed(contribution_from("x", 30)), NotAdmissible, "'x'.*energy"),
 }
 
 
@@ -231,7 +228,7 @@ def test_what_is_refused_changes_nothing(name: str, before: tuple[str, ...]) -> 
     contribution, error, text = REFUSED[name]
     me = member("me")
     for origin in before:
-        me.receive(said(origin))
+        me.receive(contribution_from(origin))
     state, beta = me.to_bytes(), me.detector.model.beta
     with pytest.raises(error, match=text):
         me.receive(contribution)
@@ -292,7 +289,7 @@ def test_nothing_is_offered_before_there_is_enough() -> None:
     assert me.rows_missing() == 1
     assert me.offer() is None
     assert me.shared is None
-    me.detector.learn_one(rows(1, 1)[0])
+    me.detector.learn_one(normal_rows(1, 1, 5)[0])
     assert me.rows_missing() == 0
     assert me.offer() == me.contribution() == me.shared
 
@@ -303,7 +300,7 @@ def test_what_was_offered_is_offered_again_until_there_is_enough_new() -> None:
     before = me.published
     assert me.offer() == first
     assert me.published is before
-    me.detector.learn_many(rows(1, LEAST - 1))
+    me.detector.learn_many(normal_rows(1, LEAST - 1, 5))
     assert me.rows_missing() == 1
     assert me.offer() == me.shared == first
     assert me.contribution() != first
@@ -332,7 +329,7 @@ def test_an_offer_is_newer_than_what_it_outranks_and_says_the_same() -> None:
     me.outrank(50)
     assert me.offer() == Contribution("me", 101, (first.evidence,))
     assert reloaded(me).offer() == Contribution("me", 101, (first.evidence,))
-    me.detector.learn_many(rows(1, LEAST))
+    me.detector.learn_many(normal_rows(1, LEAST, 5))
     assert me.contribution().epoch == 101 + LEAST
 
 
@@ -342,7 +339,7 @@ def test_a_departure_follows_what_was_offered_and_is_followed_by_what_is(learned
     offered = me.offer()
     departure = me.depart()
     assert offered is None or departure.epoch > offered.epoch
-    me.detector.learn_many(rows(1, LEAST))
+    me.detector.learn_many(normal_rows(1, LEAST, 5))
     again = me.offer()
     assert again is not None
     assert again.epoch > departure.epoch
@@ -372,7 +369,13 @@ def test_no_epoch_that_is_believed_burns_a_name() -> None:
 
 def test_meeting_is_hearing_all_of_them() -> None:
     one, other = member("me"), member("me")
-    entries = [said("a", 7), Departure("b", 30), said("a", 20), said("c"), said("b")]
+    entries = [
+        contribution_from("a", 7),
+        Departure("b", 30),
+        contribution_from("a", 20),
+        contribution_from("c"),
+        contribution_from("b"),
+    ]
     assert one.receive_all(entries) == []
     for entry in entries:
         other.receive(entry)
@@ -384,7 +387,11 @@ def test_meeting_is_hearing_all_of_them() -> None:
 def test_what_does_not_fit_is_left_out_with_the_reason() -> None:
     me = member("me")
     refused = me.receive_all(
-        [said("a"), *(REFUSED[name][0] for name in ("names", "a lie")), said("b")]
+        [
+            contribution_from("a"),
+            *(REFUSED[name][0] for name in ("names", "a lie")),
+            contribution_from("b"),
+        ]
     )
     assert [type(error) for error in refused] == [Mismatch, NotAdmissible]
     assert [held.origin for held in me.ledger] == ["a", "b"]
@@ -392,18 +399,18 @@ def test_what_does_not_fit_is_left_out_with_the_reason() -> None:
 
 def test_with_a_choice_the_model_rests_on_those_alone() -> None:
     me = member("me")
-    me.receive_all([said("a"), said("b"), Departure("d", 1)])
-    me.receive_all([said("c")], only=["b", "c"])
-    assert me.ledger.entries == [said("b"), said("c"), Departure("d", 1)]
+    me.receive_all([contribution_from("a"), contribution_from("b"), Departure("d", 1)])
+    me.receive_all([contribution_from("c")], only=["b", "c"])
+    assert me.ledger.entries == [contribution_from("b"), contribution_from("c"), Departure("d", 1)]
     me.receive_all([], only=[])
     assert me.detector.received is None
 
 
 def test_a_meeting_without_news_leaves_the_model_as_it_is() -> None:
     me = member("me")
-    me.receive_all([said("a")])
+    me.receive_all([contribution_from("a")])
     beta = me.detector.model.beta
-    me.receive_all([said("a"), said("a", 7)])
+    me.receive_all([contribution_from("a"), contribution_from("a", 7)])
     assert me.detector.model.beta is beta
 
 
@@ -413,19 +420,21 @@ def test_another_version_of_oneself_is_recognized_and_outranked() -> None:
     assert mine is not None
     me.receive_all([mine])
     assert me.shared == mine
-    me.receive_all([said("me", LEAST + 30)])
+    me.receive_all([contribution_from("me", LEAST + 30)])
     assert me.shared == Contribution("me", LEAST + 31, (mine.evidence,))
-    me.receive_all([Contribution("me", LEAST + 31, (said("a").evidence,)), Departure("me", 3)])
+    me.receive_all(
+        [Contribution("me", LEAST + 31, (contribution_from("a").evidence,)), Departure("me", 3)]
+    )
     assert me.shared == Contribution("me", LEAST + 32, (mine.evidence,))
     assert me.detector.received is None
 
 
 def test_a_device_that_left_is_out_of_the_model() -> None:
     me, never = member("me"), member("me")
-    me.receive_all([said("a"), said("b")])
+    me.receive_all([contribution_from("a"), contribution_from("b")])
     assert me.receive(Departure("a", 21))
-    assert not me.receive(said("a"))
-    never.receive(said("b"))
+    assert not me.receive(contribution_from("a"))
+    never.receive(contribution_from("b"))
     assert me.detector.model.beta.tobytes() == never.detector.model.beta.tobytes()
 
 
@@ -433,16 +442,16 @@ def test_a_device_that_left_is_out_of_the_model() -> None:
 
 
 def summed(*names: str) -> Merged:
-    parts = [said(name).evidence for name in names]
+    parts = [contribution_from(name).evidence for name in names]
     zero = Evidence.zero(member("x").detector.basis)
     return Merged("fans", 5, len(parts), (Evidence.sum([zero, *parts]),))
 
 
 def test_a_sum_takes_the_place_of_all_that_was_heard() -> None:
     me, apart = member("me"), member("me")
-    me.receive_all([said("z"), Departure("y", 3)])
+    me.receive_all([contribution_from("z"), Departure("y", 3)])
     me.set_prior(summed("a", "b"))
-    apart.receive_all([said("a"), said("b")])
+    apart.receive_all([contribution_from("a"), contribution_from("b")])
     np.testing.assert_allclose(me.detector.model.beta, apart.detector.model.beta, rtol=1e-9)
     assert me.ledger.entries == [Departure("y", 3)]
     assert me.contribution() == member("me").contribution()
@@ -456,15 +465,18 @@ def test_beside_a_sum_nobody_is_heard_until_it_is_gone() -> None:
     me = member("me")
     me.set_prior(summed("a", "b"))
     state = me.to_bytes()
-    for hear in (lambda: me.receive(said("a")), lambda: me.receive_all([said("a")])):
+    for hear in (
+        lambda: me.receive(contribution_from("a")),
+        lambda: me.receive_all([contribution_from("a")]),
+    ):
         with pytest.raises(BadInput, match="the same rows"):
             hear()
     assert me.to_bytes() == state
     me.set_prior(None)
     assert me.detector.received is None
-    assert me.receive(said("a"))
+    assert me.receive(contribution_from("a"))
     with pytest.raises(BadInput, match="not both"):
-        Member("me", Detector(LAYER), Ledger([said("a")]), summed("b"), merges=True)
+        Member("me", Detector(LAYER), Ledger([contribution_from("a")]), summed("b"), merges=True)
 
 
 def test_the_sum_of_nobody_is_nothing() -> None:
@@ -515,24 +527,24 @@ def test_a_state_with_a_wrong_part_is_refused(name: str, value: Any) -> None:
 
 
 def test_a_ledger_given_is_the_ledger_used() -> None:
-    empty, full = Ledger(), Ledger([said("a")])
+    empty, full = Ledger(), Ledger([contribution_from("a")])
     assert Member("me", Detector(LAYER), empty, merges=True).ledger is empty
     made = Member("me", Detector(LAYER), full, merges=True)
     assert made.ledger is full
-    assert made.detector.received == said("a").evidence
+    assert made.detector.received == contribution_from("a").evidence
 
 
 def test_evidence_that_no_ledger_knows_is_refused() -> None:
     """It would be lost when the state is saved."""
     detector = Detector(LAYER)
-    detector.merge(said("a").evidence)
+    detector.merge(contribution_from("a").evidence)
     with pytest.raises(BadInput, match="ledger"):
         Member("me", detector, merges=True)
 
 
 def test_a_ledger_that_holds_the_member_itself_is_refused() -> None:
     with pytest.raises(BadInput, match="itself"):
-        Member("a", Detector(LAYER), Ledger([said("a")]), merges=True)
+        Member("a", Detector(LAYER), Ledger([contribution_from("a")]), merges=True)
 
 
 # On disk
@@ -540,18 +552,18 @@ def test_a_ledger_that_holds_the_member_itself_is_refused() -> None:
 
 def test_a_device_that_heard_from_others_goes_on_after_loading_as_before() -> None:
     original = member("me", 0, threshold=None)
-    original.receive(said("a", 50))
-    for row in rows(3, 200):
+    original.receive(contribution_from("a", 50))
+    for row in normal_rows(3, 200, 5):
         original.detector.observe(row)
     restored = reloaded(original)
     assert restored.to_bytes() == original.to_bytes()
-    for row in rows(4, 300):
+    for row in normal_rows(4, 300, 5):
         mine, theirs = original.detector.observe(row), restored.detector.observe(row)
         assert theirs.score == pytest.approx(mine.score, rel=1e-9)
         assert theirs.threshold == pytest.approx(mine.threshold, rel=1e-9)
         assert theirs.anomalous == mine.anomalous
     for one in (original, restored):
-        assert not one.receive(said("a", 50))
-        assert one.receive(said("b"))
+        assert not one.receive(contribution_from("a", 50))
+        assert one.receive(contribution_from("b"))
         assert one.forget("a")
     assert restored.detector.model.beta == pytest.approx(original.detector.model.beta, rel=1e-9)

@@ -11,6 +11,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
+from support.factories import normal_rows
 
 BY_DISTANCE = Basis(HiddenLayer(inputs=5, units=3, seed=4), 5, score="distance")
 
@@ -20,14 +21,10 @@ def huge_moments(centre: float = 0.0) -> Evidence:
     return Moments(BY_DISTANCE, np.zeros((3, 5)), np.zeros(5), e, 10, np.full(5, centre))
 
 
-def rows(seed: int, count: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(count, 5))
-
-
 def forged(**changes: Any) -> Contribution:
     """Moments of thirty rows with other sums in the place of some."""
     detector = Detector.for_basis(BY_DISTANCE)
-    detector.learn_many(rows(3, 30))
+    detector.learn_many(normal_rows(3, 30, 5))
     honest = detector.evidence
     made = {name: getattr(honest, name) for name in ("C", "s", "e", "count", "centre")}
     made |= {name: change(made[name]) for name, change in changes.items()}
@@ -54,7 +51,7 @@ def test_forged_moments_are_refused_with_the_reason(name: str) -> None:
     changes, reason = FORGED[name]
     lie = forged(**changes)
     me = Member("me", Detector.for_basis(BY_DISTANCE), merges=True)
-    me.detector.learn_many(rows(4, 30))
+    me.detector.learn_many(normal_rows(4, 30, 5))
     me.receive(forged())
     state = me.to_bytes()
     with pytest.raises(NotAdmissible, match=f"the evidence of 'liar': .*{reason}"):

@@ -17,7 +17,15 @@ from elmgrove.federation.member import Member
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.similarity import compare_each
-from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, near, said
+from support.factories import (
+    BASIS,
+    DISTANT,
+    RIDGE,
+    cloud,
+    contribution_of,
+    distance_contribution,
+    near_plane,
+)
 from support.laws import law_examples
 
 CHARTER = Charter("fans", DISTANT)
@@ -27,7 +35,7 @@ SOON = FalseAlarmRate(confidence=0.0)
 def fan(number: int, *kinds: int, threshold: float | None = 3.0, count: int = 600) -> Contribution:
     """What a device contributes that knows these kinds of rows."""
     patterns = [cloud(kind, number, count) for kind in kinds]
-    return replace(distant(f"fan-{number}", *patterns), threshold=threshold)
+    return replace(distance_contribution(f"fan-{number}", *patterns), threshold=threshold)
 
 
 FLEET = [fan(1, 0), fan(2, 0), fan(3, 1), fan(4, 0, 1), fan(5, 2)]
@@ -40,7 +48,7 @@ def standing(*contributions: Contribution) -> StandingOthers:
     return made
 
 
-def told(others: StandingOthers, origin: str) -> Merged:
+def sum_for(others: StandingOthers, origin: str) -> Merged:
     return others.merged("fans", 1, origin)
 
 
@@ -49,18 +57,18 @@ def by_label(merged: Merged) -> dict[str, Evidence]:
 
 
 def test_a_device_is_told_of_each_group_without_its_own_part() -> None:
-    found = told(standing(*FLEET), "fan-1")
+    found = sum_for(standing(*FLEET), "fan-1")
     assert found.devices == 4
     groups = by_label(found)
     assert set(groups) == {"fan-2, fan-4 (pattern 1)", "fan-3, fan-4 (pattern 2)", "fan-5"}
     alike = groups["fan-2, fan-4 (pattern 1)"]
     assert alike.close_to(FLEET[1].parts[0] + FLEET[3].parts[0], 1e-12)
-    assert "fan-1, fan-2, fan-4 (pattern 1)" in by_label(told(standing(*FLEET), "fan-9"))
+    assert "fan-1, fan-2, fan-4 (pattern 1)" in by_label(sum_for(standing(*FLEET), "fan-9"))
 
 
 def test_a_label_tells_some_names_and_how_many_there_are() -> None:
     many = standing(*(fan(number, 0, threshold=float(number)) for number in range(1, 8)))
-    (label,) = told(many, "fan-2").labels
+    (label,) = sum_for(many, "fan-2").labels
     assert (str(label), label.devices) == ("fan-1, fan-3, fan-4 and 3 more", 6)
     assert label.threshold == 4.0, "one that was stated"
 
@@ -69,27 +77,27 @@ def test_who_states_no_threshold_is_in_no_group_and_lends() -> None:
     """Such as still learn, or have a question open."""
     learning, knows = fan(1, 0, threshold=None), fan(2, 0)
     made = standing(learning, knows)
-    groups = by_label(told(made, "x"))
+    groups = by_label(sum_for(made, "x"))
     assert groups.keys() == {"fan-2"}
     assert groups["fan-2"].close_to(knows.parts[0], 1e-12), "the sum is of those that are named"
-    assert len(told(made, "x").loans) == 2
+    assert len(sum_for(made, "x").loans) == 2
     made.take(fan(1, 0))
-    assert by_label(told(made, "x")).keys() == {"fan-1, fan-2"}
+    assert by_label(sum_for(made, "x")).keys() == {"fan-1, fan-2"}
     made.take(learning)
-    assert by_label(told(made, "x")).keys() == {"fan-2"}
+    assert by_label(sum_for(made, "x")).keys() == {"fan-2"}
 
 
 def test_what_is_lent_is_what_the_others_lend() -> None:
     lent = [held.lent for held in FLEET if held.origin != "fan-3"]
     assert None not in lent
-    loans = told(standing(*FLEET), "fan-3").loans
+    loans = sum_for(standing(*FLEET), "fan-3").loans
     together = Evidence.sum(loans)
     assert together.close_to(Evidence.sum([one for one in lent if one is not None]), 1e-12)
 
 
 def test_few_lend_each_apart_and_many_in_shares_that_no_device_is_alone_in() -> None:
     few = [fan(number, number % 2) for number in range(1, 5)]
-    apart = told(standing(*few), "fan-9").loans
+    apart = sum_for(standing(*few), "fan-9").loans
     assert [loan.count for loan in apart] == [one.lent.count for one in few if one.lent]
     for fleet in (few, [fan(number, 0, count=50) for number in range(1, 31)]):
         for least in (2, 3):
@@ -125,20 +133,20 @@ def test_who_belongs_nowhere_is_left_out_too(monkeypatch: pytest.MonkeyPatch) ->
 def test_by_loss_nothing_is_lent_and_groups_are_told_all_the_same() -> None:
     made = StandingOthers(BASIS, RIDGE)
     for number in (1, 2):
-        made.take(replace(said(f"fan-{number}", near(1, number)), threshold=1.0))
-    found = told(made, "fan-1")
+        made.take(replace(contribution_of(f"fan-{number}", near_plane(1, number)), threshold=1.0))
+    found = sum_for(made, "fan-1")
     assert (found.loans, [str(label) for label in found.labels]) == ((), ["fan-2"])
 
 
 def test_of_nobody_there_is_nothing_to_tell() -> None:
-    found = told(standing(FLEET[0]), "fan-1")
+    found = sum_for(standing(FLEET[0]), "fan-1")
     assert (found.devices, found.labels, found.loans, found.received) == (0, (), (), ())
 
 
 def test_no_more_groups_are_kept_than_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(others_module, "MOST_GROUPS", 2)
     made = standing(*FLEET)
-    assert [str(label) for label in told(made, "x").labels] == [
+    assert [str(label) for label in sum_for(made, "x").labels] == [
         "fan-1, fan-2, fan-4 (pattern 1)",
         "fan-3, fan-4 (pattern 2)",
     ]
@@ -146,7 +154,7 @@ def test_no_more_groups_are_kept_than_can_be_told(monkeypatch: pytest.MonkeyPatc
     for number in (3, 4):
         made.leave(f"fan-{number}")
     made.take(fan(5, 2, count=800))
-    assert [str(label) for label in told(made, "x").labels] == ["fan-1, fan-2", "fan-5"]
+    assert [str(label) for label in sum_for(made, "x").labels] == ["fan-1, fan-2", "fan-5"]
 
 
 def test_a_device_with_many_patterns_takes_no_place_from_others(
@@ -156,10 +164,10 @@ def test_a_device_with_many_patterns_takes_no_place_from_others(
     alike, many = [fan(number, 50) for number in (1, 2, 3)], range(16)
     # It comes first, as after a restart, and again.
     made = standing(fan(0, *many), *alike, fan(0, *many, count=700), fan(4, 51))
-    assert "fan-1, fan-2, fan-3" in by_label(told(made, "x"))
-    assert "fan-4" in by_label(told(made, "x")), "of equal ones, those of each device in turn"
-    assert len(told(made, "x").labels) == 3
-    assert len(told(made, "fan-0").labels) == 2, "what it knows itself is not told to it"
+    assert "fan-1, fan-2, fan-3" in by_label(sum_for(made, "x"))
+    assert "fan-4" in by_label(sum_for(made, "x")), "of equal ones, those of each device in turn"
+    assert len(sum_for(made, "x").labels) == 3
+    assert len(sum_for(made, "fan-0").labels) == 2, "what it knows itself is not told to it"
     assert by_label(made.merged("fans", 1, "x", 2)).keys() == {"fan-1, fan-2, fan-3"}
 
 
@@ -171,19 +179,21 @@ def test_what_most_devices_know_is_told_first(
     monkeypatch.setattr(others_module, "MOST_GROUPS", 4)
     before = [fan(100 + number, kind) for number, kind in odd]
     made = standing(*before, *(fan(number, 50) for number in (1, 2, 3)))
-    labels = told(made, "x").labels
+    labels = sum_for(made, "x").labels
     assert len(labels) == 4
     assert "fan-1, fan-2, fan-3" in map(str, labels)
 
 
 def test_a_device_is_named_once_however_many_of_its_patterns_are_in_a_group() -> None:
-    several = replace(distant("fan-1", *(cloud(0, noise) for noise in (1, 2, 3))), threshold=3.0)
-    (label,) = told(standing(several, *(fan(number, 0) for number in (2, 3, 4))), "x").labels
+    several = replace(
+        distance_contribution("fan-1", *(cloud(0, noise) for noise in (1, 2, 3))), threshold=3.0
+    )
+    (label,) = sum_for(standing(several, *(fan(number, 0) for number in (2, 3, 4))), "x").labels
     assert str(label) == "fan-1 (pattern 1), fan-2, fan-3 and 1 more"
 
 
 def test_thresholds_beyond_what_can_be_added_stop_nobody() -> None:
-    (label,) = told(
+    (label,) = sum_for(
         standing(fan(1, 0, threshold=1.7e308), fan(2, 0, threshold=1.7e308)), "x"
     ).labels
     assert label.threshold == 1.7e308
@@ -196,16 +206,16 @@ def test_a_count_that_has_no_square_stops_nobody() -> None:
     )
     CHARTER.require(huge)
     made = standing(*FLEET, huge)
-    assert told(made, "fan-1").devices == 5
+    assert sum_for(made, "fan-1").devices == 5
     assert compare_each(FLEET[0].evidence, {"evil": huge.evidence})
 
 
 def test_what_can_not_be_solved_for_is_left_out() -> None:
     made = StandingOthers(BASIS, 0.0)
-    made.take(replace(said("fan-1", near(1, 1)), threshold=1.0))
-    made.take(replace(said("fan-2", near(1, 2, 1)), threshold=1.0))
-    assert [str(label) for label in told(made, "x").labels] == ["fan-1"]
-    assert told(made, "x").devices == 2
+    made.take(replace(contribution_of("fan-1", near_plane(1, 1)), threshold=1.0))
+    made.take(replace(contribution_of("fan-2", near_plane(1, 2, 1)), threshold=1.0))
+    assert [str(label) for label in sum_for(made, "x").labels] == ["fan-1"]
+    assert sum_for(made, "x").devices == 2
 
 
 changes = st.lists(
@@ -228,7 +238,7 @@ def test_who_changed_or_left_leaves_no_trace(
             new = fan(number, *kinds, count=200 * size)
             others.take(new)
             held[new.origin] = new
-    found, expected = told(others, "x"), told(standing(*held.values()), "x")
+    found, expected = sum_for(others, "x"), sum_for(standing(*held.values()), "x")
     assert found.devices == expected.devices == len(held)
     groups, fresh = by_label(found), by_label(expected)
     assert groups.keys() == fresh.keys()
@@ -244,7 +254,7 @@ def test_who_changed_or_left_leaves_no_trace(
 def asking() -> Member:
     member = CHARTER.start("fan-1", threshold=SOON)
     member.detector.learn_many(cloud(0, 1))
-    member.set_prior(told(standing(*FLEET[1:]), "fan-1"))
+    member.set_prior(sum_for(standing(*FLEET[1:]), "fan-1"))
     return member
 
 
@@ -299,13 +309,13 @@ def test_a_label_that_can_not_be_is_refused(
 
 
 def test_each_group_has_a_label_or_none_has() -> None:
-    found = told(standing(*FLEET), "fan-1")
+    found = sum_for(standing(*FLEET), "fan-1")
     with pytest.raises(BadInput, match="label"):
         replace(found, labels=found.labels[1:])
 
 
 def test_groups_that_no_rows_can_have_made_are_left_out() -> None:
-    member, known = asking(), told(standing(*FLEET), "fan-1")
+    member, known = asking(), sum_for(standing(*FLEET), "fan-1")
     wrong = [part.weighted(-1.0) for part in known.parts]
     loan = known.loans[0].weighted(-1.0)
     member.set_prior(replace(known, parts=(wrong[0], *known.parts[1:]), loans=(loan,)))

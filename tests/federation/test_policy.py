@@ -11,7 +11,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
-from support.contributions import DISTANT, cloud
+from support.factories import DISTANT, cloud
 
 ME, PEER, NOBODY = 0, 1, 2
 SOON = FalseAlarmRate(confidence=0.0)
@@ -26,7 +26,9 @@ def member(
     return made
 
 
-def said(name: str, kind: int = PEER, count: int = 600, **settings: Any) -> Contribution:
+def contribution_from(
+    name: str, kind: int = PEER, count: int = 600, **settings: Any
+) -> Contribution:
     return member(name, kind, count, **settings).contribution()
 
 
@@ -40,7 +42,7 @@ def middle(kind: int) -> np.ndarray:
 def test_a_row_that_another_knows_is_anomalous_all_the_same() -> None:
     me = member("fan-1")
     assert me.detector.observe(middle(PEER)).anomalous, "nobody is asked yet"
-    me.receive(said("fan-2"))
+    me.receive(contribution_from("fan-2"))
     verdict = me.detector.observe(middle(PEER))
     assert (verdict.anomalous, verdict.known) == (True, ("fan-2",))
     assert me.detector.observe(middle(NOBODY)).anomalous
@@ -49,8 +51,8 @@ def test_a_row_that_another_knows_is_anomalous_all_the_same() -> None:
 
 def test_one_model_of_everybody_asks_nobody() -> None:
     me = member("fan-1", merges=True)
-    me.receive(said("fan-2"))
-    assert me.detector.received == said("fan-2").evidence
+    me.receive(contribution_from("fan-2"))
+    assert me.detector.received == contribution_from("fan-2").evidence
     assert (len(me.detector.elsewhere), me.detector.loan) == (0, None)
     assert not me.detector.observe(middle(PEER)).anomalous
 
@@ -67,7 +69,7 @@ def test_a_device_with_patterns_is_named_with_the_number() -> None:
 
 
 def test_one_who_is_still_learning_is_not_named_but_lends() -> None:
-    peer = said("fan-2", threshold=FalseAlarmRate(), count=40)
+    peer = contribution_from("fan-2", threshold=FalseAlarmRate(), count=40)
     assert peer.threshold is None
     me = member("fan-1")
     me.receive(peer)
@@ -79,11 +81,11 @@ def test_one_who_is_still_learning_is_not_named_but_lends() -> None:
 def test_who_left_or_is_forgotten_is_asked_no_more() -> None:
     me = member("fan-1")
     for _ in range(2):
-        me.receive(said("fan-2"))
+        me.receive(contribution_from("fan-2"))
         assert me.detector.observe(middle(PEER)).known == ("fan-2",)
         me.forget("fan-2")
         assert (me.detector.observe(middle(PEER)).known, me.detector.loan) == ((), None)
-    me.receive(said("fan-2"))
+    me.receive(contribution_from("fan-2"))
     me.receive(Departure("fan-2", 601))
     assert (me.detector.observe(middle(PEER)).known, me.detector.loan) == ((), None)
 
@@ -133,8 +135,8 @@ def test_a_slow_change_that_is_asked_about_is_no_knowledge_either() -> None:
 def test_merging_later_is_having_merged(before: bool, after: bool) -> None:
     me, other = member("fan-1", count=10, merges=before), member("fan-1", count=10, merges=after)
     for one in (me, other):
-        one.receive(said("fan-2"))
-        one.receive(said("fan-3", NOBODY))
+        one.receive(contribution_from("fan-2"))
+        one.receive(contribution_from("fan-3", NOBODY))
     me.follow(merges=after)
     assert me.merges == after
     assert (me.detector.loan, me.detector.received) == (
@@ -149,7 +151,7 @@ def test_merging_later_is_having_merged(before: bool, after: bool) -> None:
 def test_of_one_sum_nobody_can_be_asked() -> None:
     me = member("fan-1", merges=True)
     alone = member("fan-1").detector.score_many(cloud(PEER, 3, 20))
-    me.set_prior(Merged("fans", 1, 1, (said("fan-2").evidence,)))
+    me.set_prior(Merged("fans", 1, 1, (contribution_from("fan-2").evidence,)))
     me.follow(merges=False)
     assert (me.merged, me.detector.received) == (None, None)
     np.testing.assert_allclose(me.detector.score_many(cloud(PEER, 3, 20)), alone, rtol=1e-9)
@@ -175,8 +177,8 @@ def test_a_saved_device_goes_on_as_if_it_had_not_been_saved(
     merges: bool, count: int, patterns: PatternRule | None
 ) -> None:
     me = member("fan-1", count=count, merges=merges, patterns=patterns)
-    me.receive(said("fan-2"))
-    me.receive(said("fan-3", NOBODY, 100, threshold=FalseAlarmRate()))
+    me.receive(contribution_from("fan-2"))
+    me.receive(contribution_from("fan-3", NOBODY, 100, threshold=FalseAlarmRate()))
     me.detector.observe_many(cloud(ME, 5, 7))
     me.offer(guarded=False)
     again = Member.from_bytes(me.to_bytes())

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.selection import Everyone, Named, Quality, SameGroup
-from support.contributions import cloud, distant
+from support.factories import cloud, contribution_of, distance_contribution
 
 BASIS = Basis(HiddenLayer(64, 16, activation="sigmoid", weights="normal", seed=3), 64)
 RIDGE = 0.01
@@ -23,22 +23,13 @@ def images(digit: int, start: int = 0, count: int = 40) -> np.ndarray:
     return found
 
 
-def evidence(X: np.ndarray) -> Evidence:
-    H = BASIS.layer(X)
-    return Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), len(X))
-
-
-def said(origin: str, X: np.ndarray) -> Contribution:
-    return Contribution(origin, len(X), (evidence(X),))
-
-
 def names(chosen: list[Contribution]) -> list[str]:
     return [one.origin for one in chosen]
 
 
-OWN = said("own", images(0, 160, 10))
-ZEROS = [said(f"zero-{n}", images(0, 30 * n, 30)) for n in range(5)]
-ODD = said("odd", np.random.default_rng(1).uniform(size=(30, 64)))
+OWN = contribution_of("own", images(0, 160, 10), basis=BASIS)
+ZEROS = [contribution_of(f"zero-{n}", images(0, 30 * n, 30), basis=BASIS) for n in range(5)]
+ODD = contribution_of("odd", np.random.default_rng(1).uniform(size=(30, 64)), basis=BASIS)
 
 
 def test_everyone_and_the_devices_that_are_named() -> None:
@@ -95,16 +86,17 @@ def test_a_limit_that_leaves_nobody_is_refused(limit: float) -> None:
 
 # By distance
 
-ALIKE = [distant(f"alike-{n}", cloud(0, n)) for n in range(4)]
-UNLIKE = [distant(f"unlike-{n}", cloud(n, 9)) for n in (1, 2)]
+ALIKE = [distance_contribution(f"alike-{n}", cloud(0, n)) for n in range(4)]
+UNLIKE = [distance_contribution(f"unlike-{n}", cloud(n, 9)) for n in (1, 2)]
 
 
 def test_by_distance_quality_sees_a_device_whose_rows_lie_elsewhere_or_vary_more() -> None:
-    own, rows = distant("own", cloud(0, 20)), cloud(0, 21)
+    own, rows = distance_contribution("own", cloud(0, 20)), cloud(0, 21)
     middle = rows.mean(axis=0)
-    moved = distant("moved", rows + np.array([3.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
+    moved = distance_contribution("moved", rows + np.array([3.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
     wide, narrow = (
-        distant(name, middle + by * (rows - middle)) for name, by in (("wide", 2), ("narrow", 0.5))
+        distance_contribution(name, middle + by * (rows - middle))
+        for name, by in (("wide", 2), ("narrow", 0.5))
     )
     for odd in (moved, wide, narrow):
         assert Quality().choose(own, RIDGE, [*ALIKE, odd]) == ALIKE
@@ -119,14 +111,17 @@ def test_a_tolerance_that_is_none_is_refused(tolerance: float) -> None:
 
 @pytest.mark.parametrize("place", [0, 2, 5])
 def test_by_distance_quality_leaves_the_odd_one_out_and_nobody_else(place: int) -> None:
-    own, alike = distant("own", cloud(0, 20)), [distant(f"{n}", cloud(0, n)) for n in range(5)]
+    own, alike = (
+        distance_contribution("own", cloud(0, 20)),
+        [distance_contribution(f"{n}", cloud(0, n)) for n in range(5)],
+    )
     others = [*alike[:place], UNLIKE[0], *alike[place:]]
     assert Quality().choose(own, RIDGE, others) == alike
     assert Quality().choose(own, RIDGE, alike) == alike
 
 
 def test_by_distance_the_same_group_is_those_alike() -> None:
-    own = distant("own", cloud(0, 20))
+    own = distance_contribution("own", cloud(0, 20))
     assert SameGroup().choose(own, RIDGE, [*ALIKE, *UNLIKE]) == ALIKE
     with pytest.raises(BadInput, match="no parameters"):
         SameGroup("parameters").choose(own, RIDGE, ALIKE)

@@ -10,7 +10,7 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import by_evidence
 from elmgrove.federation.selection import Quality, Rule, SameGroup
 from elmgrove.federation.standing import StandingGroups
-from support.contributions import DISTANT, RIDGE, cloud, distant
+from support.factories import DISTANT, RIDGE, cloud, distance_contribution
 from support.laws import law_examples
 
 RULES = pytest.mark.parametrize("rule", [Quality(), SameGroup()])
@@ -21,7 +21,7 @@ RESIDUAL = 1.0 / np.sqrt(np.diag(np.linalg.inv(np.cov(cloud(0, 5, 100_000).T))))
 def machine(name: str, kind: int, seed: int, count: int = 150) -> Contribution:
     """A machine of a kind: its levels are off by a sixth of what is left of each column."""
     level = RESIDUAL / 6.0 * np.random.default_rng([9, seed]).normal(size=6)
-    return distant(name, cloud(kind, seed, count) + level)
+    return distance_contribution(name, cloud(kind, seed, count) + level)
 
 
 def faulty(seed: int, count: int = 600) -> np.ndarray:
@@ -40,8 +40,8 @@ OWN = machine("own", 0, 1)
 ALIKE = [machine(f"alike-{n}", 0, 10 + n) for n in range(5)]
 UNLIKE = [machine(f"unlike-{n}", 1, 20 + n) for n in range(3)]
 HONEST = [machine(f"alike-{n}", 0, 10 + n, 600) for n in range(5)]
-POISONED = distant("poisoned", faulty(40))
-COPIED = Evidence.sum(one.evidence for one in HONEST).weighted(3.0) + distant(
+POISONED = distance_contribution("poisoned", faulty(40))
+COPIED = Evidence.sum(one.evidence for one in HONEST).weighted(3.0) + distance_contribution(
     "x", faulty(41, 6000)[::10]
 ).evidence.weighted(9000 / 9 / 600)
 POISONS = {
@@ -84,7 +84,7 @@ def test_a_poisoned_one_is_left_out_and_nobody_else(rule: Rule, poison: str, cou
 
 
 def test_a_machine_without_rows_leaves_quality_to_the_others() -> None:
-    nobody = distant("own", cloud(0, 1, 0))
+    nobody = distance_contribution("own", cloud(0, 1, 0))
     assert Quality().choose(nobody, RIDGE, [*HONEST, POISONED]) == HONEST
     assert Quality().choose(nobody, RIDGE, []) == []
     assert Quality().choose(nobody, RIDGE, HONEST[:1]) == HONEST[:1]

@@ -12,10 +12,19 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import Grouping, by_evidence, by_parameters, group, returned
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.standing import StandingGroups
-from support.contributions import BASIS, DISTANT, RIDGE, cloud, distant, evidence, near, said
+from support.factories import (
+    BASIS,
+    DISTANT,
+    RIDGE,
+    cloud,
+    contribution_of,
+    distance_contribution,
+    evidence_of,
+    near_plane,
+)
 from support.groups import PATTERNS, SAID, TRUTH, betas, group_of, literal_loss
 from support.laws import law_examples, law_seeds
-from support.serving import evidence as evidence_of_fan
+from support.serving import fan_evidence
 
 DISTANCES = pytest.mark.parametrize("distance", ["evidence", "parameters"])
 #: Rows of one group differ by up to a fifth in what one model for all of them loses.
@@ -63,10 +72,10 @@ def literal_algorithm_2(
 def test_by_parameters_new_ones_go_to_the_nearest_centre_which_moves(seed: int) -> None:
     first = by_parameters(SAID, RIDGE, 3)
     chance = np.random.default_rng(seed)
-    new = [near(int(pattern), 90 + n) for n, pattern in enumerate(chance.integers(1, 9, 20))]
+    new = [near_plane(int(pattern), 90 + n) for n, pattern in enumerate(chance.integers(1, 9, 20))]
     groups = standing(first)
-    chosen = [groups.take(said(f"new {n}", X))[0] for n, X in enumerate(new)]
-    vectors = [evidence(X).solve(RIDGE).ravel() for X in new]
+    chosen = [groups.take(contribution_of(f"new {n}", X))[0] for n, X in enumerate(new)]
+    vectors = [evidence_of(X).solve(RIDGE).ravel() for X in new]
     assert chosen == literal_algorithm_2(list(betas()), first.labels, vectors)
     assert len(set(chosen)) > 1
     assert [group_of(groups.grouping, f"new {n}") for n in range(20)] == chosen
@@ -75,8 +84,8 @@ def test_by_parameters_new_ones_go_to_the_nearest_centre_which_moves(seed: int) 
 
 def test_the_centre_moves() -> None:
     """Where it stayed, the last one would go elsewhere."""
-    scaled = [evidence(near(1, 1)).V * size for size in (0.0, 1.0, 0.45, 0.6)]
-    parts = [Evidence(BASIS, evidence(near(1, 1)).U, V, 1e6, 60) for V in scaled]
+    scaled = [evidence_of(near_plane(1, 1)).V * size for size in (0.0, 1.0, 0.45, 0.6)]
+    parts = [Evidence(BASIS, evidence_of(near_plane(1, 1)).U, V, 1e6, 60) for V in scaled]
     a, b, c, d = (Contribution(name, 60, (part,)) for name, part in zip("abcd", parts, strict=True))
     groups = standing(by_parameters([a, b], RIDGE, 2))
     assert groups.take(c) == (0,)
@@ -104,9 +113,9 @@ def test_by_evidence_new_ones_go_where_least_is_lost_or_are_a_group_of_their_own
 ) -> None:
     first = by_evidence(SAID, RIDGE, tolerance=TOLERANCE)
     chance = np.random.default_rng(seed)
-    new = [near(int(pattern), 90 + n) for n, pattern in enumerate(chance.integers(1, 7, 20))]
+    new = [near_plane(int(pattern), 90 + n) for n, pattern in enumerate(chance.integers(1, 7, 20))]
     groups = standing(first)
-    chosen = [groups.take(said(f"new {n}", X))[0] for n, X in enumerate(new)]
+    chosen = [groups.take(contribution_of(f"new {n}", X))[0] for n, X in enumerate(new)]
     known = {
         number: [PATTERNS[int(model.origin)] for model in first.members(number)]
         for number in first.numbers
@@ -139,12 +148,12 @@ def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(
     distance: str, count: int
 ) -> None:
     rows = {
-        "a": [near(1, 1)],
-        "b": [near(2, 2), near(1, 3)],
-        "c": [near(3, 4, 80), near(2, 5), near(3, 6)],
-        "d": [near(2, 7)],
+        "a": [near_plane(1, 1)],
+        "b": [near_plane(2, 2), near_plane(1, 3)],
+        "c": [near_plane(3, 4, 80), near_plane(2, 5), near_plane(3, 6)],
+        "d": [near_plane(2, 7)],
     }
-    fleet = [said(origin, *parts) for origin, parts in rows.items()]
+    fleet = [contribution_of(origin, *parts) for origin, parts in rows.items()]
     grouping = group(fleet, RIDGE, distance, count)
     groups = standing(grouping)
     members = {(i, j): (group_of(grouping, i, j), X) for i in rows for j, X in enumerate(rows[i])}
@@ -154,7 +163,7 @@ def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(
             others = {name: X for name, (its, X) in members.items() if its == k and name[0] != i}
             partners |= {origin for origin, _ in others}
             if others:
-                expected.append(evidence(np.vstack(list(others.values()))))
+                expected.append(evidence_of(np.vstack(list(others.values()))))
         found = groups.returned(i)
         assert len(found) == len(expected)
         for part in expected:
@@ -173,8 +182,8 @@ def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(
             together = {name: X for name, (its, X) in members.items() if its == members[i, j][0]}
             mine = [X for (origin, _), X in together.items() if origin == i]
             told = [found[place]] if place < len(found) else []
-            whole = Evidence.sum([*told, evidence(np.vstack(mine))])
-            assert whole.close_to(evidence(np.vstack(list(together.values()))), 1e-9)
+            whole = Evidence.sum([*told, evidence_of(np.vstack(mine))])
+            assert whole.close_to(evidence_of(np.vstack(list(together.values()))), 1e-9)
         if matched:
             numbers, own = set(grouping.labels), len(rows[i])
             assert matched.kept == tuple(range(len(numbers), own))
@@ -195,14 +204,16 @@ def test_a_device_takes_its_own_place_again_and_leaves_no_trace(
     distance: str,
 ) -> None:
     groups, before = begun(distance, *SAID), begun(distance, *SAID)
-    device = said("device", near(1, 70), near(2, 71), near(1, 72, 0))
+    device = contribution_of("device", near_plane(1, 70), near_plane(2, 71), near_plane(1, 72, 0))
     once = groups.take(device)
     assert once == tuple(group_of(groups.grouping, str(TRUTH.index(one))) for one in (1, 2))
     after = begun(distance, *SAID)
     after.take(device)
     assert groups.take(device) == once
     alike(groups, after)
-    assert groups.take(said("device", near(3, 72))) == (group_of(groups.grouping, "5"),)
+    assert groups.take(contribution_of("device", near_plane(3, 72))) == (
+        group_of(groups.grouping, "5"),
+    )
     groups.leave("device")
     groups.leave("device")
     alike(groups, before)
@@ -212,14 +223,14 @@ def test_a_device_takes_its_own_place_again_and_leaves_no_trace(
 
 @DISTANCES
 def test_the_same_again_stays_where_it_is_even_if_it_would_now_go_elsewhere(distance: str) -> None:
-    parts = [said("a", near(1, 1)), said("b", near(2, 2))]
+    parts = [contribution_of("a", near_plane(1, 1)), contribution_of("b", near_plane(2, 2))]
     groups = standing(Grouping(distance, tuple(group(parts, RIDGE, distance, 2).models), (0, 0)))
     assert groups.take(parts[1]) == (0,)
     assert groups.returned("a")[0] == parts[1].evidence
 
 
 def test_by_parameters_a_centre_without_members_stays_where_it_was() -> None:
-    two = [said("a", near(1, 1)), said("b", near(2, 2))]
+    two = [contribution_of("a", near_plane(1, 1)), contribution_of("b", near_plane(2, 2))]
     groups = standing(by_parameters(two, RIDGE, 2))
     groups.leave("b")
     assert groups.grouping.count == 1
@@ -227,15 +238,15 @@ def test_by_parameters_a_centre_without_members_stays_where_it_was() -> None:
 
 
 def test_groups_keep_their_numbers() -> None:
-    fleet = [said(f"{pattern}", near(pattern, pattern)) for pattern in (1, 2, 3)]
+    fleet = [contribution_of(f"{pattern}", near_plane(pattern, pattern)) for pattern in (1, 2, 3)]
     groups = begun("evidence", *fleet)
     assert groups.grouping.labels == (0, 1, 2)
     groups.leave("2")
     assert (groups.grouping.labels, groups.grouping.numbers) == ((0, 2), [0, 2])
-    assert groups.take(said("3", near(3, 33))) == (2,), "though 1 is free"
+    assert groups.take(contribution_of("3", near_plane(3, 33))) == (2,), "though 1 is free"
     assert returned(groups.grouping) == {"1": (0,), "3": (2,)}
-    assert groups.take(said("4", near(4, 4))) == (1,)
-    assert groups.take(said("5", near(5, 5))) == (3,)
+    assert groups.take(contribution_of("4", near_plane(4, 4))) == (1,)
+    assert groups.take(contribution_of("5", near_plane(5, 5))) == (3,)
 
 
 def test_from_nothing_the_first_one_is_a_group() -> None:
@@ -248,7 +259,7 @@ def test_from_nothing_the_first_one_is_a_group() -> None:
 def test_what_was_learned_in_another_way_is_refused_and_changes_nothing() -> None:
     groups, before = begun("evidence", *SAID), begun("evidence", *SAID)
     with pytest.raises(Mismatch):
-        groups.take(Contribution("0", 99, (evidence_of_fan(near(1, 1)),)))
+        groups.take(Contribution("0", 99, (fan_evidence(near_plane(1, 1)),)))
     alike(groups, before)
 
 
@@ -257,7 +268,7 @@ def test_something_huge_leaves_no_rounding_behind() -> None:
     expected = Evidence.sum(one.evidence for one in SAID[1:])
     # Two sizes: of one alone, a sum in two parts keeps all that is small.
     for name, size in (("huge", 1e30), ("large", 1e20)):
-        groups.take(said(name, near(1, 1) * size))
+        groups.take(contribution_of(name, near_plane(1, 1) * size))
     assert not groups.returned("0")[0].close_to(expected, 1e-12)
     for name in ("huge", "large"):
         groups.leave(name)
@@ -268,7 +279,7 @@ def test_it_says_what_it_holds() -> None:
     layer = HiddenLayer(6, 4, seed=1)
     groups = StandingGroups(Basis(layer, 6), RIDGE, Grouping("parameters", (), ()))
     assert groups.nbytes == 0
-    X = near(1, 1)
+    X = near_plane(1, 1)
     H = layer(X)
     one = Evidence(Basis(layer, 6), H.T @ H, H.T @ X, float(np.square(X).sum()), 60)
     groups.take(Contribution("a", 60, (one,)))
@@ -278,8 +289,12 @@ def test_it_says_what_it_holds() -> None:
 #: What three devices may have to say: one or two patterns, of three groups.
 WORDS = {
     name: [
-        said(
-            name, *(near(pattern, 100 * seed + n, 40 + 5 * n) for n, pattern in enumerate(patterns))
+        contribution_of(
+            name,
+            *(
+                near_plane(pattern, 100 * seed + n, 40 + 5 * n)
+                for n, pattern in enumerate(patterns)
+            ),
         )
         for seed, patterns in enumerate(((1,), (2,), (1, 2), (3, 1), (2, 2)), start=10 * place)
     ]
@@ -335,11 +350,11 @@ def test_the_same_twice_is_once_and_leaving_and_coming_back_too(
 
 def test_by_distance_devices_join_change_and_leave_the_group_of_their_kind() -> None:
     groups = StandingGroups(DISTANT, RIDGE, by_evidence([], RIDGE))
-    held = [distant(f"{n}", cloud(n % 2, n)) for n in range(6)]
+    held = [distance_contribution(f"{n}", cloud(n % 2, n)) for n in range(6)]
     assert [groups.take(one) for one in held] == [(0,), (1,)] * 3
     assert groups.partners("0") == {"2", "4"}
     # The first, about whose centre all were added up, becomes another kind, far away.
-    groups.take(distant("0", 1e6 + cloud(3, 9)))
+    groups.take(distance_contribution("0", 1e6 + cloud(3, 9)))
     assert groups.grouping.count == 3
     assert groups.partners("2") == {"4"}
     groups.leave("2")

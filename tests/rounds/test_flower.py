@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.federation.member import Member
 from elmgrove.rounds.clients import Client, Loss
 from elmgrove.rounds.local import run_here
 from elmgrove.rounds.plan import Plan, RuleName
@@ -24,6 +23,7 @@ from elmgrove.rounds.report import RoundReport
 from elmgrove.rounds.rules import RoundRule
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove
+from support.factories import member_in
 from support.labelled_fleet import seas
 from support.patterns import INPUTS, rows_of
 from support.places import ROOT
@@ -344,9 +344,7 @@ def test_the_simulation_gives_the_same_model_and_leaves_nothing(
     assert running(scratch) == []
     assert list(scratch.iterdir()) == []
     assert elmgrove(*chosen, "--engine", "local", "-o", "local.elm").code == 0
-    one, other = (
-        load(Path(f"{name}.elm"), Member.from_bytes).merged for name in ("flower", "local")
-    )
+    one, other = (member_in(f"{name}.elm").merged for name in ("flower", "local"))
     assert one is not None
     assert other is not None
     assert one.evidence.close_to(other.evidence, EXACT)

@@ -11,7 +11,7 @@ from elmgrove.rounds.clients import Loss
 from elmgrove.rounds.rules import GroupRule
 from support.groups import group_of
 from support.patterns import mixed, rows_of
-from support.rounds import BASIS, device, evidence_of, run
+from support.rounds import BASIS, client_evidence, device, run
 
 
 def test_the_patterns_of_a_group_are_summed_and_matched_back() -> None:
@@ -38,13 +38,13 @@ def test_the_patterns_of_a_group_are_summed_and_matched_back() -> None:
     given = {name: Merged.from_bytes(rule.gift(name)) for name in rows}
     assert len(given["both"].parts) == 2
     assert given["both"].evidence.close_to(
-        evidence_of(rows["first"]) + evidence_of(rows["second"]), 1e-9
+        client_evidence(rows["first"]) + client_evidence(rows["second"]), 1e-9
     )
     assert given["first"].devices == 1
     assert given["first"].evidence.count == pytest.approx(150, abs=1)
     assert given["empty"].devices == 0  # a client without patterns is of no group
     everything = np.vstack([rows["both"], rows["first"], rows["second"]])
-    assert rule.merged().evidence.close_to(evidence_of(everything), 1e-9)
+    assert rule.merged().evidence.close_to(client_evidence(everything), 1e-9)
 
 
 @pytest.mark.parametrize("distance", ["evidence", "parameters"])

@@ -9,7 +9,7 @@ import pytest
 from elmgrove.rounds.clients import DeviceClient
 from elmgrove.rounds.rules import SumRule
 from support.patterns import rows_of
-from support.rounds import BASIS, device, evidence_of, run
+from support.rounds import BASIS, client_evidence, device, run
 
 
 class Failing(DeviceClient):
@@ -43,14 +43,14 @@ def test_a_failing_client_is_left_out_and_its_next_reply_has_all_rows(late: bool
     assert reports[0].left_out == {"bad": f"ConnectionError: {words}"}
     assert reports[0].answered == ("good",)
     assert reports[1].answered == ("bad", "good")
-    assert rule.merged().evidence.close_to(evidence_of(np.vstack([good, bad])), 1e-9)
+    assert rule.merged().evidence.close_to(client_evidence(np.vstack([good, bad])), 1e-9)
 
 
 def test_a_client_that_drops_out_in_the_middle_leaves_what_it_contributed() -> None:
     good, bad = rows_of(0, 1, 40), rows_of(0, 2, 40)
     rule = SumRule("all", BASIS)
     run(rule, [device("good", good, 2), failing("bad", bad, 2, 2, False)], 2)
-    assert rule.merged().evidence.close_to(evidence_of(np.vstack([good, bad[:20]])), 1e-9)
+    assert rule.merged().evidence.close_to(client_evidence(np.vstack([good, bad[:20]])), 1e-9)
 
 
 def test_bytes_are_those_of_the_messages() -> None:

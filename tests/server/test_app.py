@@ -16,7 +16,7 @@ from support.serving import (
     Server,
     charter,
     refused,
-    said,
+    seeded_contribution,
     serving,
     wait_until,
 )
@@ -37,10 +37,10 @@ def test_without_its_data_base_a_server_is_alive_but_not_ready(database: str) ->
         asyncio.run(execute(database, f"ALTER SCHEMA {schema} RENAME TO {schema}_away"))
         assert server.ask("GET", "/health").status_code == 200
         refused(server.ask("GET", "/ready"), "unavailable")
-        refused(fans.put(said("fan-1", 1)), "unavailable")
+        refused(fans.put(seeded_contribution("fan-1", 1)), "unavailable")
         asyncio.run(execute(database, f"ALTER SCHEMA {schema}_away RENAME TO {schema}"))
         assert server.ask("GET", "/ready").status_code == 200
-        assert fans.put(said("fan-1", 1)).status_code == 200
+        assert fans.put(seeded_contribution("fan-1", 1)).status_code == 200
 
 
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
@@ -53,7 +53,7 @@ def test_a_server_finds_its_data_base_again(database: str) -> None:
         asyncio.run(execute(database, f"{ending} '{name}'"))
         # Some requests may still meet a connection that was lost; each is replaced.
         wait_until(lambda: server.ask("GET", "/ready").status_code == 200)
-        wait_until(lambda: fans.put(said("fan-1", 1)).status_code == 200)
+        wait_until(lambda: fans.put(seeded_contribution("fan-1", 1)).status_code == 200)
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -11,21 +11,21 @@ import httpx
 from elmgrove import Evidence
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.merged import Merged
+from support.factories import normal_rows
 from support.ports import free_port
 from support.serving import (
     ADMIN,
     Federation,
     Server,
     charter,
-    evidence,
+    fan_evidence,
     killed_at_the_end,
-    rows,
     wait_until,
 )
 
 #: How often it is killed; .ci/run asks for more.
 KILLS = int(os.environ.get("ELMGROVE_TEST_KILLS", "8"))
-EVIDENCE = [evidence(rows(seed, 5)) for seed in range(17)]
+EVIDENCE = [fan_evidence(normal_rows(seed, 5)) for seed in range(17)]
 
 
 @dataclass

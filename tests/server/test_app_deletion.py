@@ -21,11 +21,11 @@ from support.serving import (
     Server,
     charter,
     contents,
-    said,
+    seeded_contribution,
 )
 
 ME = "fan-1"
-BLOB = said(ME, 1).to_bytes()
+BLOB = seeded_contribution(ME, 1).to_bytes()
 # Everything inside a federation that is asked of the store after the caller was let in.
 BY_KEY: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/devices", {}),
@@ -77,7 +77,7 @@ def fans_fixture(server: Server) -> Federation:
 @pytest.fixture
 def vanishing(fans: Federation, monkeypatch: pytest.MonkeyPatch) -> Federation:
     """A federation that is deleted as soon as the next request's secret was found to be right."""
-    assert fans.put(said(ME, 1)).status_code == 200
+    assert fans.put(seeded_contribution(ME, 1)).status_code == 200
 
     async def caller_of(request: Request, *admitted: auth.Role) -> auth.Caller:
         caller = await auth.caller_of(request, *admitted)
@@ -93,7 +93,7 @@ def vanishing(fans: Federation, monkeypatch: pytest.MonkeyPatch) -> Federation:
 def test_to_a_device_it_is_gone_before_its_request(
     fans: Federation, method: str, path: str, body: dict[str, Any]
 ) -> None:
-    fans.put(said(ME, 1))
+    fans.put(seeded_contribution(ME, 1))
     assert fans.ask("DELETE", "", ADMIN).status_code == 204
     assert answered(fans.ask(method, path, fans.keys[ME], **body)) == UNAUTHORIZED
 
@@ -226,7 +226,7 @@ def test_a_key_that_is_revoked_while_a_contribution_comes(
     fans: Federation, let_in: threading.Event
 ) -> None:
     """What arrives after its key was revoked is not stored."""
-    fans.put(said("fan-2", 2))
+    fans.put(seeded_contribution("fan-2", 2))
     let_in.clear()
 
     def revoke() -> None:
@@ -234,7 +234,7 @@ def test_a_key_that_is_revoked_while_a_contribution_comes(
         assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
 
     # At the epoch at which it was taken out: its being outdated is not what it is told.
-    refused = put_slowly(fans, "fan-2", said("fan-2", 2, 21).to_bytes(), revoke)
+    refused = put_slowly(fans, "fan-2", seeded_contribution("fan-2", 2, 21).to_bytes(), revoke)
     assert answered(refused) == (403, "the key of 'fan-2' was revoked")
     assert fans.entries()["fan-2"]["left"]
     assert fans.merged("fan-1").devices == 0
@@ -245,7 +245,7 @@ def test_a_federation_that_goes_while_a_bundle_is_sent(
 ) -> None:
     """The answer has begun, so it ends with what was sent."""
     for seed, name in enumerate(fans.keys):
-        fans.put(said(name, seed))
+        fans.put(seeded_contribution(name, seed))
     blob = Store.blob
 
     async def blob_and_delete(store: Store, federation: str, origin: str) -> Any:

@@ -19,7 +19,7 @@ import pytest
 from elmgrove.federation.contribution import EVIDENCE_FORMAT
 from elmgrove.server.routes import OFFERS
 from elmgrove.storage.sealed import seal, unseal
-from support.serving import ADMIN, Federation, Server, charter, contents, said
+from support.serving import ADMIN, Federation, Server, charter, contents, seeded_contribution
 
 THREADS = 4
 #: How many requests are sent; .ci/run asks for more.
@@ -29,7 +29,7 @@ REQUESTS = {"sqlite": FUZZ, "postgresql": min(FUZZ, 2_000)}
 # Nothing can follow this, so not even a forgery that happens to be right may change anything.
 HELD = 2**62 - 1
 ME = "fan-1"
-SAID = said(ME, 1, epoch=HELD).to_bytes()
+SAID = seeded_contribution(ME, 1, epoch=HELD).to_bytes()
 
 MONSTERS: list[Any] = [
     None, True, 0, -1, 1.5, -0.0, 1e308, -1e308, 5e-324, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63),
@@ -59,8 +59,8 @@ def world_fixture(server: Server) -> World:
     mine.enrol(ME, "fan-2", "gone")
     other.enrol(ME)
     assert mine.ask("DELETE", "/devices/gone", ADMIN).status_code == 204
-    assert mine.put(said(ME, 1, epoch=HELD)).status_code == 200
-    assert mine.put(said("fan-2", 2)).status_code == 200
+    assert mine.put(seeded_contribution(ME, 1, epoch=HELD)).status_code == 200
+    assert mine.put(seeded_contribution("fan-2", 2)).status_code == 200
     return World(mine, other, mine.keys["gone"])
 
 
@@ -340,4 +340,4 @@ def test_nothing_that_is_sent_breaks_anything(
     assert world.mine.merged("fan-2") == merged
     # And it still works.
     assert server.ask("GET", "/ready").status_code == 200
-    assert world.mine.put(said("fan-2", 2, 30)).status_code == 200
+    assert world.mine.put(seeded_contribution("fan-2", 2, 30)).status_code == 200

@@ -17,11 +17,11 @@ from elmgrove.exchange.http_client import client, request
 from elmgrove.federation.charter import Charter
 from elmgrove.server.app import listen
 from support.abuse import Wires, is_closed
-from support.agents import write_rows
 from support.authority import Authority
 from support.commands import Elmgrove, one_clear_line
+from support.factories import normal_rows, write_rows
 from support.ports import free_port
-from support.serving import ADMIN, AMPLE, answers, charter, process, rows, serving, wait_until
+from support.serving import ADMIN, AMPLE, answers, charter, process, serving, wait_until
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_server_that_asks_for_certificates_hears_nobody_without_one(
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{base}/health", verify=ssl.create_default_context(cafile=ca))
 
-        write_rows(authority.folder / "fan.csv", rows(1))
+        write_rows(authority.folder / "fan.csv", normal_rows(1))
         settings = {"state": f"{authority.folder}/fan.elm", "name": "fan-3", "verdicts": ""}
         source = {"source": f"{authority.folder}/fan.csv", "exchange": url, "token": token}
         Agent(Settings(**settings, **source, ca=ca, **own)).run()

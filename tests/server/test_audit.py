@@ -3,14 +3,14 @@
 import pytest
 
 from elmgrove.federation.audit import require_unbroken
-from support.serving import ADMIN, Federation, Server, refused, said
+from support.serving import ADMIN, Federation, Server, refused, seeded_contribution
 
 
 def test_the_story_of_a_federation(server: Server, fans: Federation) -> None:
-    fans.put(said("fan-1", 1))
-    assert fans.put(said("fan-1", 1)).status_code == 200, "the same again"
+    fans.put(seeded_contribution("fan-1", 1))
+    assert fans.put(seeded_contribution("fan-1", 1)).status_code == 200, "the same again"
     fans.ask("DELETE", "/contributions/fan-1", fans.keys["fan-1"])
-    fans.put(said("fan-2", 2))
+    fans.put(seeded_contribution("fan-2", 2))
     fans.ask("DELETE", "/devices/fan-2", ADMIN)
     fans.ask("POST", "/devices", ADMIN, json={"name": "fan-2"})
     fans.ask("POST", "/token", ADMIN)

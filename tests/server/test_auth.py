@@ -19,7 +19,7 @@ from elmgrove.server.service import Service
 from elmgrove.server.store.records import FederationRow
 from elmgrove.server.store.store import Store
 from support.reports import report
-from support.serving import ADMIN, Federation, Server, charter, contents, said
+from support.serving import ADMIN, Federation, Server, charter, contents, seeded_contribution
 
 _numbers = count(1)
 
@@ -69,11 +69,11 @@ def make_world(server: Server, administrators: dict[str, str]) -> World:
     mine, other = server.found(charter()), server.found(charter())
     mine.enrol("me", "you", "gone")
     other.enrol("me")
-    assert mine.put(said("me", 1)).status_code == 200
+    assert mine.put(seeded_contribution("me", 1)).status_code == 200
     told = report("me").fields
     answer = mine.ask("PUT", "/reports/me", mine.keys["me"], json=told)
     assert answer.status_code == 200, answer.text
-    assert other.put(said("me", 7)).status_code == 200
+    assert other.put(seeded_contribution("me", 7)).status_code == 200
     assert mine.ask("DELETE", "/devices/gone", ADMIN).status_code == 204
     to_go = f"to-go-{next(_numbers)}"
     server.administrator(to_go, "look")
@@ -114,7 +114,7 @@ BODIES = {
     "POST /v1/federations": lambda: {"json": charter().fields},
     "POST /v1/federations/{federation}/devices": lambda: {"json": {"name": "new"}},
     "PUT /v1/federations/{federation}/contributions/{device:path}": lambda: {
-        "content": said("me", 1, 30).to_bytes()
+        "content": seeded_contribution("me", 1, 30).to_bytes()
     },
     "PUT /v1/federations/{federation}/reports/{device:path}": lambda: {"json": report("me").fields},
     "POST /v1/federations/{federation}/commands/{device:path}": lambda: {
@@ -199,7 +199,7 @@ def test_no_device_publishes_in_the_name_of_another(
     world = make_world(server, administrators)
     before = contents(server.store)
     for origin in ("you", "me-too"):
-        answer = world.mine.put_blob("me", said(origin, 3, 50).to_bytes())
+        answer = world.mine.put_blob("me", seeded_contribution(origin, 3, 50).to_bytes())
         assert (answer.status_code, answer.json()["title"]) == (
             403,
             "This token or key may not do that",
@@ -212,8 +212,8 @@ def test_federations_do_not_see_each_other(server: Server, administrators: dict[
     world = make_world(server, administrators)
     here = world.mine.ask("GET", "/contributions/me", world.mine.keys["me"]).content
     there = world.other.ask("GET", "/contributions/me", world.other.keys["me"]).content
-    assert here == said("me", 1).to_bytes()
-    assert there == said("me", 7).to_bytes()
+    assert here == seeded_contribution("me", 1).to_bytes()
+    assert there == seeded_contribution("me", 7).to_bytes()
     assert world.other.ask("DELETE", "", ADMIN).status_code == 204
     assert world.mine.ask("GET", "/contributions/me", world.mine.keys["me"]).content == here
 

@@ -18,7 +18,7 @@ from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.server.store.backup import back_up
-from support.contributions import DISTANT, cloud
+from support.factories import DISTANT, cloud
 from support.ports import free_port
 from support.reports import event, minute, report
 from support.services import execute, unavailable
@@ -30,7 +30,7 @@ from support.serving import (
     contents,
     lose,
     process,
-    said,
+    seeded_contribution,
     serving,
     wait_until,
 )
@@ -147,8 +147,8 @@ def test_everything_comes_back(database: str, tmp_path: Path) -> None:
         fans = server.found(charter("fans"))
         fans.enrol(*NAMES)
         for seed, name in enumerate(NAMES):
-            assert fans.put(said(name, seed)).status_code == 200
-        assert fans.put(said(NAMES[0], 5, 30)).status_code == 200
+            assert fans.put(seeded_contribution(name, seed)).status_code == 200
+        assert fans.put(seeded_contribution(NAMES[0], 5, 30)).status_code == 200
         assert fans.ask("DELETE", f"/contributions/{NAMES[2]}", ADMIN).status_code == 204
         told = report(NAMES[0], minutes=(minute(),), events=(event(1),)).fields
         where = f"/reports/{NAMES[0]}"
@@ -183,16 +183,16 @@ def test_revisions_count_again_but_mean_other_sums(database: str, tmp_path: Path
         fans = server.found(charter("fans"))
         fans.enrol(*NAMES)
         for seed, name in enumerate(NAMES[:2]):
-            fans.put(said(name, seed))
+            fans.put(seeded_contribution(name, seed))
         saved(database, tmp_path / "backup")
-        fans.put(said(NAMES[2], 2))
+        fans.put(seeded_contribution(NAMES[2], 2))
         tag = fans.ask("GET", "/merged", fans.keys[NAMES[0]]).headers["etag"]
     restored(tmp_path / "backup", database)
     with serving(database) as server:
         fans = fans.at(server)
         assert len(fans.entries()) == 2
         # The third revision once more, and another sum.
-        fans.put(said(NAMES[2], 7, 50))
+        fans.put(seeded_contribution(NAMES[2], 7, 50))
         headers = {"If-None-Match": tag}
         answer = fans.ask("GET", "/merged", fans.keys[NAMES[0]], headers=headers)
         assert answer.status_code == 200

@@ -32,7 +32,7 @@ async def put(store: Store, origin: str, blob: bytes | None = b"x", **more: Any)
     return await store.put("fans", origin, 7, 2.5, blob, 99.25, actor=f"device {origin}", **more)
 
 
-async def told(store: Store, federation: str = "fans", **more: Any) -> list[AuditRecord]:
+async def audited(store: Store, federation: str = "fans", **more: Any) -> list[AuditRecord]:
     return await store.audit(federation, 1000, **more)
 
 
@@ -52,7 +52,7 @@ async def test_each_change_is_told_with_who_did_it(store: Store) -> None:
     await store.revoke("fans", "a", actor="administrator anna")
     await store.enrol("fans", device, again=True, actor="administrator anna")
     await store.delete_federation("fans", actor="administrator root")
-    records = await told(store)
+    records = await audited(store)
     assert lines(records) == [
         ("administrator root", "made"),
         ("join token", "joined"),
@@ -76,7 +76,7 @@ async def test_a_federation_made_again_goes_on_with_its_chain(store: Store) -> N
     assert await store.delete_federation("fans")
     assert not await store.delete_federation("fans")
     assert await store.create_federation(FANS)
-    records = await told(store)
+    records = await audited(store)
     assert [(one.number, one.act) for one in records] == [(1, "made"), (2, "deleted"), (3, "made")]
     require_unbroken(records)
     assert await store.chains() == ["fans"]
@@ -96,7 +96,10 @@ async def test_what_did_not_happen_is_not_told(store: Store) -> None:
     assert not await store.create_federation(FANS)
     assert not await store.offer_key("fans", "nobody's", "k2", 2.0, None)
     assert not await store.revoke("fans", "nobody")
-    assert lines(await told(store)) == [("administrator root", "made"), ("device a", "published")]
+    assert lines(await audited(store)) == [
+        ("administrator root", "made"),
+        ("device a", "published"),
+    ]
 
 
 def failing() -> Any:
@@ -108,7 +111,7 @@ async def test_writers_at_the_same_time_make_one_chain(database: str) -> None:
     stores = await asyncio.gather(*(open_store(database) for _ in range(3)))
     await stores[0].create_federation(FANS)
     await asyncio.gather(*(put(store, f"{n}") for n in range(15) for store in stores))
-    records = await told(stores[0])
+    records = await audited(stores[0])
     assert len(records) == 46
     require_unbroken(records)
     for store in stores:
@@ -134,7 +137,7 @@ async def test_a_change_behind_the_stores_back_is_found(
     await put(store, "b")
     await done(database, change)
     with pytest.raises(BadFile):
-        require_unbroken(await told(store))
+        require_unbroken(await audited(store))
 
 
 async def done(database: str, statement: str) -> None:
@@ -152,19 +155,19 @@ async def test_pages_filters_and_names(store: Store) -> None:
         await put(store, f"fan-{n % 2}")
     await store.note("fans", "join token", "refused", {"reason": 'no "device":"fan-1" here'})
     await store.enrol("fans", DeviceRow("fan-1", "k", False, 1.0), again=False, actor="join token")
-    records = await told(store)
+    records = await audited(store)
     assert [one.number for one in records] == list(range(1, 10))
     assert await store.audit("fans", 3) == records[-3:]
     assert await store.audit("fans", 3, after=2) == records[2:5]
-    assert await told(store, after=9) == []
-    about = await told(store, device="fan-1")
+    assert await audited(store, after=9) == []
+    about = await audited(store, device="fan-1")
     assert [one.number for one in about] == [3, 5, 7, 9], "not what only speaks of it"
-    assert await told(store, since=records[4].at) == records[4:]
-    assert await told(store, since=records[4].at, until=records[7].at) == records[4:7]
-    assert await told(store, until=records[2].at, before=2) == records[:1]
-    assert await told(store, since=records[-1].at + 1) == []
-    assert await told(store, "vans") == []
-    assert await told(store, "vans", since=0.0) == []
+    assert await audited(store, since=records[4].at) == records[4:]
+    assert await audited(store, since=records[4].at, until=records[7].at) == records[4:7]
+    assert await audited(store, until=records[2].at, before=2) == records[:1]
+    assert await audited(store, since=records[-1].at + 1) == []
+    assert await audited(store, "vans") == []
+    assert await audited(store, "vans", since=0.0) == []
     begin, end = records[2].at, records[5].at
     assert await store.acts("fans", "published", begin, end, 2) == [records[4], records[3]]
     assert await store.act_count("fans", "published", begin, end) == 3
@@ -173,10 +176,10 @@ async def test_pages_filters_and_names(store: Store) -> None:
 async def test_the_oldest_are_pruned_and_the_rest_is_whole(store: Store) -> None:
     for n in range(9):
         await put(store, f"{n}")
-    before = await told(store)
+    before = await audited(store)
     assert await store.prune("fans", before[0].at) == 0, "none is older"
     assert await store.prune("fans", before[4].at, actor="administrator anna") == 4
-    records = await told(store)
+    records = await audited(store)
     assert records[:-1] == before[4:]
     assert (records[-1].actor, records[-1].act) == ("administrator anna", "pruned")
     assert records[-1].detail == {"up_to": 4, "hash": before[3].hash, "records": 4}
@@ -185,11 +188,11 @@ async def test_the_oldest_are_pruned_and_the_rest_is_whole(store: Store) -> None
     end = records[-1].at + 1
     assert await store.prune("fans", end) == 7
     assert await store.prune("nobody", end) == 0
-    records = await told(store)
+    records = await audited(store)
     assert [one.number for one in records] == [12]
     require_unbroken(records)
     await put(store, "a")
-    require_unbroken(await told(store))
+    require_unbroken(await audited(store))
 
 
 async def test_administrators_are_told_in_the_chain_of_the_server(store: Store) -> None:
@@ -204,7 +207,7 @@ async def test_administrators_are_told_in_the_chain_of_the_server(store: Store) 
     assert await store.remove_administrator("anna", actor="administrator bert")
     assert not await store.remove_administrator("anna")
     assert await store.administrator_of("h1") is None
-    records = await told(store, "")
+    records = await audited(store, "")
     assert lines(records) == [
         ("administrator root", "administrator added"),
         ("administrator bert", "administrator added"),

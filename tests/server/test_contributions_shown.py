@@ -10,17 +10,16 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import unbundle
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.terms import Terms
-from support.contributions import DISTANT, cloud, distant
+from support.factories import DISTANT, cloud, distance_contribution, normal_rows
 from support.serving import (
     ADMIN,
     ALL_SHOWN,
     Federation,
     Server,
     charter,
-    evidence,
+    fan_evidence,
     refused,
-    rows,
-    said,
+    seeded_contribution,
 )
 
 ME, YOU, THIRD = "fan-1", "fan-2", "fan-3"
@@ -31,11 +30,11 @@ def federation(server: Server, *names: str, **more: Any) -> Federation:
     made = server.found(charter(**more))
     made.enrol(*names)
     for seed, name in enumerate(names):
-        assert made.put(said(name, seed)).status_code == 200
+        assert made.put(seeded_contribution(name, seed)).status_code == 200
     return made
 
 
-def told(made: Federation, path: str, secret: str, **query: str) -> Merged:
+def merged_at(made: Federation, path: str, secret: str, **query: str) -> Merged:
     answer = made.ask("GET", path, secret, params=query)
     assert answer.status_code == 200, answer.text
     return Merged.from_bytes(answer.content)
@@ -55,7 +54,7 @@ def test_a_key_reads_no_contribution_but_its_own(server: Server) -> None:
         assert "a key reads sums" in detail
         assert "administrator" in detail
         assert "--shows contributions" in detail
-    own = said(ME, 0).to_bytes()
+    own = seeded_contribution(ME, 0).to_bytes()
     assert fans.ask("GET", f"/contributions/{ME}", key).content == own
     assert list(unbundle(fans.ask("GET", f"/contributions?origin={ME}", key).content)) == [own]
     for asked in ("/entries", "/merged", "/others", "/groups", "/devices"):
@@ -67,7 +66,7 @@ def test_an_administrator_reads_each_and_so_does_a_key_where_the_terms_say_so(
 ) -> None:
     fans = federation(server, ME, YOU)
     shown = federation(server, ME, YOU, terms=ALL_SHOWN)
-    both = [said(ME, 0).to_bytes(), said(YOU, 1).to_bytes()]
+    both = [seeded_contribution(ME, 0).to_bytes(), seeded_contribution(YOU, 1).to_bytes()]
     for made, secret in ((fans, ADMIN), (shown, shown.keys[ME])):
         assert made.ask("GET", f"/contributions/{YOU}", secret).content == both[1]
         assert list(unbundle(made.ask("GET", "/contributions", secret).content)) == both
@@ -75,13 +74,13 @@ def test_an_administrator_reads_each_and_so_does_a_key_where_the_terms_say_so(
 
 def test_a_sum_over_too_few_is_not_told(server: Server) -> None:
     fans = federation(server, ME, YOU, THIRD, terms=Terms(least=2))
-    total = evidence(rows(1)) + evidence(rows(2))
-    assert told(fans, "/merged", fans.keys[ME]).evidence.close_to(total, 1e-12)
+    total = fan_evidence(normal_rows(1)) + fan_evidence(normal_rows(2))
+    assert merged_at(fans, "/merged", fans.keys[ME]).evidence.close_to(total, 1e-12)
     assert fans.ask("DELETE", f"/contributions/{THIRD}", ADMIN).status_code == 204
     for path, query in (("/merged", {}), ("/merged", {"grouped": "evidence"}), ("/others", {})):
-        nothing = told(fans, path, fans.keys[ME], **query)
+        nothing = merged_at(fans, path, fans.keys[ME], **query)
         assert (nothing.devices, nothing.evidence.count, nothing.loans) == (0, 0.0, ())
-    assert told(fans, "/merged", ADMIN, without=ME).devices == 1, "administrators read all"
+    assert merged_at(fans, "/merged", ADMIN, without=ME).devices == 1, "administrators read all"
 
 
 @pytest.fixture
@@ -92,14 +91,14 @@ def alike(server: Server) -> Iterator[Federation]:
     made.enrol(*kinds)
     for noise, (name, kind) in enumerate(kinds.items()):
         # One without alarms would not be named.
-        watching = replace(distant(name, cloud(kind, noise)), threshold=3.0)
+        watching = replace(distance_contribution(name, cloud(kind, noise)), threshold=3.0)
         assert made.put(watching).status_code == 200
     yield made
     made.ask("DELETE", "", ADMIN)
 
 
 def test_groups_of_too_few_are_left_out(alike: Federation) -> None:
-    seen = told(alike, "/others", alike.keys["d1"])
+    seen = merged_at(alike, "/others", alike.keys["d1"])
     # If both were told, c1 alone would be what the sum over everybody leaves over.
     assert [label.names for label in seen.labels] == [("a1", "a2")]
     groups = alike.ask("GET", "/groups?anew=true", alike.keys["d1"]).json()
@@ -108,14 +107,14 @@ def test_groups_of_too_few_are_left_out(alike: Federation) -> None:
     everything = alike.ask("GET", "/groups?anew=true", ADMIN).json()
     assert (everything["groups"], len(everything["models"])) == (4, 6)
     assert everything["refused"] is not None
-    back = told(alike, "/merged", alike.keys["a1"], grouped="evidence")
+    back = merged_at(alike, "/merged", alike.keys["a1"], grouped="evidence")
     assert back.devices == 0, "of its own kind there is one other"
 
 
 def test_one_device_is_not_what_all_others_leave_over(alike: Federation) -> None:
     for name, key in alike.keys.items():
-        total = told(alike, "/merged", key)
-        seen = told(alike, "/others", key)
+        total = merged_at(alike, "/merged", key)
+        seen = merged_at(alike, "/others", key)
         kept = sum(part.count for part in seen.parts)
         left = total.evidence.count - kept
         assert left == 0 or left >= 2 * 600, (name, left)

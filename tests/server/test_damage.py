@@ -4,6 +4,7 @@ import pytest
 
 from elmgrove.federation.contribution import Contribution, unbundle
 from elmgrove.federation.merged import Merged
+from support.factories import normal_rows
 from support.serving import (
     ADMIN,
     LAYER,
@@ -11,16 +12,17 @@ from support.serving import (
     alter,
     central,
     charter,
-    evidence,
+    fan_evidence,
     flipped,
-    rows,
-    said,
+    seeded_contribution,
     serving,
 )
 
 ME, YOU, THIRD = "fan-1", "fan-2", "fan 3/ü"
 SEEDS = {ME: 1, YOU: 2, THIRD: 3}
-OTHER_LAYER = Contribution(YOU, 20, (evidence(rows(2), LAYER.__class__(6, 3, seed=9)),)).to_bytes()
+OTHER_LAYER = Contribution(
+    YOU, 20, (fan_evidence(normal_rows(2), LAYER.__class__(6, 3, seed=9)),)
+).to_bytes()
 
 
 def begun(store: str) -> Federation:
@@ -29,14 +31,14 @@ def begun(store: str) -> Federation:
         fans = server.found(charter())
         fans.enrol(*SEEDS)
         for name, seed in SEEDS.items():
-            assert fans.put(said(name, seed)).status_code == 200
+            assert fans.put(seeded_contribution(name, seed)).status_code == 200
         return fans
 
 
 def require_sum(fans: Federation, device: str, *others: str) -> None:
     merged = fans.merged(device)
     assert merged.devices == len(others)
-    assert merged.evidence.close_to(central([rows(SEEDS[name]) for name in others]), 1e-9)
+    assert merged.evidence.close_to(central([normal_rows(SEEDS[name]) for name in others]), 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +68,13 @@ def test_the_others_go_on_without_what_is_damaged_and_the_same_again_mends_it(
         assert shown == {ME: False, YOU: True, THIRD: False}
         (told,) = [one.getMessage() for one in caplog.records if "damaged" in one.getMessage()]
         assert repr(YOU) in told
-        mended = fans.put(said(YOU, 2))
+        mended = fans.put(seeded_contribution(YOU, 2))
         assert (mended.status_code, mended.json()["revision"]) == (200, 4)
         require_sum(fans, ME, YOU, THIRD)
         require_sum(fans, YOU, ME, THIRD)
         assert not fans.entries()[YOU]["damaged"]
         assert YOU in str(fans.ask("GET", "/groups", ADMIN).json()["models"])
-        assert fans.put(said(YOU, 2)).json()["revision"] == 4
+        assert fans.put(seeded_contribution(YOU, 2)).json()["revision"] == 4
 
 
 def test_what_was_damaged_when_it_came_is_not_taken_out_when_it_goes(
@@ -87,7 +89,7 @@ def test_what_was_damaged_when_it_came_is_not_taken_out_when_it_goes(
         require_sum(fans, ME, THIRD)
         assert fans.ask("DELETE", f"/contributions/{YOU}", fans.keys[YOU]).status_code == 204
         require_sum(fans, ME, THIRD)
-        assert fans.put(said(YOU, 2, epoch=30)).status_code == 200
+        assert fans.put(seeded_contribution(YOU, 2, epoch=30)).status_code == 200
         require_sum(fans, ME, YOU, THIRD)
         assert len([one for one in caplog.records if "added up" in one.getMessage()]) == 1
 
@@ -99,10 +101,10 @@ def test_what_is_damaged_while_it_is_in_the_sum_can_still_be_left_out(database: 
         require_sum(fans, ME, YOU, THIRD)
         alter(database, fans.charter.name, YOU, flipped)
         require_sum(fans, YOU, ME, THIRD)
-        assert fans.put(said(YOU, 2)).status_code == 200
+        assert fans.put(seeded_contribution(YOU, 2)).status_code == 200
         require_sum(fans, ME, YOU, THIRD)
         # And replaced, with nothing of it left.
         alter(database, fans.charter.name, THIRD, flipped)
         alter(database, fans.charter.name, YOU, lambda blob: b"")
-        assert fans.put(said(YOU, 2, epoch=30)).status_code == 200
+        assert fans.put(seeded_contribution(YOU, 2, epoch=30)).status_code == 200
         require_sum(fans, ME, YOU)

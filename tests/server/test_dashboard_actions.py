@@ -14,10 +14,11 @@ from elmgrove.server.dashboard.fleet_page import AT_ONCE
 from elmgrove.server.dashboard.rendering import iso
 from elmgrove.server.dashboard.time_range import RANGES
 from support.browser import Windows
+from support.factories import normal_rows
 from support.guests import PASSWORD, tell
 from support.places import ROOT
 from support.reports import cooperation, event, minute, report, status
-from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
+from support.serving import ADMIN, Federation, Server, charter, fan_evidence, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -74,13 +75,13 @@ class Hand:
 
 def asked(fans: Federation, name: str, **more: object) -> list[tuple[str, dict[str, object]]]:
     """What a device is asked to do since it told something the last time."""
-    found: list[Command] = tell(fans, told(name, **more))
+    found: list[Command] = tell(fans, full_report(name, **more))
     done = tuple(CommandResult(one.id, time.time(), False, ("done",)) for one in found)
-    tell(fans, told(name, **more, outcomes=done))
+    tell(fans, full_report(name, **more, outcomes=done))
     return [(one.action, one.words) for one in found]
 
 
-def told(name: str, **more: object) -> object:
+def full_report(name: str, **more: object) -> object:
     """A device that has all there is to answer: two events, rows that wait, and a question."""
     events = (
         event(1, iso(NOW - 900), end=iso(NOW - 800)),
@@ -101,7 +102,7 @@ def fans_fixture(server: Server) -> Federation:
     made = server.found(charter("fans", merged=False))
     made.enrol(*(f"fan-{n:03}" for n in range(AT_ONCE + 1)))
     for n in range(2):
-        answer = made.put(Contribution(f"fan-{n:03}", 200, (evidence(rows(n, 200)),)))
+        answer = made.put(Contribution(f"fan-{n:03}", 200, (fan_evidence(normal_rows(n, 200)),)))
         assert answer.status_code == 200, answer.text
     return made
 
@@ -203,7 +204,7 @@ def _take_out(hand: Hand, fans: Federation) -> None:
 def test_a_screen_reader_has_a_name_for_all_that_is_there(
     server: Server, fans: Federation, windows: Windows
 ) -> None:
-    tell(fans, told("fan-001"))
+    tell(fans, full_report("fan-001"))
     page = windows.open(server.base)
     page.goto("/ui/login")
     read = {"/ui/login": page.locator("body").aria_snapshot()}

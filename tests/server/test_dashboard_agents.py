@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.agents import NAMES, Start, append_rows, flags, write_rows
+from support.agents import NAMES, Start, append_rows, flags
 from support.browser import Windows
+from support.factories import write_rows
 from support.serving import LAYER, Server, charter, serving
 
 

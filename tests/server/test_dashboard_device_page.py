@@ -15,9 +15,10 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.report import Minute
 from elmgrove.server.dashboard.device_page import cause_told, cooperation_told
 from elmgrove.server.dashboard.rendering import clock, iso
+from support.factories import normal_rows
 from support.guests import Guest, guest, tell, try_to_tell
 from support.reports import cooperation, event, minute, report, status
-from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
+from support.serving import ADMIN, Federation, Server, charter, fan_evidence, serving
 
 ME = "pump 3/ü"
 PART = "pump%203%2F%C3%BC"
@@ -57,7 +58,7 @@ def send(pumps: Federation, who: Guest, **fields: str) -> int:
     return who.post(path(pumps), {"csrf": who.csrf, **fields}).status_code
 
 
-def told(pumps: Federation, **more: Any) -> list[Command]:
+def send_report(pumps: Federation, **more: Any) -> list[Command]:
     """What the device is asked to do, after it told this."""
     return tell(pumps, report(ME, time.time(), **more))
 
@@ -70,7 +71,7 @@ def test_an_event_is_told_with_its_causes_in_words(pumps: Federation, ada: Guest
     happened = event(7, iso(begin), end=iso(begin + 120))
     unread = {"feature": "temp", "share": 0.04, "seen": None, "expected": None, "ago": 0}
     happened["causes"].append(unread)
-    told(pumps, events=(happened,), minutes=(minute(int(begin // 60)),))
+    send_report(pumps, events=(happened,), minutes=(minute(int(begin // 60)),))
     page = shown(pumps, ada)
     assert f"Event 7, {iso(begin)[:10]} {iso(begin)[11:16]} to {iso(begin + 120)[11:16]}" in page
     assert "31 rows anomalous, at most 5.4 times the threshold" in page
@@ -80,7 +81,7 @@ def test_an_event_is_told_with_its_causes_in_words(pumps: Federation, ada: Guest
 
 def test_what_cooperation_changed_is_told(pumps: Federation, ada: Guest) -> None:
     assert "It has learned nothing from others yet." in shown(pumps, ada)
-    told(pumps, cooperation=cooperation())
+    send_report(pumps, cooperation=cooperation())
     page = shown(pumps, ada)
     assert "Its own rows then scored 1.1 on average, 1.4 before: better explained." in page
     assert "25 % of what decides here comes from others." in page
@@ -88,13 +89,13 @@ def test_what_cooperation_changed_is_told(pumps: Federation, ada: Guest) -> None
 
 
 def test_an_event_says_where_its_rows_are_normal(pumps: Federation, ada: Guest) -> None:
-    told(pumps, events=(event(1, known=["pump-3", "pump-4"]),))
+    send_report(pumps, events=(event(1, known=["pump-3", "pump-4"]),))
     assert "times the threshold, normal at pump-3, pump-4." in shown(pumps, ada)
 
 
 def test_nothing_that_a_device_tells_is_taken_for_html(pumps: Federation, ada: Guest) -> None:
     cause = {"feature": NASTY, "share": 0.9, "seen": 1.0, "expected": 2.0, "ago": 0}
-    told(
+    send_report(
         pumps,
         status=status(drift={"text": NASTY}, since=NASTY, sync={"said": NASTY}),
         events=(event(1, iso(time.time() - 60), causes=[cause]),),
@@ -118,7 +119,7 @@ def test_a_status_that_is_like_no_other_breaks_no_page(
     pumps: Federation, ada: Guest, odd: dict[str, Any]
 ) -> None:
     waiting = ({}, {"time": 1e300, "score": "x", "values": [1]}, {"values": {"flow": 10**15}})
-    told(pumps, status=status(**odd), quarantine=waiting)
+    send_report(pumps, status=status(**odd), quarantine=waiting)
     assert "How it is doing" in shown(pumps, ada)
 
 
@@ -137,7 +138,7 @@ def test_rows_ahead_of_the_clock_hide_no_event_and_are_asked_about(
     local = time.time() + 7200
     over = event(1, iso(local - 600), end=iso(local - 300))
     is_open = event(2, iso(local - 60))
-    told(
+    send_report(
         pumps,
         status=status(event={"number": 2}),
         events=(over, is_open),
@@ -162,7 +163,7 @@ def test_what_was_answered_stays_answered_however_much_it_was(
     now = round(time.time())
     begins = [now - 3600 - 60 * n for n in range(30)]
     for some in (begins[:15], begins[15:]):
-        told(pumps, events=tuple(event(n, iso(n), end=iso(n + 30)) for n in some))
+        send_report(pumps, events=tuple(event(n, iso(n), end=iso(n + 30)) for n in some))
     for begin in begins:
         assert send(pumps, ada, do="accept", **{"from": str(begin), "to": str(begin + 30)}) == 303
     page = ada.get(path(pumps)).text
@@ -176,16 +177,16 @@ def test_what_is_said_of_an_event_waits_for_the_device_and_its_outcome_is_shown(
 ) -> None:
     begin = round(time.time()) - 600
     happened = (event(1, iso(begin), end=iso(begin + 60)),)
-    told(pumps, events=happened)
+    send_report(pumps, events=happened)
     form = dict(re.findall(r'name="(from|to)" value="([^"]+)"', ada.get(path(pumps)).text))
     assert (float(form["from"]), float(form["to"])) == pytest.approx((begin, begin + 60.001))
     assert send(pumps, ada, do="accept", **form) == 303
     assert "root said it was fine: waits for the device's next sync" in shown(pumps, ada)
-    [command] = told(pumps)
+    [command] = send_report(pumps)
     assert (command.action, command.asked_by) == ("accept", "root")
     assert command.words == {"from": float(form["from"]), "to": float(form["to"])}
     done = CommandResult(command.id, time.time(), False, ("learned 31 rows",))
-    assert told(pumps, outcomes=(done,)) == []
+    assert send_report(pumps, outcomes=(done,)) == []
     page = shown(pumps, ada)
     assert "learned 31 rows" in page
     assert "That was fine" not in page, "it was said"
@@ -200,7 +201,7 @@ def test_an_answer_is_about_what_was_told_and_nothing_that_comes_after(
     begin = round(time.time()) - 3600
     last_row = iso(begin + 40).replace("Z", ".250Z")
     now = status(event={}, drift={"text": "since 04:29"}, quarantine=9, last_row=last_row)
-    told(pumps, status=now, events=(event(1, iso(begin)),))
+    send_report(pumps, status=now, events=(event(1, iso(begin)),))
     html = ada.get(path(pumps)).text
     forms = [
         dict(re.findall(r'name="(do|from|to|event|instead)" value="([^"]+)"', form))
@@ -222,7 +223,7 @@ def test_an_answer_ends_where_the_device_did_not_say_when_its_last_row_was(
 ) -> None:
     begin = round(time.time()) - 600
     happened = event(1, iso(begin), peak_at=iso(begin + 20))
-    told(pumps, status=status(event={}, last_row=odd), events=(happened,))
+    send_report(pumps, status=status(event={}, last_row=odd), events=(happened,))
     ends = set(re.findall(r'name="to" value="([^"]+)"', ada.get(path(pumps)).text))
     assert [float(end) for end in ends] == [pytest.approx(begin + 20.001)]
 
@@ -235,7 +236,7 @@ def test_a_question_is_in_words_of_the_page_and_is_not_asked_again_once_answered
     drift = Drift("change", now - 1200.0, float(now), 120, 0.96, (flow,))
     asks = status(state="changing", drift={**drift.fields, "text": str(drift)})
     before = event(1, iso(now - 5000), end=iso(now - 4000))
-    told(pumps, status=asks, events=(before, event(2, iso(now - 900), end=iso(now - 60))))
+    send_report(pumps, status=asks, events=(before, event(2, iso(now - 900), end=iso(now - 60))))
     page, button = shown(pumps, ada), "That is normal too"
     assert "a new normal or a fault? That is normal too" in page
     assert "State more is anomalous than usual" in page
@@ -245,9 +246,9 @@ def test_a_question_is_in_words_of_the_page_and_is_not_asked_again_once_answered
         page = shown(pumps, ada)
         assert (button in page) is is_asked
         assert ("Answered, waits for the device" in page) is not is_asked
-    [*_, command] = told(pumps, status=asks)
+    [*_, command] = send_report(pumps, status=asks)
     done = CommandResult(command.id, time.time(), False, ("dropped",))
-    told(pumps, status=asks, outcomes=(done,))
+    send_report(pumps, status=asks, outcomes=(done,))
     assert button in shown(pumps, ada), "it asks all the same"
 
 
@@ -255,30 +256,30 @@ def test_a_fault_names_the_event_and_who_answered_it_is_shown_wherever_that_was(
     pumps: Federation, ada: Guest
 ) -> None:
     begin = iso(round(time.time()) - 600)
-    told(pumps, status=status(event={"number": 3}), events=(event(3, begin),))
+    send_report(pumps, status=status(event={"number": 3}), events=(event(3, begin),))
     assert send(pumps, ada, do="reject", event="3") == 303
     page = shown(pumps, ada)
     assert "root said it was a fault: waits for the device's next sync" in page
     assert "It was a fault</button>" not in ada.get(path(pumps)).text
-    [command] = told(pumps)
+    [command] = send_report(pumps)
     assert (command.action, command.words) == ("reject", {"event": 3})
     said = "a fault (root on the server, 2026-11-18 14:20 UTC)"
     answer = {"action": "reject", "event": 3, "text": f"event 3: {said}; 31 rows dropped"}
     done = CommandResult(command.id, time.time(), False, ("Event 3: 31 rows were dropped",))
     now = status(event={"number": 3}, answers=[answer], undoable=True)
-    told(pumps, status=now, events=(event(3, begin, answered=said),), outcomes=(done,))
+    send_report(pumps, status=now, events=(event(3, begin, answered=said),), outcomes=(done,))
     page = shown(pumps, ada)
     assert f"Answered: {said}" in page
     assert f"event 3: {said}; 31 rows dropped Undo the last answer" in page
     assert "It was a fault</button>" not in ada.get(path(pumps)).text
     assert send(pumps, ada, do="undo") == 303
-    [command] = told(pumps, status=now)
+    [command] = send_report(pumps, status=now)
     assert (command.action, command.words) == ("undo", {})
     assert "The last answer: undone" in shown(pumps, ada)
     undone = {"action": "undo", "event": 3, "text": "event 3: undone; 31 rows wait again"}
     done = CommandResult(command.id, time.time(), False, ("Undone: 31 rows wait again",))
     now = status(event={"number": 3}, answers=[answer, undone], undoable=False)
-    told(pumps, status=now, events=(event(3, begin),), outcomes=(done,))
+    send_report(pumps, status=now, events=(event(3, begin),), outcomes=(done,))
     page = ada.get(path(pumps)).text
     assert "It was a fault</button>" in page, "it can be answered again"
     assert "Undo the last answer" not in page
@@ -286,12 +287,12 @@ def test_a_fault_names_the_event_and_who_answered_it_is_shown_wherever_that_was(
 
 
 def test_a_question_can_be_answered_in_three_ways(pumps: Federation, ada: Guest) -> None:
-    told(pumps, status=status(drift={"text": "since 04:29 flow is 26 % higher"}))
+    send_report(pumps, status=status(drift={"text": "since 04:29 flow is 26 % higher"}))
     page = shown(pumps, ada)
     assert "since 04:29 flow is 26 % higher" in page
     for fields in ({"do": "accept"}, {"do": "accept", "instead": "yes"}, {"do": "reject"}):
         assert send(pumps, ada, **fields) == 303
-    asked = [(one.action, one.words) for one in told(pumps)]
+    asked = [(one.action, one.words) for one in send_report(pumps)]
     assert asked == [("accept", {}), ("accept", {"instead": True}), ("reject", {})]
 
 
@@ -302,24 +303,24 @@ def test_what_a_device_can_not_be_asked_is_refused(
     pumps: Federation, ada: Guest, fields: dict[str, str]
 ) -> None:
     assert send(pumps, ada, **fields) in (400, 422)
-    assert told(pumps) == []
+    assert send_report(pumps) == []
 
 
 def test_who_may_look_sees_no_button_and_changes_nothing(server: Server, pumps: Federation) -> None:
-    told(pumps, events=(event(1, iso(time.time() - 60)),), status=status(quarantine=3))
+    send_report(pumps, events=(event(1, iso(time.time() - 60)),), status=status(quarantine=3))
     with guest(server, server.administrator("eve", "look")) as eve:
         page = shown(pumps, eve)
         assert "That was fine" not in page
         assert "Shut it out" not in page
         assert send(pumps, eve, do="accept") == 403
         assert send(pumps, eve, do="revoke") == 403
-    assert told(pumps) == []
+    assert send_report(pumps) == []
 
 
 def test_a_device_is_left_out_or_shut_out_after_one_was_asked_again(
     pumps: Federation, ada: Guest
 ) -> None:
-    pumps.put(Contribution(ME, 20, (evidence(rows(1)),)))
+    pumps.put(Contribution(ME, 20, (fan_evidence(normal_rows(1)),)))
     assert "Leave it out…" in shown(pumps, ada)
     assert f"Leave {ME} out?" in shown(pumps, ada, "?do=leave")
     assert pumps.entries()[ME]["left"] is False, "so far it was only asked"
@@ -369,7 +370,7 @@ def test_an_command_in_milliseconds_and_scores_beyond_all_bounds_are_shown(
     body = {"action": "accept", "words": {"from": now * 1000}}
     pumps.ask("POST", f"/commands/{PART}", ADMIN, json=body)
     huge = tuple(Minute(now // 60 - n, 10**9, 0, None, (1.7e308,) * 4) for n in range(3))
-    told(pumps, minutes=huge)
+    send_report(pumps, minutes=huge)
     assert f"Rows from {clock(now)} until now: said to be fine" in shown(pumps, ada)
     chart = re.search(r'id="scores-data">(.*?)</script>', ada.get(path(pumps)).text, re.DOTALL)
     assert chart is not None

@@ -20,8 +20,9 @@ from elmgrove.server.dashboard.federation_page import (
     explained,
 )
 from elmgrove.server.dashboard.rendering import iso
+from support.factories import normal_rows
 from support.guests import Guest, guest
-from support.serving import ADMIN, Federation, Server, charter, evidence, rows, serving
+from support.serving import ADMIN, Federation, Server, charter, fan_evidence, serving
 
 
 @pytest.fixture(name="server", scope="module")
@@ -36,11 +37,11 @@ def fans_fixture(server: Server) -> Federation:
     made = server.found(charter(merged=False))
     made.enrol("fan-1", "fan-2", "<b>oven")
     for name, X in (
-        ("fan-1", rows(1, 200)),
-        ("fan-2", rows(2, 200)),
-        ("<b>oven", 50.0 + rows(3, 200)),
+        ("fan-1", normal_rows(1, 200)),
+        ("fan-2", normal_rows(2, 200)),
+        ("<b>oven", 50.0 + normal_rows(3, 200)),
     ):
-        answer = made.put(Contribution(name, 200, (evidence(X),), 1.0))
+        answer = made.put(Contribution(name, 200, (fan_evidence(X),), 1.0))
         assert answer.status_code == 200, answer.text
     return made
 
@@ -58,7 +59,10 @@ def shown(who: Guest, fans: Federation, page: str) -> str:
 
 
 def test_who_explains_whom_is_the_judgement_of_their_sums(fans: Federation, ada: Guest) -> None:
-    parts = [(n, evidence(X)) for n, X in (("fan-1", rows(1, 200)), ("fan-2", rows(2, 200)))]
+    parts = [
+        (n, fan_evidence(X))
+        for n, X in (("fan-1", normal_rows(1, 200)), ("fan-2", normal_rows(2, 200)))
+    ]
     found = explained(judge([Contribution(n, 1, (e,)) for n, e in parts], fans.charter.ridge), 2)
     assert found.names == ("fan-1", "fan-2")
     assert [line[place].text for place, line in enumerate(found.lines)] == ["1.0", "1.0"]
@@ -79,7 +83,7 @@ def test_many_devices_are_compared_as_far_as_can_be_seen(server: Server, ada: Gu
     many = server.found(charter(merged=False))
     names = [f"fan-{n:02}" for n in range(MOST_COMPARED + 3)]
     many.enrol(*names)
-    part = evidence(rows(1))
+    part = fan_evidence(normal_rows(1))
     for name in names:
         assert many.put(Contribution(name, 20, (part,))).status_code == 200
     page = shown(ada, many, "federation")
@@ -93,7 +97,7 @@ def test_one_that_gave_too_few_rows_hides_nobody_and_costs_no_token(
     made = server.found(charter(merged=False, ridge=0.0))
     made.enrol("fan-1", "fan-2", "few")
     for name, number in (("fan-1", 200), ("fan-2", 200), ("few", 2)):
-        answer = made.put(Contribution(name, number, (evidence(rows(number, number)),)))
+        answer = made.put(Contribution(name, number, (fan_evidence(normal_rows(number, number)),)))
         assert answer.status_code == 200, answer.text
     page = shown(ada, made, "federation")
     assert "Model of fan-1 fan-2 fan-1" in page
@@ -136,7 +140,7 @@ def test_a_comparison_is_shown_again_for_a_while_and_keeps_no_other_federation_w
         assert "Nobody has contributed yet." in shown(ada, other, "federation")
         released.set()
         looking.join()
-    fans.put(Contribution("fan-1", 300, (evidence(rows(1, 300)),)))
+    fans.put(Contribution("fan-1", 300, (fan_evidence(normal_rows(1, 300)),)))
     assert "Compared just now" in shown(ada, fans, "federation")
     assert made == [3, 0], "the contribution will be there soon enough"
 

@@ -12,6 +12,7 @@ import pytest
 from elmgrove.exchange.connection import connect
 from elmgrove.server import connections
 from support.abuse import HALF, Wires, asking, is_closed, large_federation
+from support.factories import normal_rows
 from support.ports import free_port
 from support.serving import (
     AMPLE,
@@ -20,7 +21,6 @@ from support.serving import (
     answers,
     charter,
     process,
-    rows,
     serving,
     wait_until,
 )
@@ -39,7 +39,7 @@ class Honest(threading.Thread):
         try:
             with connect(url, f"fan-{self.number}", token=self.fans.token) as session:
                 for turn in range(3):
-                    session.detector.learn_many(rows(100 * self.number + turn, 60))
+                    session.detector.learn_many(normal_rows(100 * self.number + turn, 60))
                     assert session.sync().refusal is None
         except Exception as error:  # whatever it is, it is the test's to tell
             self.error = error

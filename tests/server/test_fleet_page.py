@@ -17,7 +17,7 @@ from elmgrove.server.store.fleet import FLEET_STATES
 from support.guests import Guest, guest, tell
 from support.places import ROOT
 from support.reports import event, minute, report, status
-from support.serving import ADMIN, Federation, Server, charter, said
+from support.serving import ADMIN, Federation, Server, charter, seeded_contribution
 
 NASTY = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
@@ -197,7 +197,7 @@ def test_groups_are_shown_where_the_server_keeps_them(ada: Guest, server: Server
     made = server.found(charter(merged=False))
     made.enrol("fan-1", "fan-2", "fan-3")
     for number in (1, 2, 3):
-        known = replace(said(f"fan-{number}", number % 2, 60), threshold=1.0)
+        known = replace(seeded_contribution(f"fan-{number}", number % 2, 60), threshold=1.0)
         assert made.put(known).status_code == 200
     group = re.compile(r'<td class="c-group">(\d+(?:, \d+)*)</td>')
     assert not group.findall(fleet(ada, made)), "nothing is made for the page"

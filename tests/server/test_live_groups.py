@@ -15,19 +15,19 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import Grouping, group
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.server import sums
-from support.contributions import near
-from support.serving import ADMIN, LAYER, Federation, charter, evidence, serving
+from support.factories import near_plane
+from support.serving import ADMIN, LAYER, Federation, charter, fan_evidence, serving
 
 
 def fan(origin: str, *parts: np.ndarray, epoch: int | None = None) -> Contribution:
     rows = sum(map(len, parts)) if epoch is None else epoch
-    return Contribution(origin, rows, tuple(evidence(X) for X in parts))
+    return Contribution(origin, rows, tuple(fan_evidence(X) for X in parts))
 
 
 FANS = [
-    fan("fan-1", near(1, 1)),
-    fan("fan-2", near(2, 2), near(1, 3)),
-    fan("fan 3/ü", near(2, 4), near(3, 5), near(1, 6)),
+    fan("fan-1", near_plane(1, 1)),
+    fan("fan-2", near_plane(2, 2), near_plane(1, 3)),
+    fan("fan 3/ü", near_plane(2, 4), near_plane(3, 5), near_plane(1, 6)),
 ]
 
 
@@ -101,9 +101,9 @@ def test_the_server_follows_each_change_by_algorithm_2(fans: Federation) -> None
     standing = StandingGroups(basis, ridge, group(FANS[:2], ridge))
     later = [
         FANS[2],
-        fan("fan-1", np.vstack([near(1, 1), near(1, 7)])),
-        fan("fan-2", near(2, 2), near(1, 3), near(3, 8)),
-        fan("fan-1", near(3, 9, 200)),
+        fan("fan-1", np.vstack([near_plane(1, 1), near_plane(1, 7)])),
+        fan("fan-2", near_plane(2, 2), near_plane(1, 3), near_plane(3, 8)),
+        fan("fan-1", near_plane(3, 9, 200)),
     ]
     for revision, contribution in enumerate(later, start=3):
         published(fans, contribution)
@@ -149,7 +149,7 @@ def test_groups_that_have_become_too_large_are_not_kept(
     monkeypatch.undo()
     assert (shown(fans)["revision"], shown(fans)["since"]) == (3, 3)
     monkeypatch.setattr(sums, "MOST_GROUP_BYTES", 100)
-    published(fans, fan("fan-1", near(1, 1), near(1, 7)))
+    published(fans, fan("fan-1", near_plane(1, 1), near_plane(1, 7)))
     assert "more than 100" in refused(fans, "refused")
 
 
@@ -241,20 +241,22 @@ def test_nobody_lets_groups_be_made_all_the_time(
 def test_sums_hold_all_patterns_of_a_device(fans: Federation) -> None:
     published(fans, *FANS)
     merged = fans.merged("fan-1")
-    X = [near(2, 2), near(1, 3), near(2, 4), near(3, 5), near(1, 6)]
+    X = [near_plane(2, 2), near_plane(1, 3), near_plane(2, 4), near_plane(3, 5), near_plane(1, 6)]
     assert merged.devices == 2
-    assert merged.evidence.close_to(evidence(np.vstack(X)), 1e-12)
-    newer = fan("fan-2", near(2, 2), np.vstack([near(1, 3), near(1, 7)]))
+    assert merged.evidence.close_to(fan_evidence(np.vstack(X)), 1e-12)
+    newer = fan("fan-2", near_plane(2, 2), np.vstack([near_plane(1, 3), near_plane(1, 7)]))
     published(fans, newer)
-    assert fans.merged("fan-1").evidence.close_to(evidence(np.vstack([*X, near(1, 7)])), 1e-12)
+    assert fans.merged("fan-1").evidence.close_to(
+        fan_evidence(np.vstack([*X, near_plane(1, 7)])), 1e-12
+    )
     assert fans.ask("DELETE", "/contributions/fan-2", fans.keys["fan-2"]).status_code == 204
-    assert fans.merged("fan-1").evidence.close_to(evidence(np.vstack(X[2:])), 1e-12)
+    assert fans.merged("fan-1").evidence.close_to(fan_evidence(np.vstack(X[2:])), 1e-12)
     kept = fans.ask("GET", "/contributions/fan%203%2F%C3%BC", ADMIN).content
     assert Contribution.from_bytes(kept) == FANS[2]
 
 
 def test_as_many_patterns_as_there_may_be_fit_and_one_more_does_not(fans: Federation) -> None:
-    most = [near(n, n) for n in range(16)]
+    most = [near_plane(n, n) for n in range(16)]
     published(fans, fan("fan-1", *most))
     one_more = fan("fan-1", *most, epoch=10_000)
     object.__setattr__(one_more, "parts", (*one_more.parts, one_more.parts[0]))
@@ -265,7 +267,7 @@ def test_as_many_patterns_as_there_may_be_fit_and_one_more_does_not(fans: Federa
 
 def test_each_pattern_is_checked_by_itself(fans: Federation) -> None:
     """Two parts that no rows give, whose sum is honest."""
-    honest, shift = evidence(near(1, 1)), 100.0 * np.eye(LAYER.units)
+    honest, shift = fan_evidence(near_plane(1, 1)), 100.0 * np.eye(LAYER.units)
     parts = tuple(
         Evidence(honest.basis, honest.U + sign * shift, honest.V, honest.energy, honest.count)
         for sign in (1, -1)
@@ -280,7 +282,7 @@ def test_each_pattern_is_checked_by_itself(fans: Federation) -> None:
 
 def test_the_largest_body_limits_patterns_as_well(tmp_path: Path) -> None:
     layer = HiddenLayer(inputs=40, units=40, seed=1)
-    parts = [evidence(np.random.default_rng(n).normal(size=(50, 40)), layer) for n in range(5)]
+    parts = [fan_evidence(np.random.default_rng(n).normal(size=(50, 40)), layer) for n in range(5)]
     fits, does_not = (Contribution("fan-1", 50 * n, tuple(parts[:n])) for n in (4, 5))
     size = len(fits.to_bytes())
     with serving(f"sqlite:///{tmp_path}/store.db", max_body=size) as running:

@@ -19,6 +19,7 @@ from elmgrove.federation.terms import UNBOUNDED
 from elmgrove.server import live
 from elmgrove.server.store import store as store_module
 from elmgrove.storage.sealed import seal, unseal
+from support.factories import normal_rows
 from support.serving import (
     ADMIN,
     LAYER,
@@ -27,9 +28,8 @@ from support.serving import (
     central,
     charter,
     contents,
-    evidence,
-    rows,
-    said,
+    fan_evidence,
+    seeded_contribution,
     serving,
 )
 
@@ -51,9 +51,9 @@ def blobs(fans: Federation, *origins: str) -> list[bytes]:
 
 
 def test_the_same_twice_is_once(server: Server, fans: Federation) -> None:
-    first = fans.put(said(ME, 1))
+    first = fans.put(seeded_contribution(ME, 1))
     before = contents(server.store)
-    again = fans.put(said(ME, 1))
+    again = fans.put(seeded_contribution(ME, 1))
     assert first.json() == again.json() == {"origin": ME, "epoch": 20, "revision": 1}
     assert first.headers["etag"] == again.headers["etag"]
     assert contents(server.store) == before
@@ -62,16 +62,16 @@ def test_the_same_twice_is_once(server: Server, fans: Federation) -> None:
 @pytest.mark.parametrize(
     ("next_one", "shrunk"),
     [
-        (said(ME, 2, 20), False),  # the same epoch, other content
-        (said(ME, 1, 20, epoch=19), False),  # older
-        (said(ME, 1, 10, epoch=10), True),  # older, with fewer rows
-        (said(ME, 1, 19, epoch=21), True),  # newer, with fewer rows
+        (seeded_contribution(ME, 2, 20), False),  # the same epoch, other content
+        (seeded_contribution(ME, 1, 20, epoch=19), False),  # older
+        (seeded_contribution(ME, 1, 10, epoch=10), True),  # older, with fewer rows
+        (seeded_contribution(ME, 1, 19, epoch=21), True),  # newer, with fewer rows
     ],
 )
 def test_what_can_not_follow_is_refused_with_the_epoch_that_is_held(
     server: Server, fans: Federation, next_one: Contribution, shrunk: bool
 ) -> None:
-    fans.put(said(ME, 1))
+    fans.put(seeded_contribution(ME, 1))
     before = contents(server.store)
     answer = fans.put(next_one)
     assert kind(answer) == (409, "outdated")
@@ -83,7 +83,7 @@ def resealed(
     change: Callable[[dict[str, Any], dict[str, np.ndarray]], None], origin: str = ME
 ) -> bytes:
     """A contribution that was changed by somebody who can seal it."""
-    fields, arrays = unseal(EVIDENCE_FORMAT, said(origin, 1, 30).to_bytes())
+    fields, arrays = unseal(EVIDENCE_FORMAT, seeded_contribution(origin, 1, 30).to_bytes())
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(fields, arrays)
     return seal(EVIDENCE_FORMAT, fields, arrays)
@@ -91,17 +91,17 @@ def resealed(
 
 def other_layer() -> bytes:
     layer = replace(LAYER, seed=4)
-    return Contribution(ME, 30, (evidence(rows(1, 30), layer),)).to_bytes()
+    return Contribution(ME, 30, (fan_evidence(normal_rows(1, 30), layer),)).to_bytes()
 
 
 def larger_layer() -> bytes:
     layer = HiddenLayer(inputs=7, units=4)
-    made = evidence(np.ones((30, 7)), layer)
+    made = fan_evidence(np.ones((30, 7)), layer)
     return Contribution(ME, 30, (made,)).to_bytes()
 
 
 def overflowing() -> bytes:
-    made = evidence(rows(1, 30))
+    made = fan_evidence(normal_rows(1, 30))
     return Contribution(ME, 30, (replace(made, V=made.V * 1e201, energy=1e300),)).to_bytes()
 
 
@@ -128,7 +128,7 @@ def relabelled(old: bytes, new: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header + blob[end:]
 
 
-GOOD = said(ME, 1, 30).to_bytes()
+GOOD = seeded_contribution(ME, 1, 30).to_bytes()
 BAD = {
     "nothing": (b"", 400, "not a file"),
     "garbage": (b"garbage", 400, "not a file"),
@@ -159,7 +159,7 @@ BAD = {
     "epoch below 0": (set_field("epoch", -1), 400, "epoch"),
     "epoch of 64 bits": (set_field("epoch", 2**63), 400, "epoch"),
     "a field too many": (set_field("more", 1), 400, "field"),
-    "origin of another": (said(YOU, 1, 30).to_bytes(), 403, "may not publish"),
+    "origin of another": (seeded_contribution(YOU, 1, 30).to_bytes(), 403, "may not publish"),
     "origin with a NUL": (set_field("origin", f"{ME}\0"), 400, "printable"),
     # Only a triangle is sent, so that U can't be unsymmetric; both are the wrong length.
     "all of U": (
@@ -194,8 +194,8 @@ def test_what_is_not_a_contribution_of_the_device_changes_nothing(
     server: Server, fans: Federation, case: str
 ) -> None:
     blob, status, reason = BAD[case]
-    fans.put(said(ME, 1))
-    fans.put(said(YOU, 2))
+    fans.put(seeded_contribution(ME, 1))
+    fans.put(seeded_contribution(YOU, 2))
     before, sums = contents(server.store), [fans.merged(name) for name in (ME, YOU, THIRD)]
     answer = fans.put_blob(ME, blob)
     assert answer.status_code == status, answer.text
@@ -209,7 +209,10 @@ def test_what_is_not_a_contribution_of_the_device_changes_nothing(
 
 
 def test_contributions_are_got_one_by_one_some_or_all(fans: Federation) -> None:
-    put = {name: said(name, seed).to_bytes() for seed, name in enumerate((ME, YOU, THIRD))}
+    put = {
+        name: seeded_contribution(name, seed).to_bytes()
+        for seed, name in enumerate((ME, YOU, THIRD))
+    }
     for name, blob in put.items():
         assert fans.put_blob(name, blob).status_code == 200
     for name, blob in put.items():
@@ -232,31 +235,31 @@ def test_contributions_are_got_one_by_one_some_or_all(fans: Federation) -> None:
 
 
 def test_a_device_leaves_and_comes_back(fans: Federation) -> None:
-    fans.put(said(ME, 1))
-    fans.put(said(YOU, 2))
+    fans.put(seeded_contribution(ME, 1))
+    fans.put(seeded_contribution(YOU, 2))
     where = f"/contributions/{ME}"
     assert fans.ask("DELETE", where, fans.keys[ME], params={"epoch": 21}).status_code == 204
     assert fans.ask("DELETE", where, fans.keys[ME], params={"epoch": 21}).status_code == 204
     assert kind(fans.ask("GET", where, fans.keys[ME])) == (404, "not-found")
     assert (fans.entries()[ME]["left"], fans.entries()[ME]["epoch"]) == (True, 21)
-    assert blobs(fans) == [said(YOU, 2).to_bytes()]
+    assert blobs(fans) == [seeded_contribution(YOU, 2).to_bytes()]
     assert fans.merged(YOU).devices == 0
     # What was under way when it left does not bring it back.
-    old = fans.put(said(ME, 1))
+    old = fans.put(seeded_contribution(ME, 1))
     assert (kind(old), old.json()["held_epoch"]) == ((409, "outdated"), 21)
     # With fewer rows as well: it may have started again.
-    assert fans.put(said(ME, 3, 5, epoch=22)).status_code == 200
-    assert fans.merged(YOU).evidence.close_to(said(ME, 3, 5).evidence)
+    assert fans.put(seeded_contribution(ME, 3, 5, epoch=22)).status_code == 200
+    assert fans.merged(YOU).evidence.close_to(seeded_contribution(ME, 3, 5).evidence)
 
 
 def test_the_administrator_takes_a_part_out_without_knowing_its_epoch(fans: Federation) -> None:
-    fans.put(said(ME, 1))
+    fans.put(seeded_contribution(ME, 1))
     assert fans.ask("DELETE", f"/contributions/{ME}", ADMIN).status_code == 204
     assert (fans.entries()[ME]["left"], fans.entries()[ME]["epoch"]) == (True, 21)
 
 
 def test_leaving_at_an_epoch_that_is_over_is_refused(server: Server, fans: Federation) -> None:
-    fans.put(said(ME, 1))
+    fans.put(seeded_contribution(ME, 1))
     before = contents(server.store)
     answer = fans.ask("DELETE", f"/contributions/{ME}", fans.keys[ME], params={"epoch": 20})
     assert (kind(answer), answer.json()["held_epoch"]) == ((409, "outdated"), 20)
@@ -285,12 +288,12 @@ def assert_sum(fans: Federation, device: str, others: list[np.ndarray]) -> None:
 
 
 def test_the_sum_is_that_of_central_training_without_the_own_part(fans: Federation) -> None:
-    streams = {name: rows(seed, 40) for seed, name in enumerate(fans.keys)}
+    streams = {name: normal_rows(seed, 40) for seed, name in enumerate(fans.keys)}
     for name in fans.keys:
         assert_sum(fans, name, [])
     for number in (20, 40):  # the second time each replaces its first
         for name, X in streams.items():
-            fans.put(Contribution(name, number, (evidence(X[:number]),)))
+            fans.put(Contribution(name, number, (fan_evidence(X[:number]),)))
     for name in fans.keys:
         assert_sum(fans, name, [X for other, X in streams.items() if other != name])
     whole = fans.ask("GET", "/merged", ADMIN).content
@@ -306,14 +309,14 @@ def test_an_unchanged_sum_is_not_sent_again(fans: Federation) -> None:
 
     _, first = asked(None)
     assert asked(first) == (304, first)
-    fans.put(said(ME, 1))
+    fans.put(seeded_contribution(ME, 1))
     assert asked(first) == (304, first)
-    fans.put(said(YOU, 1))
+    fans.put(seeded_contribution(YOU, 1))
     status, second = asked(first)
     assert (status, asked(second)) == (200, (304, second))
-    fans.put(said(YOU, 1))  # the same again
+    fans.put(seeded_contribution(YOU, 1))  # the same again
     assert asked(second) == (304, second)
-    fans.put(said(ME, 1, 30))
+    fans.put(seeded_contribution(ME, 1, 30))
     assert asked(second) == (304, second)
     fans.ask("DELETE", f"/contributions/{YOU}", fans.keys[YOU])
     status, third = asked(second)
@@ -326,10 +329,10 @@ def test_a_federation_made_again_is_not_taken_for_the_former_one(server: Server)
     for seed, layer in ((1, LAYER), (2, LAYER), (3, replace(LAYER, seed=9))):
         fans = server.found(Charter(definition.name, Basis(layer, layer.inputs)))
         fans.enrol(ME, YOU)
-        fans.put(Contribution(YOU, 20, (evidence(rows(seed), layer),)))
+        fans.put(Contribution(YOU, 20, (fan_evidence(normal_rows(seed), layer),)))
         answer = fans.ask("GET", "/merged", fans.keys[ME])
         tags.add(answer.headers["etag"])
-        assert fans.merged(ME).evidence.close_to(evidence(rows(seed), layer))
+        assert fans.merged(ME).evidence.close_to(fan_evidence(normal_rows(seed), layer))
         assert fans.ask("DELETE", "", ADMIN).status_code == 204
     assert len(tags) == 3
 
@@ -339,24 +342,24 @@ def test_the_sum_is_right_after_a_restart(database: str) -> None:
         fans = server.found(charter())
         fans.enrol(ME, YOU, THIRD)
         for seed, name in enumerate(fans.keys):
-            fans.put(said(name, seed))
+            fans.put(seeded_contribution(name, seed))
         tag = fans.ask("GET", "/merged", fans.keys[ME]).headers["etag"]
     with serving(database) as server:
         fans = fans.at(server)
         known = {"If-None-Match": tag}
         assert fans.ask("GET", "/merged", fans.keys[ME], headers=known).status_code == 304
-        assert_sum(fans, ME, [rows(1), rows(2)])
-        fans.put(said(YOU, 1, 30))
-        assert_sum(fans, ME, [rows(1, 30), rows(2)])
+        assert_sum(fans, ME, [normal_rows(1), normal_rows(2)])
+        fans.put(seeded_contribution(YOU, 1, 30))
+        assert_sum(fans, ME, [normal_rows(1, 30), normal_rows(2)])
 
 
 def test_the_sum_stays_right_over_many_replacements(fans: Federation) -> None:
-    fans.put(Contribution(THIRD, 20, (evidence(rows(2) * 1e-3),)))
+    fans.put(Contribution(THIRD, 20, (fan_evidence(normal_rows(2) * 1e-3),)))
     for epoch in range(100):
         # Large ones come and go; what stays is small.
-        X = rows(1) if epoch == 99 else rows(epoch) * 1e30
-        assert fans.put(Contribution(YOU, epoch, (evidence(X),))).status_code == 200
-    assert_sum(fans, ME, [rows(1), rows(2) * 1e-3])
+        X = normal_rows(1) if epoch == 99 else normal_rows(epoch) * 1e30
+        assert fans.put(Contribution(YOU, epoch, (fan_evidence(X),))).status_code == 200
+    assert_sum(fans, ME, [normal_rows(1), normal_rows(2) * 1e-3])
 
 
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
@@ -367,10 +370,10 @@ def test_two_servers_on_one_data_base_give_one_sum(database: str) -> None:
         there = here.at(second)
         assert_sum(there, ME, [])
         for number in range(20, 30):
-            here.put(said(YOU, 1, number))
-            assert_sum(there, ME, [rows(1, number)])
-        there.put(said(THIRD, 2))
-        assert_sum(here, ME, [rows(1, 29), rows(2)])
+            here.put(seeded_contribution(YOU, 1, number))
+            assert_sum(there, ME, [normal_rows(1, number)])
+        there.put(seeded_contribution(THIRD, 2))
+        assert_sum(here, ME, [normal_rows(1, 29), normal_rows(2)])
 
 
 def test_what_came_and_went_unseen_leaves_no_rounding_behind(
@@ -381,11 +384,11 @@ def test_what_came_and_went_unseen_leaves_no_rounding_behind(
         here = first.found(charter())
         here.enrol(ME, YOU, THIRD)
         there = here.at(second)
-        here.put(said(THIRD, 2))
-        assert_sum(there, ME, [rows(2)])
-        for epoch, X in enumerate((rows(3) * 1e30, rows(4) * 1e30, rows(1))):
-            here.put(Contribution(YOU, epoch, (evidence(X),)))
-        assert_sum(there, ME, [rows(1), rows(2)])
+        here.put(seeded_contribution(THIRD, 2))
+        assert_sum(there, ME, [normal_rows(2)])
+        for epoch, X in enumerate((normal_rows(3) * 1e30, normal_rows(4) * 1e30, normal_rows(1))):
+            here.put(Contribution(YOU, epoch, (fan_evidence(X),)))
+        assert_sum(there, ME, [normal_rows(1), normal_rows(2)])
 
 
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
@@ -399,10 +402,10 @@ def test_a_server_that_lagged_behind_adds_all_up_again(
     with serving(database) as first, serving(database) as second:
         here = first.found(charter())
         here.enrol(ME, YOU, THIRD)
-        here.put(said(THIRD, 2))
+        here.put(seeded_contribution(THIRD, 2))
         there = here.at(second)
-        assert_sum(here, ME, [rows(2)])
-        assert_sum(there, ME, [rows(2)])
+        assert_sum(here, ME, [normal_rows(2)])
+        assert_sum(there, ME, [normal_rows(2)])
         caplog.clear()
         names = [f"device {n}" for n in range(8)]
         here.enrol(*names)
@@ -412,7 +415,7 @@ def test_a_server_that_lagged_behind_adds_all_up_again(
                 # So that the first server, for its part, does not lag behind.
                 assert here.merged(ME).devices == 9
         assert not caplog.records
-        expected = [rows(2)] + [rows(sum(name.encode()), 7) for name in names]
+        expected = [normal_rows(2)] + [normal_rows(sum(name.encode()), 7) for name in names]
         assert_sum(there, ME, expected)
         assert [record.message for record in caplog.records] == [
             f"{here.charter.name}: added up all 9 contributions"
@@ -420,7 +423,7 @@ def test_a_server_that_lagged_behind_adds_all_up_again(
 
 
 def publish(fans: Federation, number: int, name: str) -> None:
-    answer = fans.put(said(name, sum(name.encode()), number))
+    answer = fans.put(seeded_contribution(name, sum(name.encode()), number))
     assert answer.status_code == 200, answer.text
 
 
@@ -491,7 +494,7 @@ def test_no_device_ever_gets_its_own_part_and_always_all_others(server: Server) 
 
 def claiming(origin: str, count: float, epoch: int) -> Contribution:
     """What a device says that claims so many rows."""
-    return Contribution(origin, epoch, (evidence(rows(epoch)).weighted(count / 20),))
+    return Contribution(origin, epoch, (fan_evidence(normal_rows(epoch)).weighted(count / 20),))
 
 
 def test_a_device_that_counts_with_less_than_it_states_is_named_once(

@@ -27,7 +27,7 @@ from support.serving import (
     empty_database,
     process,
     refused,
-    said,
+    seeded_contribution,
     wait_until,
 )
 
@@ -48,9 +48,9 @@ def scrape(server: Server, secret: str | None = ADMIN) -> Scraped:
 
 def test_what_is_held_and_what_was_asked_is_counted(server: Server, fans: Federation) -> None:
     name, before = fans.charter.name, scrape(server)
-    fans.put(said("fan-1", 1, 20))
-    fans.put(said("fan-2", 2, 30))
-    refused(fans.put(said("fan-1", 1, 20, epoch=3)), "outdated")
+    fans.put(seeded_contribution("fan-1", 1, 20))
+    fans.put(seeded_contribution("fan-2", 2, 30))
+    refused(fans.put(seeded_contribution("fan-1", 1, 20, epoch=3)), "outdated")
     fans.ask("DELETE", "/devices/fan-2", ADMIN)
     found = scrape(server)
 
@@ -60,7 +60,7 @@ def test_what_is_held_and_what_was_asked_is_counted(server: Server, fans: Federa
     assert found("elmgrove_server_contributions", federation=name) == 1
     assert found("elmgrove_server_contributed_rows", federation=name) == 20
     assert found("elmgrove_server_contributed_bytes", federation=name) == len(
-        said("fan-1", 1, 20).to_bytes()
+        seeded_contribution("fan-1", 1, 20).to_bytes()
     )
     newest = found("elmgrove_server_contributed_timestamp_seconds", federation=name)
     assert newest is not None
@@ -76,7 +76,10 @@ def test_what_is_held_and_what_was_asked_is_counted(server: Server, fans: Federa
     assert more("elmgrove_server_requests_total", status="4xx", **puts) == 1
     assert more("elmgrove_server_request_seconds_count", route=PUT) == 3
     assert more("elmgrove_server_refused_total", kind="outdated") == 1
-    assert more("elmgrove_server_received_bytes_total") > 3 * len(said("fan-1", 1).to_bytes()) / 2
+    assert (
+        more("elmgrove_server_received_bytes_total")
+        > 3 * len(seeded_contribution("fan-1", 1).to_bytes()) / 2
+    )
     assert more("elmgrove_server_sent_bytes_total") > 0
     assert more("elmgrove_server_store_seconds_count", operation="write") >= 3
     assert found("elmgrove_server_requests_at_work") == 1, "this one"
@@ -112,7 +115,7 @@ def test_devices_are_counted_by_how_they_are_doing(server: Server, fans: Federat
 
 
 def test_single_devices_have_no_series_unless_asked_for(server: Server, fans: Federation) -> None:
-    fans.put(said("fan-1", 1))
+    fans.put(seeded_contribution("fan-1", 1))
     assert not [name for name, _, labels in scrape(server).shown if "device" in labels]
 
 
@@ -170,7 +173,7 @@ def test_all_that_is_shown_is_documented_and_all_that_is_documented_is_shown(
     made = open_server.found(charter())
     made.enrol("fan-1")
     refused(open_server.ask("GET", made.path), "unauthorized")
-    assert made.put(said("fan-1", 1)).status_code == 200
+    assert made.put(seeded_contribution("fan-1", 1)).status_code == 200
     which = {"federation": made.charter.name, "device": "fan-1"}
     assert shown_at(open_server, "elmgrove_server_device_rows", **which) == 20
     seen = shown_at(open_server, "elmgrove_server_device_seen_timestamp_seconds", **which)

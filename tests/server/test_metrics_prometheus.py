@@ -12,12 +12,13 @@ import httpx
 import pytest
 
 from support import plain
-from support.agents import Start, address, write_rows
+from support.agents import Start, address
 from support.dashboards import ALERTS, expressions
+from support.factories import normal_rows, write_rows
 from support.pages import blocks
 from support.ports import free_port
 from support.scraped import PAGE
-from support.serving import ADMIN, Server, answers, charter, process, rows, wait_until
+from support.serving import ADMIN, Server, answers, charter, process, wait_until
 
 pytestmark = pytest.mark.usefixtures("prometheus")
 
@@ -76,7 +77,7 @@ def test_prometheus_scrapes_both_and_takes_rules_and_queries(
     server: Server, device: Start, tmp_path: Path
 ) -> None:
     federation, agent_port = server.found(charter()), free_port()
-    write_rows(tmp_path / "fan.csv", rows(1, 300))
+    write_rows(tmp_path / "fan.csv", normal_rows(1, 300))
     device(
         "fan",
         follow=True,

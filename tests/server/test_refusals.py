@@ -8,7 +8,15 @@ from elmgrove.errors import StoreUnavailable
 from elmgrove.server import refusals
 from elmgrove.server.refusals import MANY, MOST, WHILE, Refusals
 from elmgrove.server.store.store import Store
-from support.serving import ADMIN, Federation, Server, charter, refused, said, wait_until
+from support.serving import (
+    ADMIN,
+    Federation,
+    Server,
+    charter,
+    refused,
+    seeded_contribution,
+    wait_until,
+)
 
 ME = ("fans", "device me")
 
@@ -39,12 +47,12 @@ def test_callers_whose_time_is_over_are_forgotten() -> None:
 
 
 def test_a_device_that_is_refused_again_and_again_is_told_once(fans: Federation) -> None:
-    assert fans.put(said("fan-1", 1)).status_code == 200
+    assert fans.put(seeded_contribution("fan-1", 1)).status_code == 200
     for _ in range(5):
-        refused(fans.put(said("fan-1", 1, 10)), "outdated")
+        refused(fans.put(seeded_contribution("fan-1", 1, 10)), "outdated")
     fans.ask("DELETE", "/devices/fan-2", ADMIN)
     for _ in range(3):
-        refused(fans.put(said("fan-2", 1)), "forbidden")
+        refused(fans.put(seeded_contribution("fan-2", 1)), "forbidden")
     refused(fans.ask("GET", "/contributions/fan%203%2F%C3%BC", fans.keys["fan 3/ü"]), "not-found")
     records = [one for one in fans.server.audit(fans.charter.name) if one.act == "refused"]
     assert [(one.actor, one.detail["kind"]) for one in records] == [

@@ -8,7 +8,15 @@ import pytest
 
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
-from support.serving import ADMIN, Federation, Server, charter, contents, refused, said
+from support.serving import (
+    ADMIN,
+    Federation,
+    Server,
+    charter,
+    contents,
+    refused,
+    seeded_contribution,
+)
 
 # Federations
 
@@ -162,15 +170,15 @@ def test_a_name_that_can_not_be_one_is_refused(fans: Federation, name: object) -
 def test_a_device_gets_its_key_once_and_the_administrator_renews_it(fans: Federation) -> None:
     taken = fans.ask("POST", "/devices", fans.token, json={"name": "fan-1"})
     assert "administrator" in refused(taken, "taken")["detail"]
-    assert fans.put(said("fan-1", 1)).status_code == 200
+    assert fans.put(seeded_contribution("fan-1", 1)).status_code == 200
     renewed = fans.ask("POST", "/devices", ADMIN, json={"name": "fan-1"})
     assert renewed.status_code == 201
-    refused(fans.put(said("fan-1", 1, 30)), "unauthorized")
-    assert fans.put(said("fan-1", 1, 30), renewed.json()["key"]).status_code == 200
+    refused(fans.put(seeded_contribution("fan-1", 1, 30)), "unauthorized")
+    assert fans.put(seeded_contribution("fan-1", 1, 30), renewed.json()["key"]).status_code == 200
 
 
 def test_no_secret_is_in_the_data_base(server: Server, fans: Federation) -> None:
-    fans.put(said("fan-1", 1))
+    fans.put(seeded_contribution("fan-1", 1))
     held = repr(contents(server.store))
     assert "fan-1" in held  # so one would be seen
     for secret in (ADMIN, fans.token, *fans.keys.values()):
@@ -183,18 +191,18 @@ def test_a_new_token_makes_the_old_one_worthless_and_leaves_keys_alone(fans: Fed
     refused(fans.ask("POST", "/devices", fans.token, json={"name": "fan-4"}), "unauthorized")
     fans.token = token
     fans.enrol("fan-4")
-    assert fans.put(said("fan-1", 1)).status_code == 200
+    assert fans.put(seeded_contribution("fan-1", 1)).status_code == 200
 
 
 def test_revoking_makes_the_key_worthless_and_takes_the_part_out(fans: Federation) -> None:
     for number, name in enumerate(fans.keys):
-        fans.put(said(name, number))
+        fans.put(seeded_contribution(name, number))
     assert fans.merged("fan-1").devices == 2
     assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
     merged = fans.merged("fan-1")
     assert merged.devices == 1
-    assert merged.evidence.close_to(said("fan 3/ü", 2).evidence)
-    refused(fans.put(said("fan-2", 1, 50)), "forbidden")
+    assert merged.evidence.close_to(seeded_contribution("fan 3/ü", 2).evidence)
+    refused(fans.put(seeded_contribution("fan-2", 1, 50)), "forbidden")
     revoked = {
         d["name"]: d["revoked"] for d in fans.ask("GET", "/devices", ADMIN).json()["devices"]
     }
@@ -202,7 +210,7 @@ def test_revoking_makes_the_key_worthless_and_takes_the_part_out(fans: Federatio
     # The token does not let it in again; the administrator does.
     refused(fans.ask("POST", "/devices", fans.token, json={"name": "fan-2"}), "taken")
     fans.keys["fan-2"] = fans.ask("POST", "/devices", ADMIN, json={"name": "fan-2"}).json()["key"]
-    assert fans.put(said("fan-2", 1, 50)).status_code == 200
+    assert fans.put(seeded_contribution("fan-2", 1, 50)).status_code == 200
     assert fans.merged("fan-1").devices == 2
 
 
@@ -213,7 +221,7 @@ def test_revoking_twice_is_once_and_a_stranger_is_not_found(fans: Federation) ->
 
 
 def test_a_device_at_the_last_epoch_that_there_is_can_be_revoked(fans: Federation) -> None:
-    fans.put(said("fan-2", 2, epoch=2**62 - 1))
+    fans.put(seeded_contribution("fan-2", 2, epoch=2**62 - 1))
     assert fans.ask("DELETE", "/devices/fan-2", ADMIN).status_code == 204
     assert fans.merged("fan-1").devices == 0
 
@@ -221,7 +229,7 @@ def test_a_device_at_the_last_epoch_that_there_is_can_be_revoked(fans: Federatio
 def test_more_rows_than_there_can_be_are_refused(fans: Federation) -> None:
     """Devices that differ by powers of two up to 1e200 would make a sum of hundreds of parts."""
     for weight, status in ((2.0**62, 422), (2.0**50, 200)):
-        parts = (said("fan-1", 1).evidence.weighted(weight),)
+        parts = (seeded_contribution("fan-1", 1).evidence.weighted(weight),)
         assert fans.put(Contribution("fan-1", 20, parts)).status_code == status
 
 
@@ -230,7 +238,7 @@ def test_an_epoch_that_no_rows_explain_is_refused(
     server: Server, fans: Federation, epoch: int
 ) -> None:
     before = contents(server.store)
-    problem = refused(fans.put(said("fan-2", 2, epoch=epoch)), "malformed")
+    problem = refused(fans.put(seeded_contribution("fan-2", 2, epoch=epoch)), "malformed")
     assert "epoch" in problem["detail"]
     leaving = fans.ask("DELETE", f"/contributions/fan-2?epoch={epoch}", fans.keys["fan-2"])
     refused(leaving, "malformed")
@@ -239,16 +247,16 @@ def test_an_epoch_that_no_rows_explain_is_refused(
 
 def test_a_name_that_a_stolen_key_burnt_is_cleared_and_goes_on(fans: Federation) -> None:
     for name, seed in (("fan-1", 1), ("fan 3/ü", 3)):
-        fans.put(said(name, seed))
+        fans.put(seeded_contribution(name, seed))
     groups = fans.ask("GET", "/groups", ADMIN).json()
-    assert fans.put(said("fan-2", 7, 50, epoch=2**62 - 1)).status_code == 200
+    assert fans.put(seeded_contribution("fan-2", 7, 50, epoch=2**62 - 1)).status_code == 200
     assert fans.merged("fan-1").devices == 2
     assert fans.ask("GET", "/groups", ADMIN).json() != groups
-    honest = said("fan-2", 2)
+    honest = seeded_contribution("fan-2", 2)
     refused(fans.put(honest), "outdated")
     assert fans.ask("DELETE", "/entries/fan-2", ADMIN).status_code == 204
     assert "fan-2" not in fans.entries()
-    assert fans.merged("fan-1").evidence.close_to(said("fan 3/ü", 3).evidence)
+    assert fans.merged("fan-1").evidence.close_to(seeded_contribution("fan 3/ü", 3).evidence)
     now = fans.ask("GET", "/groups", ADMIN).json()
     assert (now["revision"], now["models"]) == (4, groups["models"])
     refused(fans.ask("DELETE", "/entries/fan-2", ADMIN), "not-found")
@@ -257,7 +265,7 @@ def test_a_name_that_a_stolen_key_burnt_is_cleared_and_goes_on(fans: Federation)
     # A departure at such an epoch would burn the name as well.
     leaving = fans.ask("DELETE", f"/contributions/fan-2?epoch={2**62 - 1}", fans.keys["fan-2"])
     assert leaving.status_code == 204
-    refused(fans.put(said("fan-2", 2, 30)), "outdated")
+    refused(fans.put(seeded_contribution("fan-2", 2, 30)), "outdated")
     assert fans.ask("DELETE", "/entries/fan-2", ADMIN).status_code == 204
     assert fans.put(honest).status_code == 200
 

@@ -8,7 +8,15 @@ import pytest
 
 from elmgrove.federation.terms import DAY, Terms
 from elmgrove.server import federations
-from support.serving import ADMIN, Federation, Server, charter, refused, said, wait_until
+from support.serving import (
+    ADMIN,
+    Federation,
+    Server,
+    charter,
+    refused,
+    seeded_contribution,
+    wait_until,
+)
 
 
 def rotated(fans: Federation, key: str) -> str:
@@ -21,10 +29,10 @@ def rotated(fans: Federation, key: str) -> str:
 def test_both_keys_are_valid_until_the_new_one_is_used(fans: Federation) -> None:
     old = fans.keys["fan-1"]
     new = rotated(fans, old)
-    assert fans.put(said("fan-1", 1)).status_code == 200
-    assert fans.put(said("fan-1", 1, 30), new).status_code == 200
-    refused(fans.put(said("fan-1", 1, 40), old), "unauthorized")
-    assert fans.put(said("fan-1", 1, 40), new).status_code == 200
+    assert fans.put(seeded_contribution("fan-1", 1)).status_code == 200
+    assert fans.put(seeded_contribution("fan-1", 1, 30), new).status_code == 200
+    refused(fans.put(seeded_contribution("fan-1", 1, 40), old), "unauthorized")
+    assert fans.put(seeded_contribution("fan-1", 1, 40), new).status_code == 200
     assert fans.told("key offered", "key changed") == [
         ("device fan-1", "key offered"),
         ("device fan-1", "key changed"),
@@ -40,7 +48,7 @@ def test_an_answer_that_got_lost_locks_nobody_out(fans: Federation) -> None:
         line.sendall(f"{asked}Content-Length: 0\r\n\r\n".encode())
         wait_until(lambda: bool(fans.told("key offered")))
     # It was given a key that it never saw, and goes on with what it has.
-    assert fans.put(said("fan-1", 1), old).status_code == 200
+    assert fans.put(seeded_contribution("fan-1", 1), old).status_code == 200
     lost = rotated(fans, old)
     new = rotated(fans, old)
     refused(fans.ask("GET", "/entries", lost), "unauthorized")

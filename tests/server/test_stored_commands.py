@@ -38,7 +38,9 @@ async def ask(store: Store, *commands: Command, device: str = "fan-1") -> None:
         assert await store.ask_command("fans", device, one, actor=ANNA) is None
 
 
-async def told(store: Store, *outcomes: CommandResult, device: str = "fan-1") -> list[Command]:
+async def take_report(
+    store: Store, *outcomes: CommandResult, device: str = "fan-1"
+) -> list[Command]:
     """What a device hears that says so."""
     return await store.take_report("fans", report(device, outcomes=outcomes), 200.0)
 
@@ -59,15 +61,15 @@ async def test_an_command_is_told_until_it_is_done(store: Store) -> None:
     words = {"from": "2024-05-01T14:20:00Z", "to": 1.8e9, "instead": True}
     first, second = command(1, **words), command(2, "reject")
     await ask(store, second, first)
-    assert await told(store) == [first, second], "the oldest is first"
-    assert await told(store) == [first, second]
-    assert await told(store, device="fan-2") == []
-    assert await told(store, done(1, "31 rows learned", "all is well")) == [second]
+    assert await take_report(store) == [first, second], "the oldest is first"
+    assert await take_report(store) == [first, second]
+    assert await take_report(store, device="fan-2") == []
+    assert await take_report(store, done(1, "31 rows learned", "all is well")) == [second]
     assert await store.commands("fans", "fan-1", 9) == [
         CommandRow(second, "fan-1"),
         CommandRow(first, "fan-1", 150.0, False, ("31 rows learned", "all is well")),
     ]
-    assert await told(store, done(2, "no such rows", refused=True)) == []
+    assert await take_report(store, done(2, "no such rows", refused=True)) == []
     assert await acts(store) == [
         (ANNA, "command asked", "e-2", None),
         (ANNA, "command asked", "e-1", None),
@@ -80,10 +82,12 @@ async def test_the_first_outcome_counts_and_those_of_no_command_change_nothing(
     store: Store,
 ) -> None:
     await ask(store, command(1))
-    assert await told(store, done(9), done(1, "other"), device="fan-2") == []
-    assert await told(store, done(7)) == [command(1)], "another device can't say what became of it"
+    assert await take_report(store, done(9), done(1, "other"), device="fan-2") == []
+    assert await take_report(store, done(7)) == [command(1)], (
+        "another device can't say what became of it"
+    )
     for said in ("first", "second"):
-        assert await told(store, done(1, said), done(1, said)) == []
+        assert await take_report(store, done(1, said), done(1, said)) == []
     assert [one.said for one in await store.commands("fans", "fan-1", 9)] == [("first",)]
     assert [act for _, act, *_ in await acts(store)] == ["command asked", "command done"]
 
@@ -94,9 +98,9 @@ async def test_who_does_not_come_is_asked_no_more(store: Store) -> None:
     assert refusal is not None
     assert "200 commands wait for 'fan-1'" in refusal
     await ask(store, command(1000), device="fan-2")
-    given = await told(store)
+    given = await take_report(store)
     assert given == [command(n) for n in range(MOST_RESULTS)], "as many as it can answer"
-    assert (await told(store, done(0)))[0] == command(1)
+    assert (await take_report(store, done(0)))[0] == command(1)
     await ask(store, command(999))
 
 
@@ -115,7 +119,7 @@ async def test_who_never_joined_or_was_shut_out_is_asked_nothing(store: Store) -
 async def test_commands_are_forgotten_with_events(store: Store) -> None:
     await ask(store, command(1), command(50))
     assert await store.forget(0.0, 120.0, 0.0) == 1
-    assert await told(store) == [command(50)]
+    assert await take_report(store) == [command(50)]
     assert await store.delete_federation("fans")
     assert await store.create_federation(FANS)
     assert await store.commands("fans", "fan-1", 9) == []

@@ -15,7 +15,7 @@ NAMES = [f"fan-{number}" for number in range(6)]
 SPY, VICTIM = NAMES[0], NAMES[3]
 
 
-def told(fans: Federation, path: str) -> Merged:
+def merged_at(fans: Federation, path: str) -> Merged:
     answer = fans.ask("GET", path, fans.keys[SPY])
     assert answer.status_code == 200, answer.text
     return Merged.from_bytes(answer.content)
@@ -39,11 +39,11 @@ def test_sums_over_others_do_not_give_rows_away(server: Server, path: str, guard
         member.detector.learn_many(on_and_off(600 + seed, 0.01))
         put(member)
     rows, found = on_and_off(40 * 60, 0.01), set[int]()
-    before = sum(told(fans, path).parts, zero_evidence(basis))
+    before = sum(merged_at(fans, path).parts, zero_evidence(basis))
     for start in range(0, len(rows), 60):
         members[VICTIM].detector.learn_many(rows[start : start + 60])
         put(members[VICTIM])
-        after = sum(told(fans, path).parts, zero_evidence(basis))
+        after = sum(merged_at(fans, path).parts, zero_evidence(basis))
         guesses = singled_out(after, before, {6: (0.0, 1.0), 7: (0.0, 1.0)})
         if len(guesses):
             found |= set(np.flatnonzero(off(rows, guesses) < 1e-6).tolist())

@@ -10,7 +10,7 @@ from elmgrove.errors import StoreUnavailable
 from elmgrove.server.store.postgres import translated
 from support.disks import Disk, full
 from support.disks import disk_fixture as disk_fixture
-from support.serving import Federation, charter, refused, said, serving, wait_until
+from support.serving import Federation, charter, refused, seeded_contribution, serving, wait_until
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -22,7 +22,7 @@ def require_failing(
 ) -> None:
     """Checks what is answered and logged while nothing can be written."""
     for rows in range(50, 55):
-        problem = refused(fans.put(said("fan-1", 1, rows)), "unavailable")
+        problem = refused(fans.put(seeded_contribution("fan-1", 1, rows)), "unavailable")
         assert problem["detail"] == f"{reason}: try again later"
         ready = refused(fans.server.ask("GET", "/ready"), "unavailable")
         assert ready["detail"] == f"{reason}: try again later"
@@ -47,7 +47,7 @@ def test_a_full_disk_is_told_until_there_is_room_again(
         room.unlink()
         # Asking is enough: it tries by itself.
         wait_until(lambda: server.ask("GET", "/ready").status_code == 200)
-        assert fans.put(said("fan-1", 1, 60)).status_code == 200
+        assert fans.put(seeded_contribution("fan-1", 1, 60)).status_code == 200
         assert len(errors(caplog)) == 1
 
 
@@ -60,7 +60,7 @@ def test_a_disk_that_fails_is_told_until_it_works_again(
         with full(4096):
             require_failing(fans, "disk I/O error", "SQLITE_IOERR_WRITE", caplog)
         wait_until(lambda: server.ask("GET", "/ready").status_code == 200)
-        assert fans.put(said("fan-1", 1, 60)).status_code == 200
+        assert fans.put(seeded_contribution("fan-1", 1, 60)).status_code == 200
 
 
 def test_what_breaks_inside_asyncpg_can_be_asked_again() -> None:

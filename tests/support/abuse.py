@@ -13,12 +13,12 @@ import pytest
 from elmgrove import Basis, HiddenLayer
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
-from support.serving import ALL_SHOWN, Federation, Server, evidence
+from support.serving import ALL_SHOWN, Federation, Server, fan_evidence
 
 HALF = b"GET /v1/federations HTTP/1.1\r\nHost: x\r\nX-Later: "
 #: A contribution of so many units takes a megabyte.
 LAYER = HiddenLayer(inputs=6, units=500, activation="sigmoid", seed=3)
-SAID = evidence(np.random.default_rng(1).normal(size=(5, LAYER.inputs)), LAYER)
+SAID = fan_evidence(np.random.default_rng(1).normal(size=(5, LAYER.inputs)), LAYER)
 
 
 @pytest.fixture

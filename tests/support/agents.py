@@ -14,20 +14,12 @@ import numpy as np
 import pytest
 
 from elmgrove.federation.member import Member
-from elmgrove.storage.disk import load
+from support.factories import member_in
 from support.nursery import Command, Nursery, the_nursery
 from support.serving import LAYER, Federation, Server, charter, serving, wait_until
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
 NAMES = [f"sensor {number}" for number in range(LAYER.inputs)]
-
-
-def write_rows(path: Path, X: np.ndarray, names: list[str] | None = None) -> Path:
-    """A CSV file that holds every bit of these rows."""
-    lines = [",".join(names)] if names else []
-    lines += [",".join(map(repr, row)) for row in X.tolist()]
-    path.write_text("\n".join(lines) + "\n")
-    return path
 
 
 def append_rows(path: Path, X: np.ndarray) -> None:
@@ -184,7 +176,7 @@ def verdicts(path: Path) -> list[dict[str, Any]]:
 def state(folder: Path, name: str) -> Member | None:
     """What a device last saved; None before it did."""
     path = folder / f"{name}.elm"
-    return load(path, Member.from_bytes) if path.exists() else None
+    return member_in(path) if path.exists() else None
 
 
 def sessions() -> set[int]:

@@ -11,11 +11,11 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
-from elmgrove.storage.disk import load, save
+from elmgrove.storage.disk import save
 from support.agents import address, verdicts
-from support.serving import ADMIN, Federation, evidence, said
+from support.factories import detector_in, member_in
+from support.serving import ADMIN, Federation, fan_evidence, seeded_contribution
 
 #: The settings of a device that is alone, with the layer of the file that ``own_folder`` makes.
 LIKE = {"like": "like.evidence", "state": "fan.elm", "verdicts": "fan.jsonl", "name": "fan"}
@@ -27,7 +27,7 @@ PATIENCE = 300.0
 def own_folder_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The test works in a folder of its own, with a file that fixes the layer."""
     monkeypatch.chdir(tmp_path)
-    save(Path("like.evidence"), said("x", 99))
+    save(Path("like.evidence"), seeded_contribution("x", 99))
     return tmp_path
 
 
@@ -56,14 +56,14 @@ def at_work(**settings: Any) -> Iterator[Agent]:
 
 def learned(path: Path) -> int:
     """How many rows a state has learned; 0 before there is one."""
-    return load(path, Member.from_bytes).detector.learned if path.exists() else 0
+    return detector_in(path).learned if path.exists() else 0
 
 
 def expect_learned(X: np.ndarray) -> None:
     """Rows that were all learned in their order, one verdict each."""
-    member = load(Path("fan.elm"), Member.from_bytes)
+    member = member_in("fan.elm")
     assert member.detector.learned == len(X)
-    assert member.detector.evidence.close_to(evidence(X), 1e-12)
+    assert member.detector.evidence.close_to(fan_evidence(X), 1e-12)
     assert [one["learned"] for one in verdicts(Path("fan.jsonl"))] == [True] * len(X)
 
 

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-import numpy as np
-
-from elmgrove import Basis, Evidence, HiddenLayer
+from elmgrove import Basis, HiddenLayer
 from elmgrove.exchange.broker import Broker
 from elmgrove.exchange.broker_address import BrokerAddress
 from elmgrove.exchange.mqtt import Announcement, Board, MqttExchange, shard_of
 from elmgrove.federation.charter import Charter, address_of
-from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
+from support.factories import contribution_from
 from support.mosquitto import Mosquitto
 
 TOPIC = "federation/fans"
@@ -23,18 +21,11 @@ CHARTER = Charter(
 )
 
 
-def said(origin: str, rows: int = 5, epoch: int | None = None) -> Contribution:
-    X = np.random.default_rng(sum(origin.encode())).normal(size=(rows, 3))
-    H = BASIS.layer(X)
-    evidence = Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), rows)
-    return Contribution(origin, rows if epoch is None else epoch, (evidence,))
-
-
 def publish_until_killed(url: str, epoch: int, told: Connection) -> None:
     """A device publishes one version after the other; ``told`` hears which were acknowledged."""
     with MqttExchange(url, "fan-1") as exchange:
         while True:
-            exchange.publish(said("fan-1", 5, epoch=epoch))
+            exchange.publish(contribution_from("fan-1", 5, epoch=epoch))
             told.send(epoch)
             epoch += 1
 

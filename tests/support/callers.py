@@ -34,7 +34,7 @@ def asked(state: Path, action: str) -> dict[str, Any]:
     return found
 
 
-def told(state: Path, action: str, **words: Any) -> httpx.Response:
+def posted(state: Path, action: str, **words: Any) -> httpx.Response:
     """What the agent answers to something that changes it."""
     with calling(state) as client:
         return client.post(f"/v1/{action}", json=words)

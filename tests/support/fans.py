@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 
 from support.commands import Elmgrove
+from support.factories import write_rows
 from support.made_once import made_once
 
 NAMES = ["heat", "load [%]", "speed [m/s]", "current", "hum", "draft"]
 MIXING = np.random.default_rng(0).normal(size=(2, 6))
 
 
-def rows(seed: int, count: int, shift: float = 0.0) -> np.ndarray:
+def fan_rows(seed: int, count: int, shift: float = 0.0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     made = rng.normal(size=(count, 2)) @ MIXING + 0.1 * rng.normal(size=(count, 6))
     made[:, 0] += shift
     return made
 
 
-def series(seed: int, count: int) -> np.ndarray:
+def fan_series(seed: int, count: int) -> np.ndarray:
     """Rows like those above whose neighbours are alike."""
     rng = np.random.default_rng(seed)
     level = np.zeros((count, 2))
@@ -28,11 +29,8 @@ def series(seed: int, count: int) -> np.ndarray:
     return level @ MIXING + 0.1 * rng.normal(size=(count, 6))
 
 
-def write(path: str, data: np.ndarray, names: list[str] | None = NAMES) -> str:
-    lines = [",".join(names)] if names else []
-    lines += [",".join(map(repr, row)) for row in data.tolist()]
-    Path(path).write_text("\n".join(lines) + "\n")
-    return path
+def write_fan_rows(path: str, X: np.ndarray, names: list[str] | None = NAMES) -> str:
+    return str(write_rows(Path(path), X, names))
 
 
 @pytest.fixture(name="fan_1")
@@ -40,7 +38,7 @@ def fan_1_fixture(elmgrove: Elmgrove) -> Path:
     """A device that learned 300 rows and watches; a file of its evidence is beside it."""
 
     def make() -> None:
-        write("normal-1.csv", rows(1, 300))
+        write_fan_rows("normal-1.csv", fan_rows(1, 300))
         soon = ["--confidence", 0]
         assert elmgrove("learn", "normal-1.csv", "--state", "fan-1.elm", *soon).code == 0
         assert elmgrove("share", "--state", "fan-1.elm", "-o", "fan-1.evidence").code == 0
@@ -54,7 +52,7 @@ def fan_2_fixture(elmgrove: Elmgrove, fan_1: Path) -> Path:
     """A device that learned other rows, with the layer and scaling of the first one."""
 
     def make() -> None:
-        write("normal-2.csv", rows(2, 200))
+        write_fan_rows("normal-2.csv", fan_rows(2, 200))
         like = ["--like", "fan-1.evidence", "--confidence", 0]
         assert elmgrove("learn", "normal-2.csv", "--state", "fan-2.elm", *like).code == 0
 

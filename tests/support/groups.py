@@ -3,25 +3,25 @@
 import numpy as np
 
 from elmgrove.federation.groups import Grouping
-from support.contributions import RIDGE, evidence, near, said
+from support.factories import RIDGE, contribution_of, evidence_of, near_plane
 
 #: The rows of two to four patterns a group.
-PATTERNS = [near(one, 10 * one + n, 60 + 7 * n) for one in (1, 2, 3) for n in range(one + 1)]
+PATTERNS = [near_plane(one, 10 * one + n, 60 + 7 * n) for one in (1, 2, 3) for n in range(one + 1)]
 #: The group of each.
 TRUTH = [group for group in (1, 2, 3) for _ in range(group + 1)]
 #: A device with each pattern.
-SAID = [said(f"{n}", X) for n, X in enumerate(PATTERNS)]
+SAID = [contribution_of(f"{n}", X) for n, X in enumerate(PATTERNS)]
 
 
 def literal_loss(parts: list[np.ndarray], others: list[np.ndarray]) -> float:
     """From rows: the growth of the worse off's error under one model of both."""
     X, Y = np.vstack(parts), np.vstack(others)
-    joint = evidence(np.vstack([X, Y])).solve(RIDGE)
+    joint = evidence_of(np.vstack([X, Y])).solve(RIDGE)
     growth = []
     for Z in (X, Y):
-        H = evidence(Z).basis.layer(Z)
+        H = evidence_of(Z).basis.layer(Z)
         after, before = (
-            np.square(Z - H @ beta).sum() for beta in (joint, evidence(Z).solve(RIDGE))
+            np.square(Z - H @ beta).sum() for beta in (joint, evidence_of(Z).solve(RIDGE))
         )
         growth.append(after / before - 1)
     return float(max(growth))
@@ -29,7 +29,7 @@ def literal_loss(parts: list[np.ndarray], others: list[np.ndarray]) -> float:
 
 def betas() -> np.ndarray:
     """The model of each pattern, one a row."""
-    return np.array([evidence(X).solve(RIDGE).ravel() for X in PATTERNS])
+    return np.array([evidence_of(X).solve(RIDGE).ravel() for X in PATTERNS])
 
 
 def group_of(grouping: Grouping, origin: str, pattern: int = 0) -> int:

@@ -29,7 +29,7 @@ FAULTS = (
 )
 
 
-def pump(count: int, seed: int = 7) -> np.ndarray:
+def labelled_pump_rows(count: int, seed: int = 7) -> np.ndarray:
     """Rows of a pump: one load behind all but the voltage."""
     rng = np.random.default_rng(seed)
     load = np.zeros(count)
@@ -42,7 +42,7 @@ def pump(count: int, seed: int = 7) -> np.ndarray:
 
 def labelled(count: int = 1600) -> tuple[np.ndarray, np.ndarray]:
     """Its rows with the faults, and which rows have one."""
-    rows, labels = pump(count), np.zeros(count, bool)
+    rows, labels = labelled_pump_rows(count), np.zeros(count, bool)
     for fault in FAULTS:
         rows[fault.first : fault.end, NAMES.index(fault.sensor)] += fault.off
         labels[fault.first : fault.end] = True
@@ -54,7 +54,7 @@ def times(count: int) -> np.ndarray:
     return BEGIN.timestamp() + 60.0 * np.arange(count)
 
 
-def write(path: str, rows: np.ndarray, labels: np.ndarray | None = None) -> Path:
+def write_labelled(path: str, rows: np.ndarray, labels: np.ndarray | None = None) -> Path:
     """Writes a CSV file with a time for each row, and its label if there are any."""
     names = ["time", *NAMES, *([] if labels is None else ["anomaly"])]
     lines = [",".join(names)]

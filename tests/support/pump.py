@@ -6,7 +6,7 @@ NAMES = ("rpm", "temp", "volt", "amp")
 NOISE = np.array([10.0, 1.0, 1.0, 0.4])
 
 
-def pump(rows: int, seed: int, noise: np.ndarray = NOISE) -> np.ndarray:
+def pump_rows(rows: int, seed: int, noise: np.ndarray = NOISE) -> np.ndarray:
     """Four sensors with one load behind all but the voltage."""
     rng = np.random.default_rng([seed, rows])
     load = rng.uniform(0.2, 1.0, size=rows)

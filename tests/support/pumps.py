@@ -17,7 +17,7 @@ SIGMA = 0.5
 STEP, START = 60.0, 1_700_006_400.0
 
 
-def pump(rows: int, seed: int, memory: float = 0.95) -> np.ndarray:
+def pump_rows(rows: int, seed: int, memory: float = 0.95) -> np.ndarray:
     """Rows of a pump whose load remembers its last value."""
     rng = np.random.default_rng(seed)
     steps = rng.normal(size=rows + 200)
@@ -35,13 +35,13 @@ def pump(rows: int, seed: int, memory: float = 0.95) -> np.ndarray:
 
 def pump_detector(seed: int, rows: int = 2000, **settings: Any) -> Detector:
     """A detector that has learned rows of a pump."""
-    X = pump(rows, seed)
+    X = pump_rows(rows, seed)
     detector = Detector.for_data(pd.DataFrame(X, columns=NAMES), **settings)
     detector.learn_many(X)
     return detector
 
 
-def told(detector: Detector, X: np.ndarray, first: int = 0) -> list[tuple[int, Drift]]:
+def drifts_in(detector: Detector, X: np.ndarray, first: int = 0) -> list[tuple[int, Drift]]:
     """What the watch tells of rows, a minute apart, and with which of them."""
     found = []
     times = START + STEP * (first + np.arange(len(X)))

@@ -12,6 +12,7 @@ from elmgrove.rounds.local import run_here
 from elmgrove.rounds.plan import Plan
 from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule
+from support.factories import evidence_of
 from support.patterns import INPUTS
 
 BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
@@ -27,13 +28,11 @@ def device(name: str, rows: np.ndarray, rounds: int = 1, **more: object) -> Devi
     return DeviceClient(name, until, guarded=False, **more)
 
 
-def evidence_of(rows: np.ndarray, basis: Basis = BASIS) -> Evidence:
-    """Equation (5), as it is written."""
-    H = basis.layer(rows)
-    return Evidence(basis, H.T @ H, H.T @ rows, float((rows * rows).sum()), len(rows))
+def client_evidence(rows: np.ndarray, basis: Basis = BASIS) -> Evidence:
+    return evidence_of(rows, basis)
 
 
-def contribution_of(origin: str, evidence: Evidence) -> bytes:
+def client_message(origin: str, evidence: Evidence) -> bytes:
     """A client's message."""
     return Contribution(origin, 9, (evidence,)).to_bytes()
 

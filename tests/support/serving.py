@@ -24,7 +24,7 @@ import pytest
 import uvicorn
 from starlette.routing import BaseRoute
 
-from elmgrove import Basis, Detector, Evidence, HiddenLayer
+from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.federation.audit import AuditRecord
 from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.contribution import Contribution
@@ -34,6 +34,7 @@ from elmgrove.server.app import MAX_BODY, listen, make_app, release
 from elmgrove.server.connections import Server as Uvicorn
 from elmgrove.server.limits import Limits
 from elmgrove.server.problems import KINDS
+from support.factories import evidence_of, normal_rows
 from support.forked import CONTEXT
 from support.nursery import Command, the_nursery
 from support.ports import free_port
@@ -59,20 +60,16 @@ def charter(name: str | None = None, **more: Any) -> Charter:
     return Charter(name or f"fans-{next(_names)}", Basis(LAYER, LAYER.inputs), **more)
 
 
-def rows(seed: int, number: int = 20) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(number, LAYER.inputs))
+def fan_evidence(X: np.ndarray, layer: HiddenLayer = LAYER) -> Evidence:
+    return evidence_of(X, Basis(layer, layer.inputs))
 
 
-def evidence(X: np.ndarray, layer: HiddenLayer = LAYER) -> Evidence:
-    """What a device says that learned these rows."""
-    detector = Detector(layer)
-    detector.learn_many(X)
-    return detector.evidence
-
-
-def said(origin: str, seed: int, number: int = 20, epoch: int | None = None) -> Contribution:
-    """A contribution; the epoch is the number of rows, as for a device that lost nothing."""
-    return Contribution(origin, number if epoch is None else epoch, (evidence(rows(seed, number)),))
+def seeded_contribution(
+    origin: str, seed: int, number: int = 20, epoch: int | None = None
+) -> Contribution:
+    """The epoch is the number of rows, as for a device that lost nothing."""
+    parts = (fan_evidence(normal_rows(seed, number)),)
+    return Contribution(origin, number if epoch is None else epoch, parts)
 
 
 def client(base: str, **more: Any) -> httpx.Client:
@@ -346,7 +343,7 @@ def _sorted(lines: Any) -> list[Any]:
 
 def central(parts: Sequence[np.ndarray]) -> Evidence:
     """What one device would say that had learned the rows of all."""
-    return evidence(np.vstack(parts)) if parts else Evidence.zero(charter("none").basis)
+    return fan_evidence(np.vstack(parts)) if parts else Evidence.zero(charter("none").basis)
 
 
 def empty_database(request: pytest.FixtureRequest, folder: Path, kind: str) -> str:
