@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.device.home_assistant import DeviceTopics, discovery, discovery_topic
+from elmgrove.device.mqtt import DeviceTopics, discovery, discovery_topic
 from elmgrove.exchange.broker_address import BrokerAddress
 from support.agents import Start
 from support.home_assistant import Environment, living_in

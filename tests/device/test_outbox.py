@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.device.home_assistant import BORN, birth_topic
-from elmgrove.device.mqtt import AT_ONCE, MOST_VERDICTS, Outbox, Sink
+from elmgrove.device.mqtt import AT_ONCE, BORN, MOST_VERDICTS, Outbox, Sink, birth_topic
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import broker as broker_module
 from elmgrove.exchange import broker_connection as jobs_module

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.home_assistant import RowTopics
 from elmgrove.device.mqtt import Access, client_id
 from elmgrove.device.sources import open_source
 from elmgrove.device.sources.base import Item, Reading, Source
 from elmgrove.device.sources.lines import Bad
-from elmgrove.device.sources.mqtt import MOST_NAMES, subscribed
+from elmgrove.device.sources.mqtt import MOST_NAMES, RowTopics, subscribed
 from elmgrove.errors import BadInput
 from elmgrove.reading.layout import Layout
 from support.hostile import hostile

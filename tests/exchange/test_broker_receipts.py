@@ -11,8 +11,7 @@ from threading import Event
 
 import pytest
 
-from elmgrove.device.home_assistant import RowTopics
-from elmgrove.device.sources.mqtt import Subscription
+from elmgrove.device.sources.mqtt import RowTopics, Subscription
 from elmgrove.errors import Unauthorized
 from elmgrove.exchange.broker import MOST_BYTES, MOST_WAITING, Broker, Receipts
 from elmgrove.exchange.broker_address import BrokerAddress, Message, Receipt

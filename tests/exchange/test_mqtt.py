@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from elmgrove import BadInput
-from elmgrove.device.home_assistant import DeviceTopics, discovery_topic
+from elmgrove.device.mqtt import DeviceTopics, discovery_topic
 from elmgrove.errors import Outdated, Refused, Unauthorized, Unreachable
 from elmgrove.exchange import mqtt as blobs_module
 from elmgrove.exchange import mqtt as board_module

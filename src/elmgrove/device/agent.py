@@ -14,7 +14,7 @@ from elmgrove.detector.detector import Detector
 from elmgrove.device.commands import Commands
 from elmgrove.device.control import Control
 from elmgrove.device.drift_response import DriftResponse
-from elmgrove.device.input_health import InputHealth
+from elmgrove.device.health import InputHealth
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.mqtt import Access, Sink
 from elmgrove.device.output import Verdicts

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 from elmgrove.device.actions import perform
-from elmgrove.device.home_assistant import UNDO
 from elmgrove.device.settings import BOUNDED, NONE
 from elmgrove.errors import BadInput, ElmgroveError, InconsistentState
 from elmgrove.exchange.responses import plain
@@ -165,7 +164,7 @@ class Commands:
         """Says whether a command undoes what was asked on the server as well."""
         last = self._member.detector.answers.undoable
         asked = last is not None and last.answer.by.endswith(_ON_THE_SERVER)
-        return command.action == UNDO and asked
+        return command.action == "undo" and asked
 
     def _refuse(self, command: Command, why: str, fault: Exception | None = None) -> None:
         log.warning("%s is refused: %s", _named(command), plain(why), exc_info=fault)

@@ -12,8 +12,8 @@ import numpy as np
 from elmgrove.detector.events import OPENED, EventUpdate
 from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.verdict import Verdict
+from elmgrove.device.health import InputHealth
 from elmgrove.device.http_server import HttpServer, Request, Response
-from elmgrove.device.input_health import InputHealth
 from elmgrove.device.saving import Saving
 from elmgrove.device.sync import BackgroundSync
 from elmgrove.errors import BadInput, Problem, require_extra

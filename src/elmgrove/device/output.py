@@ -15,9 +15,9 @@ from typing import Any, Literal, cast
 from elmgrove.detector.drift import SPIKE, Drift
 from elmgrove.detector.events import EventUpdate, json_when
 from elmgrove.detector.verdict import Cause, Verdict
+from elmgrove.device.health import Outage
 from elmgrove.device.mqtt import Sink
 from elmgrove.device.notify import Alarms
-from elmgrove.device.outage import Outage
 from elmgrove.device.settings import Settings
 from elmgrove.federation.member import Member
 from elmgrove.reading.line_protocol import Point

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from elmgrove.device.outage import Outage
+from elmgrove.device.health import Outage
 from elmgrove.errors import InUse
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.connection import keyfile

@@ -15,7 +15,6 @@ from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.patterns import COMPARISONS, OTHERS, PatternRule
 from elmgrove.detector.windows import require_window
-from elmgrove.device.home_assistant import RowTopics
 from elmgrove.errors import BadInput
 from elmgrove.exchange.broker_address import BrokerAddress, is_at_broker
 from elmgrove.federation.selection import RULES, Rule, rule_of
@@ -258,6 +257,9 @@ class Settings:
         if self.metrics and not (port.isdecimal() and int(port) < 2**16 and ":" in self.metrics):
             raise BadInput(f"metrics: host:port, like 127.0.0.1:9190, not {self.metrics!r}")
         if is_at_broker(self.source):
+            # Here, since few devices read from a broker.
+            from elmgrove.device.sources.mqtt import RowTopics
+
             RowTopics.of(self.source, self.pattern)
         if self.mqtt:
             _require_topic("mqtt", BrokerAddress.parsed(self.mqtt).topic)

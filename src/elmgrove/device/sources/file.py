@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from elmgrove.device.outage import Outage
+from elmgrove.device.health import Outage
 from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source, Timing, open_file
 from elmgrove.device.sources.lines import Bad, Line, Records, Text, TextFile
 from elmgrove.errors import BadInput

@@ -8,7 +8,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
-from elmgrove.device.outage import Outage
+from elmgrove.device.health import Outage
 from elmgrove.device.sources.base import Bookmark, Item, Source, Timing, open_file
 from elmgrove.device.sources.lines import Bad, Line, Records, Text
 from elmgrove.errors import BadInput

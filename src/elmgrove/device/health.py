@@ -1,13 +1,15 @@
-"""Whether the agent can use the rows it gets; where it can't, it says so."""
+"""The health of an agent's surroundings: rows that can't be used, and outages that it survives."""
 
 import logging
 import time
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from elmgrove.device.sources.base import Gap
 from elmgrove.errors import BadInput
 from elmgrove.reading.formats import STANDARD_INPUT
+
+if TYPE_CHECKING:
+    from elmgrove.device.sources.base import Gap
 
 log = logging.getLogger("elmgrove.device")
 
@@ -75,7 +77,7 @@ class InputHealth:
         if self.deaf:
             self._say(f"{self._heard or 'none'} of the last {len(self._last)} rows could be used")
 
-    def notice(self, gap: Gap) -> None:
+    def notice(self, gap: "Gap") -> None:
         """Counts a gap in time, and tells it; of many within a minute, the first."""
         self.gaps += 1
         if gap.backwards and not self._backwards_told:
@@ -123,3 +125,33 @@ class InputHealth:
         if self._told_at is None or now - self._told_at >= AGAIN:
             log.error("%s; the last: %s", what, self.reason)
             self._told_at, self._told = now, True
+
+
+class Outage:
+    """Something outside that fails, and may work later: a full disk, a share that is away.
+
+    The log says ``what`` is wrong with which thing (``where``), and what the agent does
+    ``meanwhile``: once, as long as the reason is the same. When it is over, it says ``again``.
+    """
+
+    def __init__(self, where: str, what: str, meanwhile: str, again: str) -> None:
+        self._where, self._what, self._meanwhile, self._again = where, what, meanwhile, again
+        self._reason: str | None = None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it failed the last time."""
+        return self._reason is not None
+
+    def begin(self, error: Exception) -> None:
+        """Takes note that it failed; warns if that is new."""
+        reason = getattr(error, "strerror", None) or str(error)
+        if reason != self._reason:
+            log.warning("%s %s: %s; %s", self._where, self._what, reason, self._meanwhile)
+        self._reason = reason
+
+    def end(self, more: str = "") -> None:
+        """Takes note that it went well; says so if it had failed before."""
+        if self._reason is not None:
+            log.warning("%s %s%s", self._where, self._again, more)
+        self._reason = None

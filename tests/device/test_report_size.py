@@ -11,7 +11,7 @@ import pytest
 from elmgrove import Detector
 from elmgrove.detector.events import Event
 from elmgrove.detector.verdict import Cause
-from elmgrove.device.redaction import cleaned, events_within, rows_within, status_within
+from elmgrove.device.report import cleaned, events_within, rows_within, status_within
 from elmgrove.device.status import status_of
 from elmgrove.federation.member import Member
 from elmgrove.federation.report import (

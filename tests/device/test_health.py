@@ -5,17 +5,17 @@ import logging
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.device import input_health
-from elmgrove.device.input_health import AGAIN, LEAST, LOGGED, WINDOW, InputHealth
+from elmgrove.device import health
+from elmgrove.device.health import AGAIN, LEAST, LOGGED, WINDOW, InputHealth
 
 
-def take(input_health: InputHealth, pattern: str) -> None:
+def take(found: InputHealth, pattern: str) -> None:
     """Rows that can be used (+) and can't (-)."""
     for number, one in enumerate(pattern):
         if one == "+":
-            input_health.use()
+            found.use()
         else:
-            input_health.leave_out(f"line {number}", "'1,5' is no number")
+            found.leave_out(f"line {number}", "'1,5' is no number")
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -59,7 +59,7 @@ def test_it_is_said_again_after_a_while_and_when_it_is_over(
 ) -> None:
     caplog.set_level(logging.INFO)
     clock, heard = 0.0, InputHealth()
-    monkeypatch.setattr(input_health.time, "monotonic", lambda: clock)
+    monkeypatch.setattr(health.time, "monotonic", lambda: clock)
     take(heard, "-" * 100)
     clock = AGAIN - 1
     take(heard, "-" * 100)

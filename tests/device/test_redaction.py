@@ -16,8 +16,7 @@ from elmgrove import Basis, Detector, HiddenLayer, Spectrum
 from elmgrove.detector.events import Hit, OpenEvent
 from elmgrove.detector.verdict import Cause
 from elmgrove.device.commands import Commands
-from elmgrove.device.redaction import Redaction
-from elmgrove.device.report import AgentReports
+from elmgrove.device.report import AgentReports, Redaction
 from elmgrove.device.settings import Settings
 from elmgrove.federation.member import Member
 from elmgrove.federation.report import MOST_EVENTS, Report
