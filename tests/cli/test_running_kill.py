@@ -21,7 +21,7 @@ from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.callers import calling
 from support.factories import detector_in
-from support.killed import CONTEXT, ask, work
+from support.forked import CONTEXT, ask, run_agent
 from support.serving import wait_until
 
 #: How often each is killed; more where there is time.
@@ -105,7 +105,7 @@ def test_a_command_that_is_killed_has_done_it_or_not(
 def working(**settings: Any) -> Iterator[ForkServerProcess]:
     """An agent as a process of its own; killed at the end if it was not before."""
     usual = {"state": str(STATE), "source": "pump.csv", "follow": True, "verdicts": ""}
-    process = CONTEXT.Process(target=work, args=(usual | settings,))
+    process = CONTEXT.Process(target=run_agent, args=(usual | settings,))
     process.start()
     try:
         wait_until(lambda: Device(STATE).ask("status")[1] or not process.is_alive())

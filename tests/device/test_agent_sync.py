@@ -22,7 +22,7 @@ from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.storage.disk import save
-from support.agents import Start, append_rows, verdicts
+from support.agents import append_rows, verdicts
 from support.at_work import (
     LIKE,
     PATIENCE,
@@ -34,6 +34,7 @@ from support.at_work import (
     sum_without,
 )
 from support.factories import detector_in, member_in, normal_rows, write_rows
+from support.forked import CONTEXT, run_agent
 from support.ports import reserved_port
 from support.serving import (
     ADMIN,
@@ -270,14 +271,16 @@ def started_alone(made: Charter, name: str, X: np.ndarray) -> None:
 
 
 def test_a_server_that_never_ends_its_answer_does_not_hold_up_the_end(
-    device: Start,
     federation: Federation,
 ) -> None:
-    started_alone(federation.charter, "fan", normal_rows(1, 40))
+    X = normal_rows(1, 40)
+    write_rows(Path("fan.csv"), X[:20])
+    Agent(Settings(**joined(federation, "fan"))).run()
+    append_rows(Path("fan.csv"), X[20:])
     asked, over = threading.Event(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+        def do_GET(self) -> None:
             # Byte by byte, so that the agent never gives the request up by itself.
             self.wfile.write(b"HTTP/1.0 200 OK\r\nX-Slow: ")
             asked.set()
@@ -285,13 +288,17 @@ def test_a_server_that_never_ends_its_answer_does_not_hold_up_the_end(
                 while not over.wait(0.2):
                     self.wfile.write(b"x")
 
+        do_PUT = do_GET
+
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/fans"
-        fan = device("fan", exchange=url, token="token", follow=True)
+        fan = joined(federation, "fan", exchange=url)
+        agent = CONTEXT.Process(target=run_agent, args=(fan, 1.0))
+        agent.start()
         assert asked.wait(PATIENCE)
-        fan.until(lambda: len(verdicts(Path("fan.jsonl"))) == 40)
-        assert fan.stop() == 0, "an agent that waits for the answer never ends"
+        agent.join(PATIENCE)
+        assert agent.exitcode == 0, "an agent that waits for the answer never ends"
         over.set()
         server.shutdown()
     assert learned(Path("fan.elm")) == 40

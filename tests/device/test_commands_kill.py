@@ -21,7 +21,7 @@ from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.exchanges import HonestExchange, saying
 from support.factories import member_in, normal_rows
-from support.killed import CONTEXT, work
+from support.forked import CONTEXT, run_agent
 from support.serving import wait_until
 
 #: How often each is killed; more where there is time.
@@ -77,7 +77,7 @@ def wait_for_another_state(before: int) -> None:
 def working(url: str) -> Iterator[ForkServerProcess]:
     """An agent as a process of its own; killed at the end if it was not before."""
     usual = {"state": str(STATE), "source": "pump.csv", "follow": True, "verdicts": ""}
-    process = CONTEXT.Process(target=work, args=(usual | {"exchange": f"{url}/pumps"},))
+    process = CONTEXT.Process(target=run_agent, args=(usual | {"exchange": f"{url}/pumps"},))
     process.start()
     try:
         yield process
