@@ -27,7 +27,7 @@ LINES = {
     "checks": 223,
     "cli": 5518,
     "detector": 6624,
-    "device": 4647,
+    "device": 4637,
     "exchange": 2763,
     "federation": 2880,
     "reading": 2163,

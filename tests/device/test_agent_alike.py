@@ -10,7 +10,7 @@ import pytest
 from elmgrove import Basis
 from elmgrove.cli.status import lines_of
 from elmgrove.device.agent import Agent
-from elmgrove.device.reporter import PeerLog
+from elmgrove.device.log import PeerLog
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
 from elmgrove.errors import BadInput
@@ -79,21 +79,21 @@ def test_what_is_unlike_is_told_again_only_after_it_was_alike(
     for place, other in enumerate(far.values()):
         other.detector.learn_many(rows(2 + place, 300, shift=(-1.0) ** place * 300.0 * (1 + place)))
         member.receive(other.contribution())
-    company = PeerLog(member)
-    company.tell()
+    log = PeerLog(member)
+    log.compare()
     assert len(warned.messages) == 4
     assert warned.messages[-1] == "not alike: 2 more devices"
-    company.tell()
+    log.compare()
     assert len(warned.messages) == 4
     near = federation.start("b")
     near.detector.learn_many(rows(9, 400))
     before = member.ledger.get("b")
     assert isinstance(before, Contribution)
     member.receive(near.contribution())
-    company.tell()
+    log.compare()
     assert len(warned.messages) == 4
     member.receive(Contribution("b", 500, before.parts))
-    company.tell()
+    log.compare()
     assert len(warned.messages) == 5
 
 

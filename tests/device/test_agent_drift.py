@@ -74,7 +74,7 @@ def test_what_a_device_can_not_do_is_refused_before_it_begins(elmgrove: Elmgrove
     learn(elmgrove, pump_rows(500, 0))
     write_rows(Path("pump.csv"), pump_rows(10, 50), NAMES)
     given = {"state": "pump.elm", "source": "pump.csv", "verdicts": ""}
-    with pytest.raises(BadInput, match=r"on_change = pattern: .* choose tell, adapt or relearn"):
+    with pytest.raises(BadInput, match=r"on_change = pattern: .* choose ask, adapt or relearn"):
         Agent(Settings(**given, on_change="pattern")).run()
-    with pytest.raises(BadInput, match="on_change: tell, adapt, pattern or relearn, not 'ask'"):
-        Settings(on_change="ask")
+    with pytest.raises(BadInput, match="on_change: ask, adapt, pattern or relearn, not 'tell'"):
+        Settings(on_change="tell")

@@ -9,7 +9,8 @@ import pytest
 from elmgrove import Detector, PatternRule
 from elmgrove.detector.false_alarms import CHANGING, WATCHING
 from elmgrove.device.drift_response import ADAPTING, DriftResponse
-from elmgrove.device.reporter import StateLog
+from elmgrove.device.log import StateLog
+from elmgrove.device.output import Observation
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member, least_new_rows
 from support.laws import law_seeds
@@ -28,12 +29,14 @@ def life(seed: int, warmer: float = 15.0) -> np.ndarray:
 
 def lived(member: Member, on_change: str, X: np.ndarray, first: int = 0) -> np.ndarray:
     """Lets an agent's parts follow the rows; marks those that are anomalous."""
-    outlook, reaction = StateLog(member.detector), DriftResponse(on_change, member)
+    log = StateLog(member.detector)
+    response = None if on_change == "ask" else DriftResponse(on_change, member)
     anomalous = np.zeros(len(X), bool)
     for row, x in enumerate(X):
         verdict = member.detector.observe(x, START + STEP * (first + row))
-        outlook.follow(verdict)
-        reaction.follow(verdict.drift)
+        log.observe(Observation(member, None, verdict, ()))
+        if response is not None:
+            response.follow(verdict.drift)
         anomalous[row] = verdict.anomalous
     return anomalous
 
@@ -68,7 +71,7 @@ def test_rows_are_normal_again_and_a_fault_is_found(
 def test_by_default_a_person_is_asked(caplog: pytest.LogCaptureFixture) -> None:
     member = Member("pump", alone(0))
     with caplog.at_level(logging.WARNING, "elmgrove.device"):
-        anomalous = lived(member, "tell", life(0)[:FAULT_AT])
+        anomalous = lived(member, "ask", life(0)[:FAULT_AT])
     assert anomalous[CHANGE_AT + 5 :].mean() > 0.95
     assert member.detector.state == CHANGING
     [told] = [text for text in caplog.messages if "temp is" in text]
@@ -80,7 +83,7 @@ def test_a_drift_is_followed() -> None:
     X = pump_rows(6000, 60)
     X[CHANGE_AT:, TEMP] += 0.003 * np.arange(len(X) - CHANGE_AT)
     asked, followed = (
-        lived(Member("pump", alone(0)), on_change, X)[-2000:] for on_change in ("tell", "adapt")
+        lived(Member("pump", alone(0)), on_change, X)[-2000:] for on_change in ("ask", "adapt")
     )
     assert asked.mean() > 0.9
     assert followed.mean() < 0.3
@@ -96,12 +99,12 @@ def test_rows_at_a_switch_are_not_what_a_threshold_comes_from(
     row = np.arange(len(X))
     X[(row >= CHANGE_AT) & ((row - CHANGE_AT) // every % 2 == 0), TEMP] += sigmas * SIGMA
     member = Member("pump", alone(seed))
-    outlook, reaction = StateLog(member.detector), DriftResponse("adapt", member)
+    log, response = StateLog(member.detector), DriftResponse("adapt", member)
     gate, times = member.detector.gate, list[float]()
     for number, x in enumerate(X):
         verdict = member.detector.observe(x, START + STEP * number)
-        outlook.follow(verdict)
-        reaction.follow(verdict.drift)
+        log.observe(Observation(member, None, verdict, ()))
+        response.follow(verdict.drift)
         if member.detector.state == WATCHING:
             times.append(gate.limit() / gate.recent.median)
     assert len(times) > CHANGE_AT + 300

@@ -7,7 +7,9 @@ import pytest
 from elmgrove import Detector, FalseAlarmRate
 from elmgrove.detector.false_alarms import CHANGING
 from elmgrove.detector.peers import Other
-from elmgrove.device.reporter import StateLog
+from elmgrove.device.log import StateLog
+from elmgrove.device.output import Observation
+from elmgrove.federation.member import Member
 from support.factories import DISTANT, cloud
 from support.moments import moments_of
 
@@ -18,14 +20,14 @@ def test_many_anomalous_rows_are_a_question(
     """Also where others know them."""
     detector = Detector.for_basis(DISTANT, threshold=FalseAlarmRate(confidence=0.0))
     detector.learn_many(cloud(0, 1))
+    log, member = StateLog(detector), Member("fan", detector)
     detector.set_peers([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
-    outlook = StateLog(detector)
     middle = cloud(1, 1).mean(axis=0)
     with caplog.at_level(logging.WARNING, "elmgrove.device"):
         for _ in range(100):
             verdict = detector.observe(middle)
             assert (verdict.anomalous, verdict.known) == (True, ("fan-2",))
-            outlook.follow(verdict, detector.events.take_updates())
+            log.observe(Observation(member, None, verdict, detector.events.take_updates()))
             if detector.state == CHANGING:
                 break
     opened, told = caplog.messages

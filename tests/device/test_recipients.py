@@ -99,7 +99,7 @@ NOTE = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read()); print('noise
 def test_alarms_are_posted_in_order(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     alarms = Alarms(Settings(webhook=server.url))
     for n in range(5):
-        alarms.raise_({"where": "fan.csv, line 3", "score": 1.5, "n": n})
+        alarms.send({"where": "fan.csv, line 3", "score": 1.5, "n": n})
     alarms.close(PATIENCE)
     assert [message["n"] for _, _, message in server.told] == [0, 1, 2, 3, 4]
     kind, path, message = server.told[0]
@@ -111,7 +111,7 @@ def test_alarms_are_posted_in_order(server: Server, caplog: pytest.LogCaptureFix
 def test_a_failing_server_is_asked_again(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.codes = [500, 503, 502, 599]
     alarms = Alarms(Settings(webhook=server.url))
-    alarms.raise_({"n": 1})
+    alarms.send({"n": 1})
     alarms.close(PATIENCE)
     assert [message for _, _, message in server.told] == [{"n": 1}] * 5
     assert warnings(caplog) == []
@@ -122,8 +122,8 @@ def test_after_five_attempts_the_next_alarm_has_its_turn(
 ) -> None:
     server.codes = [500] * 5
     alarms = Alarms(Settings(webhook=server.url))
-    alarms.raise_({"n": 1})
-    alarms.raise_({"n": 2})
+    alarms.send({"n": 1})
+    alarms.send({"n": 2})
     alarms.close(PATIENCE)
     assert [message["n"] for _, _, message in server.told] == [1, 1, 1, 1, 1, 2]
     assert warnings(caplog) == ["alarm not delivered to 127.0.0.1: it answered 500"]
@@ -135,7 +135,7 @@ def test_a_refusal_is_logged_once_and_not_repeated(
 ) -> None:
     server.codes = [code]
     alarms = Alarms(Settings(webhook=server.url))
-    alarms.raise_({})
+    alarms.send({})
     alarms.close(PATIENCE)
     assert len(server.told) == 1
     assert warnings(caplog) == [f"alarm refused by 127.0.0.1: it answered {code}"]
@@ -152,7 +152,7 @@ def told_by_a_stranger(answer: Callable[[], Reply | Pieces], alarms: int) -> lis
     with saying(answered) as url:
         queue = Alarms(Settings(webhook=f"{url}/secret"))
         for n in range(alarms):
-            queue.raise_({"n": n})
+            queue.send({"n": n})
         queue.close(PATIENCE)
     return heard
 
@@ -207,7 +207,7 @@ def test_who_never_answers_holds_up_the_next_alarm_for_so_long_only(
 def test_a_server_with_too_much_to_do_is_asked_again(server: Server) -> None:
     server.codes = [429]
     alarms = Alarms(Settings(webhook=server.url))
-    alarms.raise_({"n": 1})
+    alarms.send({"n": 1})
     alarms.close(PATIENCE)
     assert [message for _, _, message in server.told] == [{"n": 1}] * 2
 
@@ -218,7 +218,7 @@ def test_nobody_at_the_address_is_logged_without_its_secret(
     with Server() as gone:
         url = gone.url
     alarms = Alarms(Settings(webhook=url))
-    alarms.raise_({})
+    alarms.send({})
     alarms.close(PATIENCE)
     (text,) = warnings(caplog)
     assert "not delivered to 127.0.0.1: [Errno 111] Connection refused" in text
@@ -229,8 +229,8 @@ def test_what_is_no_json_is_logged_and_does_not_stop_the_next(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     alarms = Alarms(Settings(webhook=server.url))
-    alarms.raise_({"n": object()})
-    alarms.raise_({"n": 2})
+    alarms.send({"n": object()})
+    alarms.send({"n": 2})
     alarms.close(PATIENCE)
     assert [message for _, _, message in server.told] == [{"n": 2}]
     assert warnings(caplog) == ["an alarm could not be delivered"]
@@ -243,7 +243,7 @@ def test_the_oldest_are_dropped_when_too_many_wait(
     server.may_answer.clear()
     alarms = Alarms(Settings(webhook=server.url))
     for n in range(10):
-        alarms.raise_({"n": n})
+        alarms.send({"n": n})
     server.may_answer.set()
     alarms.close(PATIENCE)
     numbers = [message["n"] for _, _, message in server.told]
@@ -258,8 +258,8 @@ def test_closing_gives_up_in_time_and_says_so(
 ) -> None:
     server.may_answer.clear()
     alarms = Alarms(Settings(webhook=server.url))
-    alarms.raise_({})
-    alarms.raise_({})
+    alarms.send({})
+    alarms.send({})
     alarms.close(0.0)
     assert any("gave up on" in text for text in warnings(caplog))
     server.may_answer.set()
@@ -282,7 +282,7 @@ def news(kind: str, device: str = "pump") -> dict[str, Any]:
 def posted(server: Server, form: str, *messages: dict[str, Any], **settings: Any) -> None:
     alarms = Alarms(Settings(webhook=server.url, webhook_format=form, **settings))
     for message in messages:
-        alarms.raise_(message)
+        alarms.send(message)
     alarms.close(PATIENCE)
 
 
@@ -340,8 +340,8 @@ def test_a_command_gets_each_alarm_on_its_standard_input(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     alarms = Alarms(Settings(command=script(tmp_path, NOTE)))
-    alarms.raise_({"where": "Lüfter", "n": 1})
-    alarms.raise_({"n": 2})
+    alarms.send({"where": "Lüfter", "n": 1})
+    alarms.send({"n": 2})
     alarms.close(PATIENCE)
     assert received(tmp_path) == [{"where": "Lüfter", "n": 1}, {"n": 2}]
     assert warnings(caplog) == []
@@ -352,7 +352,7 @@ def test_tee_appends_one_object_a_line(tmp_path: Path) -> None:
     """As newcomers try it."""
     alarms = Alarms(Settings(command=f"tee -a {shlex.quote(str(tmp_path / 'log'))}"))
     for n in range(3):
-        alarms.raise_({"where": "Lüfter", "n": n})
+        alarms.send({"where": "Lüfter", "n": n})
     alarms.close(PATIENCE)
     text = (tmp_path / "log").read_text(encoding="utf-8")
     assert text == "".join(f'{{"where": "Lüfter", "n": {n}}}\n' for n in range(3))
@@ -362,7 +362,7 @@ def test_a_command_that_fails_is_logged_with_its_complaint(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     alarms = Alarms(Settings(command=script(tmp_path, "import sys; sys.exit('no siren')")))
-    alarms.raise_({})
+    alarms.send({})
     alarms.close(PATIENCE)
     (text,) = warnings(caplog)
     assert "exit code 1" in text
@@ -374,7 +374,7 @@ def test_a_command_that_hangs_is_stopped(
 ) -> None:
     monkeypatch.setattr(notify, "COMMAND_SECONDS", 0.5)
     alarms = Alarms(Settings(command="sh -c 'sleep 600; true'"))
-    alarms.raise_({})
+    alarms.send({})
     alarms.close(PATIENCE)
     assert any("stopped after 0.5 s" in text for text in warnings(caplog))
 
@@ -384,7 +384,7 @@ def test_both_are_told_and_one_that_is_down_does_not_keep_the_other_from_it(
 ) -> None:
     server.may_answer.clear()
     alarms = Alarms(Settings(webhook=server.url, command=script(tmp_path, NOTE)))
-    alarms.raise_({"n": 1})
+    alarms.send({"n": 1})
     wait_until(lambda: bool(list(tmp_path.glob("told*")) and received(tmp_path)))
     assert received(tmp_path) == [{"n": 1}]
     assert server.told == []
@@ -399,7 +399,7 @@ def test_both_are_told_and_one_that_is_down_does_not_keep_the_other_from_it(
 def test_nobody_to_tell_is_fine(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "elmgrove.device")
     alarms = Alarms(Settings())
-    alarms.raise_({})
+    alarms.send({})
     alarms.close(PATIENCE)
     assert warnings(caplog) == []
 

@@ -16,6 +16,7 @@ from elmgrove import Basis, Detector, HiddenLayer, Spectrum
 from elmgrove.detector.events import Hit, OpenEvent
 from elmgrove.detector.verdict import Cause
 from elmgrove.device.commands import Commands
+from elmgrove.device.output import Observation
 from elmgrove.device.report import AgentReports, Redaction
 from elmgrove.device.settings import Settings
 from elmgrove.federation.member import Member
@@ -139,7 +140,7 @@ def told_after_each(member: Member, X: np.ndarray) -> list[Report]:
     found, telling = [], reports(member)
     for number, row in enumerate(X):
         verdict = member.detector.observe(row, START + number)
-        telling.follow(verdict)
+        telling.observe(Observation(member, None, verdict, ()))
         made = telling.make()
         assert made is not None
         found.append(made)

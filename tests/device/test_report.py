@@ -12,6 +12,7 @@ import pytest
 
 from elmgrove import Basis, Detector, HiddenLayer, PatternRule
 from elmgrove.device.commands import Commands
+from elmgrove.device.output import Observation
 from elmgrove.device.report import AgentReports, Minutes
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import HEARING
@@ -51,7 +52,8 @@ def reports(of: Member, **settings: Any) -> AgentReports:
 
 def watch(of: Member, told: AgentReports, X: np.ndarray, first: int = 0) -> None:
     for number, row in enumerate(X, first):
-        told.follow(of.detector.observe(row, START + STEP * number))
+        verdict = of.detector.observe(row, START + STEP * number)
+        told.observe(Observation(of, None, verdict, ()))
 
 
 def made(told: AgentReports) -> Report:
@@ -157,7 +159,8 @@ def test_a_day_without_a_server_fits_into_a_report() -> None:
     device = member()
     told = reports(device, show_rows=True)
     for number in range(2 * 1440):
-        told.follow(device.detector.observe(rows(number, 1)[0], START + 60.0 * number))
+        verdict = device.detector.observe(rows(number, 1)[0], START + 60.0 * number)
+        told.observe(Observation(device, None, verdict, ()))
     found = made(told)
     assert len(found.minutes) == 1440
     assert json_size([one.fields for one in found.minutes]) < 100_000

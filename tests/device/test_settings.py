@@ -30,7 +30,7 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "compare": ("raw", "typical", "raw"),
     "others": ("instead", "beside", "instead"),
     "score": ("loss", "distance", "loss"),
-    "on_change": ("adapt", "relearn", "tell"),
+    "on_change": ("adapt", "relearn", "ask"),
     "server_commands": ("none", "any", "bounded"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
     # There is but one.

@@ -1,8 +1,9 @@
 """The agent of one device: reads rows, writes verdicts and alarms, saves, and syncs with others."""
 
 import logging
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,19 @@ from urllib.parse import urlsplit
 from threadpoolctl import threadpool_limits
 
 from elmgrove.detector.detector import Detector
+from elmgrove.detector.verdict import Verdict
 from elmgrove.device.commands import Commands
 from elmgrove.device.control import Control
 from elmgrove.device.drift_response import DriftResponse
 from elmgrove.device.health import InputHealth
+from elmgrove.device.log import PeerLog, StateLog
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.mqtt import Access, Sink
-from elmgrove.device.output import Verdicts
+from elmgrove.device.notify import Alarms
+from elmgrove.device.output import Observation, Observer, Verdicts
 from elmgrove.device.report import AgentReports
-from elmgrove.device.reporter import PeerLog, Reporter
 from elmgrove.device.saving import Saving
-from elmgrove.device.settings import Settings
+from elmgrove.device.settings import ASK, Settings
 from elmgrove.device.sources import open_source
 from elmgrove.device.sources.base import Bookmark, Item, Reading, Source
 from elmgrove.device.sources.lines import Bad
@@ -35,7 +38,6 @@ from elmgrove.device.start import (
     member_from_state,
     member_joined,
     member_like,
-    observe,
     require_width,
 )
 from elmgrove.device.status import HEARING, SYNC, mark_state
@@ -46,11 +48,14 @@ from elmgrove.exchange.broker_address import is_at_broker
 from elmgrove.exchange.connection import keyfile, open_exchange
 from elmgrove.exchange.responses import is_loopback
 from elmgrove.federation.member import Member
+from elmgrove.reading.line_protocol import Point
 
 log = logging.getLogger("elmgrove.device")
 
 #: The member's note that says how far the source was read.
 SOURCE = "source"
+#: Seconds between two looks at what is asked and due, while rows come without a pause.
+LOOK = 0.01
 #: Seconds that the agent waits at its end for the last sync, and for alarms under way.
 PATIENCE = 30.0
 
@@ -88,8 +93,14 @@ class Work:
         self._where: str | None = None
         self._updated = self._closing = False
         self._saved_at = time.monotonic()
-        self._telling, company = Reporter(settings, member, metrics, sink), PeerLog(member)
-        self._reaction = DriftResponse(settings.on_change, member)
+        self._state = ""
+        self._point: Point | None = None
+        self._looked = -math.inf
+        recipients = settings.webhook or settings.command
+        self._alarms = Alarms(settings) if recipients else None
+        self._verdicts = Verdicts(settings.verdicts, settings.only) if settings.verdicts else None
+        self._log, peers = StateLog(member.detector), PeerLog(member)
+        self._begin_response()
         self._commands = Commands(member, self._saved, self._note, allowed=settings.server_commands)
         told = AgentReports(settings, member, self._commands, self._note)
         looked_at = exchange is not None and exchange.somebody_looks
@@ -98,41 +109,67 @@ class Work:
         self._sync = (
             None
             if syncing is None
-            else BackgroundSync(syncing, settings.sync_seconds, settings.sync_rows, company.tell)
+            else BackgroundSync(syncing, settings.sync_seconds, settings.sync_rows, peers.compare)
         )
 
     def process(self, reading: Reading) -> None:
-        """Scores a row, or a frame with its last sample, and tells; ``BadInput`` if it can't."""
+        """Scores a row, or a frame with its last sample; ``BadInput`` if that can't be done."""
         if reading.gap is not None:
             self.hearing.notice(reading.gap)
-        verdicts = observe(self.member.detector, reading)
+        detector = self.member.detector
+        verdicts = observe(detector, reading)
         self._rows += len(verdicts)
         self._bookmark, self._where = reading.bookmark, reading.where
+        self._point = reading.point
         for verdict in verdicts:
-            self._telling.tell(reading.where, verdict, reading.point)
-            self._reaction.follow(verdict.drift)
-            if self._reports is not None:
-                self._reports.follow(verdict)
-            mark_state(self.member, verdict.time)
+            self._notify(verdict)
+            if self._response is not None:
+                self._response.follow(verdict.drift)
+            if detector.state != self._state:
+                self._state = detector.state
+                mark_state(self.member, verdict.time)
 
-    def go_on_with(self, detector: Detector) -> None:
-        """Goes on with another detector, that has learned the same rows."""
-        self.member.detector = detector
-        self._telling.go_on_with(detector)
-        self._reaction = DriftResponse(self._settings.on_change, self.member)
+    def replay(self, detector: Detector, rows: Sequence[Reading]) -> None:
+        """Goes on with another detector, once that has learned the same rows."""
+        for reading in rows:
+            observe(detector, reading)
+        detector.events.take_updates()
+        self.member.detector, self._log = detector, StateLog(detector)
+        self._begin_response()
         self._updated = True
+
+    def _begin_response(self) -> None:
+        on_change = self._settings.on_change
+        self._response = None if on_change == ASK else DriftResponse(on_change, self.member)
+
+    def _notify(self, verdict: Verdict | None) -> bool:
+        """Shows observers a verdict, or what is new without one; whether there was anything."""
+        updates = self.member.detector.events.take_updates()
+        if verdict is None and not updates:
+            return False
+        seen = Observation(self.member, self._where, verdict, updates, self._point)
+        # Lines last: if nobody reads them any more, the others have seen the verdict.
+        some: tuple[Observer | None, ...]
+        some = (self._metrics, self._log, self._alarms, self._sink, self._reports, self._verdicts)
+        for observer in some:
+            if observer is not None:
+                observer.observe(seen)
+        return True
 
     def step(self) -> None:
         """Does what is asked, saves and syncs if it is time; called between rows and idle."""
+        now, new = time.monotonic(), self._rows - self._saved_rows
+        if now - self._looked < LOOK and new < self._settings.save_rows:
+            return
+        self._looked = now
         self._control.step(self.member, self._saved, self._live)
         if self._commands.step() and self._sync is not None:
             self._sync.hasten()
-        if self._telling.log_updates(self._where):
+        if self._notify(None):
             self._updated = True
         if self._sync is not None and self._sync.step(self._rows):
             self._updated = True
-        new = self._rows - self._saved_rows
-        late = time.monotonic() - self._saved_at >= self._settings.save_seconds
+        late = now - self._saved_at >= self._settings.save_seconds
         due = new >= self._settings.save_rows or (late and (new or self._updated))
         if due and self._saving.due:
             # What fails is told where it fails, and tried again.
@@ -156,7 +193,7 @@ class Work:
         with self._saving.saved(member):
             yield
         self._saved_rows, self._saved_at = self._rows, time.monotonic()
-        self._telling.tell_missing()
+        self._log.log_missing()
         self._updated = False
         if self._bookmark is not None:
             self._source.saved(self._bookmark)
@@ -168,7 +205,7 @@ class Work:
 
     def end(self, *, sync: bool) -> None:
         """Saves; with ``sync``, after a last sync, and after what was asked with that."""
-        self._telling.log_updates(self._where)
+        self._notify(None)
         if sync and self._sync is not None:
             self._sync.finish(PATIENCE)
             if self._commands.finish():
@@ -189,7 +226,10 @@ class Work:
         self._closing = True
         if self._sync is not None:
             self._sync.close()
-        self._telling.close(PATIENCE)
+        if self._verdicts is not None:
+            self._verdicts.close()
+        if self._alarms is not None:
+            self._alarms.close(PATIENCE)
 
     def _note(self) -> None:
         """Notes for the status what the state does not know."""
@@ -203,6 +243,21 @@ class Work:
     def _live(self) -> dict[str, Any]:
         self._note()
         return {"where": self._where, "rows": self._rows}
+
+
+def observe(detector: Detector, reading: Reading) -> list[Verdict]:
+    """Observes a row; where rows are samples there is a verdict with the last one of a frame."""
+    if not reading.follows:
+        detector.interrupt()
+    # Where the data have no time, the clock has.
+    when = time.time() if reading.time is None else reading.time
+    try:
+        if detector.basis.spectrum is not None:
+            return detector.observe_many([reading.row], [when])
+        return [detector.observe(reading.row, when)]
+    except BadInput:
+        detector.interrupt()
+        raise
 
 
 class Agent:
@@ -224,7 +279,8 @@ class Agent:
         self._sink: Sink | None = None
         self._first: list[Reading] = []
         self._begun: Begun | None = None
-        self._learned = LearnedAlready([])
+        self._learned: LearnedAlready | None = None
+        self._fits = False
         self._first_rows = settings.first_rows
 
     def stop(self) -> None:
@@ -311,7 +367,8 @@ class Agent:
         notes = {} if member is None else member.notes
         layout = layout_for(settings, member)
         if member is not None and not self._reads_on(notes.get(SOURCE)):
-            self._learned = LearnedAlready(member.detector.increments.spans)
+            spans = member.detector.increments.spans
+            self._learned = LearnedAlready(spans) if spans else None
         between = settings.verdicts == "-" and layout.is_influx()
         return open_source(
             settings.source,
@@ -350,7 +407,7 @@ class Agent:
             self._handle(item, source, exchange)
         self._begin(source, exchange)
         if self._begun is not None:
-            self._go_on_with(self._begun.decide())
+            self._replay(self._begun.decide())
 
     def _handle(self, item: Item, source: Source, exchange: Exchange | None) -> None:
         if isinstance(item, Bad):
@@ -362,10 +419,10 @@ class Agent:
             if len(self._first) >= self._first_rows:
                 self._begin(source, exchange)
         elif item is not None:
-            reading = self._learned.passed(item)
+            reading = item if self._learned is None else self._learned.passed(item)
             if reading is None or self._process(reading, source):
                 self._hearing.use()
-        else:
+        elif self._learned is not None:
             self._learned.tell()
         if self._work is not None:
             self._work.step()
@@ -398,22 +455,26 @@ class Agent:
     def _process(self, reading: Reading, source: Source) -> bool:
         """Hands a row on; says whether it could be used."""
         assert self._work is not None
-        require_width(source, self._work.member)
+        if not self._fits:
+            # All rows of a source have the columns of the first.
+            require_width(source, self._work.member)
+            self._fits = True
         try:
             self._work.process(reading)
         except BadInput as error:
             self._hearing.leave_out(reading.where, str(error))
             return False
         if self._begun is not None:
-            self._go_on_with(self._begun.add(reading))
+            self._replay(self._begun.add(reading))
         return True
 
-    def _go_on_with(self, detector: Detector | None) -> None:
-        if detector is not None and self._work is not None:
-            self._work.go_on_with(detector)
+    def _replay(self, decided: tuple[Detector, list[Reading]] | None) -> None:
+        if decided is not None and self._work is not None:
+            self._work.replay(*decided)
 
     def _end(self) -> None:
-        self._learned.tell()
+        if self._learned is not None:
+            self._learned.tell()
         self._control.end()
         if self._work is not None:
             self._work.end(sync=not self._stopped)

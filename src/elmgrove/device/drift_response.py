@@ -7,7 +7,7 @@ from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.detector.feedback import accept
 from elmgrove.detector.history import Span
 from elmgrove.detector.removal import fade
-from elmgrove.device.settings import ADAPT, PATTERN, RELEARN, TELL
+from elmgrove.device.settings import ADAPT, PATTERN, RELEARN
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
 
@@ -31,7 +31,7 @@ _FAR, _AGAIN = 20.0, 10
 class DriftResponse:
     """Reacts to a lasting change or a slow drift once there are enough rows of it.
 
-    ``tell`` does nothing: a person is asked. ``relearn`` takes out all that was learned before, and
+    ``relearn`` takes out all that was learned before, and
     begins with the rows since the change. ``pattern`` makes them one more pattern. ``adapt`` learns
     them, and fades what was learned before again and again, until next to nothing of it is left;
     meanwhile it is learning, and raises no alarms. None of them can tell a new normal from a fault
@@ -44,12 +44,12 @@ class DriftResponse:
         if on_change == PATTERN and patterns is None:
             raise BadInput(
                 "on_change = pattern: this device has one model for all that is normal; make a "
-                "new one with patterns = auto, or choose tell, adapt or relearn"
+                "new one with patterns = auto, or choose ask, adapt or relearn"
             )
         if on_change == ADAPT and patterns is not None:
             raise BadInput(
                 "on_change = adapt: a device with patterns would forget those that are not at "
-                "work; choose pattern, tell or relearn"
+                "work; choose pattern, ask or relearn"
             )
         inputs = member.detector.basis.inputs
         self._enough = min(max(_ENOUGH, _TIMES * inputs), member.detector.quarantine.capacity)
@@ -58,9 +58,7 @@ class DriftResponse:
         self._since = None if report is None else report.since
 
     def follow(self, drift: Drift | None) -> None:
-        """Takes in what was found out with a row, mostly nothing, and reacts if it is time."""
-        if self._on_change == TELL:
-            return
+        """Takes in what a verdict says of drift, mostly nothing, and reacts if it is time."""
         if ADAPTING in self._member.notes:
             self._adapt()
         elif SETTLING in self._member.notes:

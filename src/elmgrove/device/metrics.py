@@ -2,18 +2,18 @@
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from threading import Lock
 from time import monotonic
 from typing import Any, Self
 
 import numpy as np
 
-from elmgrove.detector.events import OPENED, EventUpdate
+from elmgrove.detector.events import OPENED
 from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
-from elmgrove.detector.verdict import Verdict
 from elmgrove.device.health import InputHealth
 from elmgrove.device.http_server import HttpServer, Request, Response
+from elmgrove.device.output import Observation
 from elmgrove.device.saving import Saving
 from elmgrove.device.sync import BackgroundSync
 from elmgrove.errors import BadInput, Problem, require_extra
@@ -87,12 +87,15 @@ class AgentMetrics:
     def __exit__(self, *_: object) -> None:
         self._server.close()
 
-    def follow(self, verdict: Verdict, news: Sequence[EventUpdate] = ()) -> None:
+    def observe(self, seen: Observation) -> None:
         """Counts a row, and the events that opened with it."""
+        verdict = seen.verdict
+        if verdict is None:
+            return
         with self._lock:
             self._counts["rows_read"] += 1
             self._counts["rows_anomalous"] += verdict.anomalous
-            self._counts["events"] += sum(one.kind == OPENED for one in news)
+            self._counts["events"] += sum(one.kind == OPENED for one in seen.updates)
             if math.isfinite(verdict.score):
                 self._scores.append(verdict.score)
                 self._sum += verdict.score

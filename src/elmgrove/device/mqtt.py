@@ -21,6 +21,7 @@ from elmgrove.detector.events import json_when
 from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device.health import Outage
+from elmgrove.device.output import Observation, wants
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
 from elmgrove.errors import ElmgroveError, Problem, Unreachable
@@ -424,6 +425,7 @@ class Sink:
         gone = {"agent": OFFLINE, "device": name}
         self._gone = Message(self.topics.status, _json(gone), retained=True)
         own = client_id("agent", name, self.topics.status)
+        self._only = settings.only
         self._broker = Access.of(settings).broker(settings.mqtt, own, will=self._gone)
         self._outbox = Outbox(self._broker)
         self._inbox = Inbox(ask, name, lambda said: self._outbox.answer(self.topics.done, said))
@@ -442,18 +444,15 @@ class Sink:
     def __exit__(self, *_: object) -> None:
         self.close(PATIENCE)
 
-    def verdict(self, message: dict[str, Any]) -> None:
-        """Takes what there is to say of a row."""
-        self._outbox.verdict(self.topics.verdict, _json(message))
-
-    def event(self, message: dict[str, Any]) -> None:
-        """Takes what there is to say of an event or a drift."""
-        self._outbox.event(self.topics.event, _json(message))
-
-    def follow(self, verdict: Verdict) -> None:
-        """Takes note of a row, for the status."""
-        self._last = verdict
-        self._rows += 1
+    def observe(self, seen: Observation) -> None:
+        """Publishes the verdict if it is wanted, events and drift."""
+        for one in seen.news:
+            self._outbox.event(self.topics.event, _json(one))
+        if seen.verdict is not None:
+            self._last = seen.verdict
+            self._rows += 1
+            if wants(self._only, seen.verdict):
+                self._outbox.verdict(self.topics.verdict, _json(seen.message))
 
     def look(self, member: Member, note: Callable[[], None]) -> None:
         """Tells how the device is doing, if it is time again and there is something new.

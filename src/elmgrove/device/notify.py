@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from elmgrove.detector.drift import CHANGE, SLOW
 from elmgrove.detector.events import ENDED, OPENED, WORSENED
+from elmgrove.device.output import Observation
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput, Unreachable
 from elmgrove.exchange.backoff import Backoff
@@ -57,7 +58,12 @@ class Alarms:
         self._silent = () if settings.alarm_end else (ENDED,)
         self._queues = [AlarmQueue(tell) for tell in tells]
 
-    def raise_(self, message: Message) -> None:
+    def observe(self, seen: Observation) -> None:
+        """Delivers what is new of events and drift."""
+        for one in seen.news:
+            self.send(one)
+
+    def send(self, message: Message) -> None:
         """Takes an alarm to deliver, returns at once, and never fails."""
         if message.get("kind") in self._silent:
             return

@@ -1,4 +1,4 @@
-"""What an agent writes: verdicts and events, a line each, and alarms for recipients."""
+"""What an agent says of a row: an observation, its messages, and the file of verdicts."""
 
 import json
 import logging
@@ -9,23 +9,21 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Protocol
 
-from elmgrove.detector.drift import SPIKE, Drift
+from elmgrove.detector.drift import SPIKE
 from elmgrove.detector.events import EventUpdate, json_when
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.device.health import Outage
-from elmgrove.device.mqtt import Sink
-from elmgrove.device.notify import Alarms
-from elmgrove.device.settings import Settings
 from elmgrove.federation.member import Member
 from elmgrove.reading.line_protocol import Point
 from elmgrove.storage.disk import takes_nothing
 
 log = logging.getLogger("elmgrove.device")
 
-Only = Literal["all", "anomalies", "alarms", "events"]
 #: Seconds between two looks at whether the file was rotated.
 _LOOK_EVERY = 1.0
 # The measurements of points that are written; and what they do not say, since tags and time do.
@@ -33,7 +31,7 @@ _VERDICT, _EVENT = "elmgrove", "elmgrove_event"
 _NO_FIELDS = ("device", "where", "time", "flagged")
 
 
-def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, Any]:
+def message(where: str | None, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, Any]:
     """Makes a verdict an object for JSON, which knows no infinity: such numbers are null."""
     return {
         "where": where,
@@ -57,19 +55,14 @@ def message(where: str, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, 
     }
 
 
-def event_message(where: str | None, news: EventUpdate) -> dict[str, Any]:
-    """Makes news of an event an object for JSON: its kind, all that is known, and a text."""
-    known = {**news.event.fields, "causes": _causes(news.event.causes)}
-    return {"kind": news.kind, "where": where, **known, "text": str(news)}
+def event_message(where: str | None, update: EventUpdate) -> dict[str, Any]:
+    """Makes an event update an object for JSON: its kind, all that is known, and a text."""
+    known = {**update.event.fields, "causes": _causes(update.event.causes)}
+    return {"kind": update.kind, "where": where, **known, "text": str(update)}
 
 
-def drift_message(where: str, drift: Drift) -> dict[str, Any]:
-    """Makes a drift an object for JSON: its kind, all that is known, and a text."""
-    return {"where": where, **drift.fields, "text": str(drift)}
-
-
-def wants(only: Only, verdict: Verdict) -> bool:
-    """Says whether a verdict is one to tell; causes of others need not be looked for."""
+def wants(only: str, verdict: Verdict) -> bool:
+    """Whether a verdict is written: ``only`` is all, anomalies, alarms or events."""
     return {
         "all": True,
         "anomalies": verdict.anomalous,
@@ -86,72 +79,49 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class Output:
-    """Writes the verdicts that are wanted, and passes news of events on to recipients."""
+@dataclass(frozen=True)
+class Observation:
+    """What observers of an agent see: a verdict and what is new with it, or news without a row.
 
-    def __init__(self, settings: Settings, member: Member, sink: Sink | None = None) -> None:
-        self._member = member
-        self._sink = sink
-        self._only = cast(Only, settings.only)
-        self._verdicts = Verdicts(settings.verdicts) if settings.verdicts else None
-        self._alarms = Alarms(settings)
-        self._point: Point | None = None
+    ``updates`` are of events; without a verdict somebody has said what an event was. What an
+    observer writes or sends of it is made once for all of them.
+    """
 
-    def tell(
-        self,
-        where: str,
-        verdict: Verdict,
-        news: Sequence[EventUpdate],
-        drift: Drift | None = None,
-        point: Point | None = None,
-    ) -> None:
-        """Tells of a row, and of what is new with it; returns at once.
+    member: Member
+    where: str | None
+    verdict: Verdict | None
+    updates: Sequence[EventUpdate]
+    point: Point | None = None
 
-        What is said of a row that was a ``point`` is one as well.
-        """
-        self._point = point
-        said = [event_message(where, one) for one in news]
-        # A spike is an event, or nothing worth telling.
+    @cached_property
+    def message(self) -> dict[str, Any]:
+        """The verdict for JSON; for anomalous rows, with their causes."""
+        assert self.verdict is not None
+        verdict, name = self.verdict, self.member.name
+        causes = self.member.detector.causes(verdict) if verdict.anomalous else []
+        return {"device": name, **message(self.where, verdict, causes)}
+
+    @cached_property
+    def news(self) -> list[dict[str, Any]]:
+        """Event updates and drift for JSON."""
+        found = [event_message(self.where, one) for one in self.updates]
+        drift = None if self.verdict is None else self.verdict.drift
+        # A spike is an event, or nothing worth a message.
         if drift is not None and drift.kind != SPIKE:
-            said.append(drift_message(where, drift))
-        self._say(said)
-        heard = self._verdicts is not None or self._sink is not None
-        if heard and wants(self._only, verdict):
-            causes = self._member.detector.causes(verdict) if verdict.anomalous else []
-            told = self._signed(message(where, verdict, causes))
-            # First: where nobody reads the lines, the broker is still told.
-            if self._sink is not None:
-                self._sink.verdict(told)
-            if self._verdicts is not None:
-                self._verdicts.write(told, point)
+            found.append({"where": self.where, **drift.fields, "text": str(drift)})
+        return [{"device": self.member.name, **one} for one in found]
 
-    def log_updates(self, where: str | None, news: Sequence[EventUpdate]) -> None:
-        """Tells what is new without a row; ``where`` is the last one, None before there was one."""
-        self._say([event_message(where, one) for one in news])
 
-    def _say(self, messages: Sequence[dict[str, Any]]) -> None:
-        said = [self._signed(one) for one in messages]
-        # First: where nobody reads the lines, recipients are still told.
-        for one in said:
-            self._alarms.raise_(one)
-            if self._sink is not None:
-                self._sink.event(one)
-        if self._verdicts is not None and self._only == "events":
-            for one in said:
-                self._verdicts.write(one, self._point)
+class Observer(Protocol):
+    """Part of an agent that sees each verdict once, and changes nothing."""
 
-    def _signed(self, message: dict[str, Any]) -> dict[str, Any]:
-        return {"device": self._member.name, **message}
-
-    def close(self, patience: float) -> None:
-        """Closes the file, and delivers what waits, as much as it can in so many seconds."""
-        if self._verdicts is not None:
-            self._verdicts.close()
-        self._alarms.close(patience)
+    def observe(self, seen: Observation) -> None:
+        """Logs, counts, writes or sends what it cares about."""
+        ...
 
 
 class Verdicts:
-    """Writes one object a line, each at once; ``-`` is standard output.
+    """Writes verdicts, a line each, at once; ``-`` is standard output.
 
     Lines are appended to a file. When log rotation has renamed or removed it, a new one is begun,
     with the first verdict that comes a second or more after the last look. Lines can get lost
@@ -161,7 +131,8 @@ class Verdicts:
     taken back, and where that is impossible the next line begins behind a line feed.
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, only: str = "all") -> None:
+        self._only = only
         self._path = None if where == "-" else Path(where)
         name = "standard output" if self._path is None else str(self._path)
         meanwhile = "watching and alarms go on, these lines are lost"
@@ -177,6 +148,14 @@ class Verdicts:
             if not takes_nothing(error):
                 raise
             self._trouble.begin(error)
+
+    def observe(self, seen: Observation) -> None:
+        """Writes the verdict if it is wanted, or news where ``only`` is events."""
+        if self._only == "events":
+            for one in seen.news:
+                self.write(one, seen.point)
+        elif seen.verdict is not None and wants(self._only, seen.verdict):
+            self.write(seen.message, seen.point)
 
     def write(self, message: dict[str, Any], point: Point | None = None) -> None:
         """Writes a message as a line of JSON, or as a point where it is about one."""
@@ -197,8 +176,9 @@ class Verdicts:
             self._lost += 1
             self._trouble.begin(error)
         else:
-            self._trouble.end(f"; {self._lost} were lost")
-            self._lost = 0
+            if self._lost:
+                self._trouble.end(f"; {self._lost} were lost")
+                self._lost = 0
 
     def close(self) -> None:
         """Closes the file; standard output stays open."""

@@ -19,6 +19,7 @@ from elmgrove.detector.events import Event, json_when
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.device.commands import Commands
+from elmgrove.device.output import Observation
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of, told
 from elmgrove.errors import BadInput
@@ -212,8 +213,11 @@ class AgentReports:
         self._under_way: tuple[Event, ...] = ()
         self._told_trouble = False
 
-    def follow(self, verdict: Verdict) -> None:
+    def observe(self, seen: Observation) -> None:
         """Takes in a row."""
+        verdict = seen.verdict
+        if verdict is None:
+            return
         self._minutes.follow(verdict)
         self._last_row = verdict.time
         # Before anybody is told, by rows that are read again if the device is killed now.

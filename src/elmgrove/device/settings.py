@@ -23,7 +23,7 @@ from elmgrove.reading.layout import INFLUX, REFUSE, Layout
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
 #: What an agent does about a change: it asks, or reacts by itself.
-TELL, ADAPT, PATTERN, RELEARN = ON_CHANGE = "tell", "adapt", "pattern", "relearn"
+ASK, ADAPT, PATTERN, RELEARN = ON_CHANGE = "ask", "adapt", "pattern", "relearn"
 #: What a server may ask of a device.
 NONE, BOUNDED, ANY = COMMANDS_ALLOWED = "none", "bounded", "any"
 # The groups of settings, as ``device run --help`` shows them.
@@ -172,10 +172,10 @@ class Settings:
 
     on_change: Annotated[
         str,
-        f"What to do when rows have changed for good: {', '.join(ON_CHANGE)} (ask; forget faster; "
-        "a new normal beside the others; learn from the beginning).",
+        f"When rows have changed for good: {', '.join(ON_CHANGE)} (wait for a person; forget "
+        "faster; add a pattern; learn from the beginning).",
         ALARMS,
-    ] = TELL
+    ] = ASK
 
     like: Annotated[str, "New device: a state or evidence file to take the layer from.", NEW] = ""
     start_rows: Annotated[

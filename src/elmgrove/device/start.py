@@ -16,7 +16,6 @@ from elmgrove.detector.events import AlarmRule, when_text
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.detector.tuning import TUNABLE, tune
-from elmgrove.detector.verdict import Verdict
 from elmgrove.detector.windows import choose_window, rows_to_decide
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources.base import Reading, Source
@@ -154,7 +153,7 @@ class Begun:
         steps = rows_to_decide(member.detector.basis.layer.inputs)
         self._steps = list(steps) if settings.window == "auto" and any(steps) else []
 
-    def add(self, reading: Reading) -> Detector | None:
+    def add(self, reading: Reading) -> tuple[Detector, list[Reading]] | None:
         """Takes in a row that was learned; see ``decide`` for what it gives with the last one."""
         if not self._steps:
             return None
@@ -163,8 +162,8 @@ class Begun:
         frames = self._member.detector.basis.frames_in(len(self._rows))
         return self.decide() if frames >= self._steps[0] else None
 
-    def decide(self) -> Detector | None:
-        """Gives a detector with another window that has learned the same rows, if they ask for it.
+    def decide(self) -> tuple[Detector, list[Reading]] | None:
+        """Returns a detector with another window if the rows ask for it, and the rows to learn.
 
         Where an event is open, or others were given something, it is too late for another window.
         """
@@ -181,16 +180,13 @@ class Begun:
         if choice.window == basis.window:
             return None
         made = _made_for(settings, X, self._source).detector
-        for reading in rows:
-            observe(made, reading)
-        made.events.take_updates()
         log.info(
             "window of %d instead of %d: the %d rows so far decided again, and were learned again",
             choice.window,
             basis.window,
             len(rows),
         )
-        return made
+        return made, rows
 
 
 class LearnedAlready:
@@ -221,21 +217,6 @@ class LearnedAlready:
             until = when_text(self._until)
             log.info("skipped %d rows that were learned already (up to %s)", self._skipped, until)
         self._skipped = 0
-
-
-def observe(detector: Detector, reading: Reading) -> list[Verdict]:
-    """Observes a row; where rows are samples there is a verdict with the last one of a frame."""
-    if not reading.follows:
-        detector.interrupt()
-    # Where the data have no time, the clock has.
-    when = time.time() if reading.time is None else reading.time
-    try:
-        if detector.basis.spectrum is not None:
-            return detector.observe_many([reading.row], [when])
-        return [detector.observe(reading.row, when)]
-    except BadInput:
-        detector.interrupt()
-        raise
 
 
 def layout_for(settings: Settings, member: Member | None) -> Layout:
