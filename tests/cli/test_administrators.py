@@ -88,9 +88,9 @@ def test_what_is_no_password_is_refused(ask: Ask, monkeypatch: pytest.MonkeyPatc
     ):
         monkeypatch.setattr(sys, "stdin", io.StringIO(text))
         assert why in one_clear_line(ask("administrator", "password", "dora", "--stdin"))
-    assert "nobody to be asked" in one_clear_line(ask("administrator", "password", "dora"))
+    assert "nobody is here to be asked" in one_clear_line(ask("administrator", "password", "dora"))
     both = ask("administrator", "password", "dora", "--stdin", "--remove")
-    assert "either set or taken away" in one_clear_line(both)
+    assert "either set or removed" in one_clear_line(both)
     monkeypatch.setattr(sys, "stdin", io.StringIO(LONG))
     nobody = one_clear_line(ask("administrator", "password", "nobody", "--stdin"))
     assert "no administrator 'nobody'" in nobody

@@ -28,7 +28,7 @@ COMMANDS = [
     "federate",
     "serve",
 ]
-COMMANDS += ["federation create", "fleet judge", "device run", "device leave"]
+COMMANDS += ["federation create", "device run", "device leave"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -36,6 +36,17 @@ def test_every_command_has_help_with_an_example(elmgrove: Elmgrove, command: str
     ran = elmgrove(*command.split(), "--help")
     assert ran.code == 0
     assert f"Example: elmgrove {command}" in " ".join(ran.out.split())
+
+
+def test_the_help_is_one_screen_in_groups(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = elmgrove("--help").out.splitlines()
+    headings = [line.split("─ ")[1].split(" ─")[0] for line in lines if line.startswith("╭")]
+    assert headings == ["Options", "Start", "Device", "Fleet", "Research"]
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 52
 
 
 def test_help_lists_the_commands_and_the_exit_codes(elmgrove: Elmgrove) -> None:

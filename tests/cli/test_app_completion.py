@@ -42,7 +42,7 @@ def completed(text: str, *, command: list[str] | None = None) -> subprocess.Comp
     ("text", "names"),
     [
         ("elmgrove tu", ["tune"]),
-        ("elmgrove device r", ["rotate", "run"]),
+        ("elmgrove federation rev", ["revoke"]),
         ("elmgrove device run --alarm-c", ["--alarm-cooldown"]),
         ("elmgrove tune fan.elm --r", ["--rate"]),
         ("elmgrove learn --window", ["--window"]),

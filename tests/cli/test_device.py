@@ -14,7 +14,7 @@ from support.commands import Elmgrove, one_clear_line
 from support.exchanges import Reply, saying
 from support.factories import detector_in, normal_rows, write_rows
 from support.ports import reserved_port
-from support.serving import Federation, charter, refused, seeded_contribution
+from support.serving import Federation, charter, seeded_contribution
 
 
 @pytest.fixture(autouse=True)
@@ -58,20 +58,6 @@ def test_nobody_has_left_a_network_that_wants_a_login(elmgrove: Elmgrove, reply:
     with saying(lambda asked: reply) as url:
         ran = elmgrove("device", "leave", f"{url}/fans", "--state", "fan.elm")
     assert "is no Elmgrove exchange" in one_clear_line(ran)
-
-
-def test_a_device_changes_its_key(elmgrove: Elmgrove, federation: Federation) -> None:
-    run(elmgrove, "fan", "--exchange", address(federation), "--token", federation.token)
-    old = Path("fan.key").read_text()
-    ran = elmgrove("device", "rotate", address(federation), "--state", "fan.elm")
-    assert (ran.code, ran.out) == (0, "")
-    assert "fan has a new key in fan.key; the old one is worthless." in ran.err
-    refused(federation.ask("GET", "/entries", old), "unauthorized")
-    new = Path("fan.key").read_text()
-    assert federation.ask("GET", "/entries", new).status_code == 200
-    FolderExchange.create(Path("shared"), charter("fans"))
-    printed = one_clear_line(elmgrove("device", "rotate", "shared", "--state", "fan.elm"))
-    assert "shared is no server: devices have no key of Elmgrove's there" in printed
 
 
 def test_leaving_a_folder(elmgrove: Elmgrove) -> None:

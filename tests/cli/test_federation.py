@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from elmgrove.cli import federation
+from elmgrove.cli.options import moment
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.errors import Unauthorized
@@ -70,19 +71,31 @@ def run_device(server: Server, federation: str, device: str = "fan-a", seed: int
 
 def test_create_prints_the_token_and_nothing_else(ask: Ask, running_server: Server) -> None:
     write_rows(Path("sample.csv"), normal_rows(1, 50) * 5 + 1, NAMES)
-    given = {"--units": 4, "--activation": "tanh", "--weights": "normal", "--seed": 7}
-    given |= {"--ridge": 0.5, "--scaling": "minmax", "--drop": NAMES[0]}
-    options = [word for pair in given.items() for word in pair]
-    ran = ask("create", "sampled", "--data", "sample.csv", *options)
+    ran = ask("create", "sampled", "--data", "sample.csv")
     assert ran.code == 0
     token = ran.out.removesuffix("\n")
     assert "\n" not in token
     assert f"{running_server.base}/sampled" in ran.err
     with HttpExchange(f"{running_server.base}/sampled", "fan", token=token) as exchange:
         made = exchange.charter
+    assert (made.ridge, made.basis.scaling.kind, made.members) == (1e-3, "standard", None)
+    assert made.basis.features == tuple(NAMES)
+
+
+def test_a_state_that_has_learned_decides_layer_columns_and_ridge(
+    ask: Ask, elmgrove: Elmgrove, running_server: Server
+) -> None:
+    write_rows(Path("sample.csv"), normal_rows(1, 50) * 5 + 1, NAMES)
+    given = {"--units": 4, "--activation": "tanh", "--ridge": 0.5, "--scaling": "minmax"}
+    options = [word for pair in given.items() for word in pair]
+    learned = elmgrove("learn", "sample.csv", "-s", "s.elm", "--drop", NAMES[0], *options)
+    assert learned.code == 0
+    token = ask("create", "alike", "--like", "s.elm").out.strip()
+    with HttpExchange(f"{running_server.base}/alike", "fan", token=token) as exchange:
+        made = exchange.charter
     layer = made.basis.layer
-    assert (layer.inputs, layer.units, layer.activation, layer.seed) == (5, 4, "tanh", 7)
-    assert (made.ridge, made.basis.scaling.kind, made.members) == (0.5, "minmax", None)
+    assert (layer.inputs, layer.units, layer.activation) == (5, 4, "tanh")
+    assert (made.ridge, made.basis.scaling.kind) == (0.5, "minmax")
     assert made.basis.features == tuple(NAMES[1:])
 
 
@@ -130,7 +143,7 @@ def test_a_device_that_counts_with_less_than_it_states_is_named(
 
 
 def test_a_folder_promises_nothing_that_it_can_not_keep(ask: Ask, name: str) -> None:
-    create = ("create", "fans", "--like", "like.evidence", "--folder", "shared")
+    create = ("create", "fans", "--like", "like.evidence", "--exchange", "shared")
     for words in (("--shows", "sums"), ("--least", 2)):
         assert "only a server can" in one_clear_line(ask(*create, *words))
         assert not Path("shared").exists()
@@ -149,10 +162,10 @@ def test_a_layer_as_another_has_it(name: str, running_server: Server) -> None:
 
 
 def test_list_and_delete(ask: Ask, name: str) -> None:
-    assert name in ask("list").out.splitlines()
+    assert name in ask("show").out.splitlines()
     ran = ask("delete", name, "--yes")
     assert (ran.code, f"Deleted {name}." in ran.err) == (0, True)
-    assert name not in ask("list").out.splitlines()
+    assert name not in ask("show").out.splitlines()
     assert "Error: " in one_clear_line(ask("show", name))
 
 
@@ -160,7 +173,7 @@ def test_delete_asks_first(ask: Ask, name: str, monkeypatch: pytest.MonkeyPatch)
     ran = ask("delete", name)  # nobody there to say yes
     assert ran.code == 1
     assert "Traceback" not in ran.err
-    assert name in ask("list").out.splitlines()
+    assert name in ask("show").out.splitlines()
 
 
 def test_show_tells_of_layer_and_devices(ask: Ask, name: str, running_server: Server) -> None:
@@ -192,13 +205,13 @@ def test_show_tells_how_devices_are_doing(ask: Ask, running_server: Server) -> N
     assert cells["fan-3"] == ["valid", "has reported nothing", ""]
     assert cells["fan-4"][:2] == ["revoked", ""]
     for name in ("fan-1", "fan-2", "fan-4"):
-        assert abs(datetime.fromisoformat(cells[name][2]).timestamp() - time.time()) < 600
+        assert abs(moment(cells[name][2]) - time.time()) < 600
 
 
 def test_show_asks_for_all_devices_of_a_large_fleet(
     ask: Ask, running_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(federation, "_PAGE", 2)
+    monkeypatch.setattr(federation, "_reports", partial(federation._reports, page=2))
     fans = running_server.found(charter())
     fans.enrol(*(f"fan-{n}" for n in range(5)))
     assert ask("show", fans.charter.name).out.count("has reported nothing") == 5
@@ -278,7 +291,7 @@ def test_revoked_and_readmitted(ask: Ask, name: str, running_server: Server) -> 
 
 def test_a_folder_needs_no_server(elmgrove: Elmgrove) -> None:
     save(Path("like.evidence"), seeded_contribution("x", 99))
-    create = ("federation", "create", "fans", "--like", "like.evidence", "--folder", "shared")
+    create = ("federation", "create", "fans", "--like", "like.evidence", "--exchange", "shared")
     ran = elmgrove(*create)
     assert (ran.code, ran.out) == (0, "")
     assert "--exchange shared" in ran.err
@@ -299,7 +312,7 @@ def test_whether_devices_merge_is_the_charters(
     assert ("merged," in ask("show", made).out.replace("\n", " ")) == merged
     run_device(running_server, made)
     assert member_in("fan-a.elm").merges == merged
-    assert elmgrove("federation", "create", "fans", *how, "--folder", "shared").code == 0
+    assert elmgrove("federation", "create", "fans", *how, "--exchange", "shared").code == 0
     assert FolderExchange(Path("shared")).charter.merged == merged
 
 
@@ -308,7 +321,7 @@ def test_whether_devices_merge_is_the_charters(
     [
         ("create fans", "give one of them"),
         ("create fans --like like.evidence --data sample.csv", "give one of them"),
-        ("create fans --like like.evidence --units 3", "--units: --like takes this from"),
+        ("create fans --like like.evidence --exchange http://x", "--exchange: a folder, or a"),
         ("create fans/x --like like.evidence", "a federation's name has 1 to 64 letters"),
         ("create fans --data header.csv", "header.csv"),
         ("show nothing", "there is no federation of this name"),
@@ -326,7 +339,7 @@ def test_an_error_is_one_clear_line(ask: Ask, words: str, complaint: str) -> Non
 
 
 COMMANDS = [
-    ("list",),
+    ("show",),
     ("show", "x"),
     ("token", "x"),
     ("revoke", "x", "y"),
@@ -352,14 +365,14 @@ def test_without_a_server_it_says_so(elmgrove: Elmgrove, words: tuple[str, ...])
 def test_a_wrong_token_is_told(elmgrove: Elmgrove, running_server: Server) -> None:
     Path("wrong").write_text("guessed")
     options = ("--server", running_server.base, "--admin-token-file", "wrong")
-    assert "administrator" in one_clear_line(elmgrove("federation", *options, "list"))
+    assert "administrator" in one_clear_line(elmgrove("federation", *options, "show"))
 
 
 @pytest.mark.parametrize(
     "words",
     [
         ("create", "fans", "--like", "like.evidence"),
-        ("list",),
+        ("show",),
         ("show", "fans"),
         ("token", "fans"),
         ("revoke", "fans", "fan-a"),

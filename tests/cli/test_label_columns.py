@@ -40,7 +40,7 @@ def test_learn_leaves_it_out_and_says_so(elmgrove: Elmgrove, data: pd.DataFrame)
 
 
 def test_create_leaves_it_out_and_says_so(elmgrove: Elmgrove, data: pd.DataFrame) -> None:
-    ran = elmgrove("federation", "create", "pumps", "--data", "pump.csv", "--folder", "shared")
+    ran = elmgrove("federation", "create", "pumps", "--data", "pump.csv", "--exchange", "shared")
     assert LEFT_OUT in ran.err
     assert FolderExchange(Path("shared")).charter.basis.features == ("flow", "amp")
 
@@ -92,7 +92,7 @@ def test_a_folder_of_columns_leaves_it_out(elmgrove: Elmgrove, data: pd.DataFram
 
 
 def test_evaluate_reads_it_as_the_label(elmgrove: Elmgrove, data: pd.DataFrame) -> None:
-    ran = elmgrove("evaluate", "pump.csv", "--label", "anomaly", "--no-rivals", "--json")
+    ran = elmgrove("evaluate", "pump.csv", "--label", "anomaly", "--json")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["labelled"] == 10
 

@@ -10,7 +10,7 @@ from elmgrove import Scaling
 from elmgrove.exchange.folder import FolderExchange
 from support.commands import Elmgrove, one_clear_line
 from support.factories import detector_in
-from support.fans import NAMES, fan_rows, fan_series, write_fan_rows
+from support.fans import NAMES, fan_rows, write_fan_rows
 
 ADVICE = "another kind of machine? use own units, or a federation of its own"
 QUIET = ("--confidence", 0)
@@ -85,51 +85,6 @@ def test_by_loss_nobody_can_tell(elmgrove: Elmgrove) -> None:
 # Pooled scaling
 
 
-def test_a_federation_for_the_rows_of_several_files(elmgrove: Elmgrove) -> None:
-    several = [fan_rows(1, 300), fan_rows(2, 200), fan_rows(3, 250)]
-    given: list[object] = []
-    for number, one in enumerate(several):
-        # Found by name, in whatever order.
-        order = np.roll(np.arange(6), number)
-        write_fan_rows(f"{number}.csv", one[:, order], [NAMES[place] for place in order])
-        given += ["--data", f"{number}.csv"]
-    ran = elmgrove("federation", "create", "fans", *given, "--folder", "shared")
-    assert ran.code == 0
-    assert "deviations" not in ran.err
-    scaling = FolderExchange(Path("shared")).charter.basis.scaling
-    whole = Scaling.fitted("standard", np.vstack(several))
-    np.testing.assert_allclose(scaling.shift, whole.shift, atol=1e-12)
-    np.testing.assert_allclose(scaling.scale, whole.scale, rtol=1e-12)
-
-
-@pytest.mark.parametrize("others", [1, 2])
-def test_a_file_of_another_kind_of_machine_is_told(elmgrove: Elmgrove, others: int) -> None:
-    write_fan_rows("far.csv", fan_rows(9, 200, shift=400.0))
-    given: list[object] = ["--data", "far.csv"]
-    for number in range(others):
-        write_fan_rows(f"{number}.csv", fan_rows(number, 200))
-        given += ["--data", f"{number}.csv"]
-    create = ("federation", "create", "fans", *given)
-    ran = elmgrove(*create, "--folder", "shared", "--merged")
-    [told] = [line for line in ran.err.splitlines() if "deviations" in line]
-    assert told.startswith("far.csv: heat is ")
-    assert ("from 0.csv's" if others == 1 else "from the others'") in told
-    assert ADVICE in told
-    assert "one model" in told
-    ran = elmgrove(*create, "--folder", "own", "--scaling", "own")
-    assert "deviations" not in ran.err, "that is what own units are for"
-
-
-def test_the_window_is_what_most_rows_ask_for(elmgrove: Elmgrove) -> None:
-    write_fan_rows("table.csv", fan_rows(1, 150))
-    write_fan_rows("series.csv", fan_series(2, 250))
-    given = ("--data", "table.csv", "--data", "series.csv")
-    ran = elmgrove("federation", "create", "fans", *given, "--folder", "shared")
-    assert FolderExchange(Path("shared")).charter.basis.window == 10
-    assert "Window of 10: neighbouring rows are alike" in ran.err
-    assert "table.csv alone would have 1 (neighbouring rows are hardly alike" in ran.err
-
-
 def test_a_scaling_for_what_several_devices_learned(elmgrove: Elmgrove) -> None:
     """Without their rows; each had a scaling of its own before."""
     several = [fan_rows(1, 300), fan_rows(2, 200, shift=3.0)]
@@ -143,7 +98,7 @@ def test_a_scaling_for_what_several_devices_learned(elmgrove: Elmgrove) -> None:
     whole = Scaling.fitted("standard", np.vstack(several))
     np.testing.assert_allclose(basis.scaling.shift, whole.shift, atol=1e-9)
     np.testing.assert_allclose(basis.scaling.scale, whole.scale, rtol=1e-9)
-    create = ("federation", "create", "fans", "--folder", "shared")
+    create = ("federation", "create", "fans", "--exchange", "shared")
     assert elmgrove(*create, "--like", "0.elm", "--like", "1.elm").code == 0
     assert FolderExchange(Path("shared")).charter.basis.fingerprint == basis.fingerprint
 
@@ -204,8 +159,9 @@ def test_the_story_of_two_at_other_levels_in_own_units(elmgrove: Elmgrove) -> No
 
 def test_a_federation_in_own_units_has_no_numbers(elmgrove: Elmgrove) -> None:
     write_fan_rows("a.csv", fan_rows(1, 300))
-    create = ("federation", "create", "fans", "--data", "a.csv", "--scaling", "own")
-    assert elmgrove(*create, "--folder", "shared").code == 0
+    assert elmgrove("learn", "a.csv", "-s", "own.elm", "--scaling", "own").code == 0
+    create = ("federation", "create", "fans", "--like", "own.elm")
+    assert elmgrove(*create, "--exchange", "shared").code == 0
     charter = json.loads(Path("shared/federation.json").read_text())
     assert charter["basis"]["scaling"] == {"kind": "own", "shift": [], "scale": []}
     run = ("device", "run", "--source", "a.csv", "--exchange", "shared", "--verdicts", "")

@@ -58,7 +58,7 @@ def test_labels_as_times_are_labels(elmgrove: Elmgrove) -> None:
     write_labelled("pump.csv", ROWS, LABELS)
     spans("labels.csv")
     spans("us.csv", "%m/%d/%Y %H:%M")
-    given = ("--no-rivals", "--json", "--columns", "rpm", "--columns", "temp", "--window", "1")
+    given = ("--json", "--columns", "rpm", "--columns", "temp", "--window", "1")
     found = [
         json.loads(elmgrove("evaluate", *case, *given).out)
         for case in (

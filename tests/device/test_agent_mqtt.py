@@ -359,8 +359,10 @@ def test_devices_learn_from_each_other_by_the_broker_that_has_their_rows(
 ) -> None:
     data = write_rows(tmp_path / "normal.csv", pump_rows(200, 20), [*NAMES])
     where = place.url("federation/pumps")
-    founding = ("federation", "create", "pumps", "--data", data, "--window", 1)
-    made = start(*founding, "--broker", where)
+    learned = start("learn", data, "--state", "like.elm", "--window", 1)
+    assert learned.end() == 0, learned.log
+    founding = ("federation", "create", "pumps", "--like", "like.elm")
+    made = start(*founding, "--exchange", where)
     assert made.end() == 0, made.log
     names = ("left", "right")
     plant.listen("told/left/#", "told/right/#")

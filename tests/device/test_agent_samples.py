@@ -126,8 +126,9 @@ def test_a_federation_states_the_spectrum_and_devices_learn_from_each_other(
 ) -> None:
     X = samples(1, 100)
     write_rows(Path("sample.csv"), X, NAMES)
-    how = ["--data", "sample.csv", "--spectrum", TEXT, "--window", 1, "--folder", "shared"]
-    how += ["--merged"]
+    learned = ("learn", "sample.csv", "--state", "s.elm", "--spectrum", TEXT, "--window", 1)
+    assert elmgrove(*learned).code == 0
+    how = ["--like", "s.elm", "--exchange", "shared", "--merged"]
     made = elmgrove("federation", "create", "fans", *how)
     assert made.code == 0, made.err
     basis = FolderExchange(Path("shared")).charter.basis

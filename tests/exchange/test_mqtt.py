@@ -72,7 +72,7 @@ def test_where_there_is_no_federation_one_is_told_and_may_ask_again(place: Place
     with MqttExchange(url, "fan-1") as one:
         with pytest.raises(Unreachable, match="no charter under federation/none/charter") as told:
             _ = one.charter
-        assert f"federation create NAME --data FILE --broker {url}" in str(told.value)
+        assert f"federation create NAME --data FILE --exchange {url}" in str(told.value)
         MqttExchange.create(url, CHARTER)
         assert one.charter == CHARTER
 

@@ -9,7 +9,7 @@ _SOONER = re.compile(r"(?<=\bsync: ).*", re.MULTILINE)
 #: What a device learns depends a little on when it first hears from the others; and what the last
 #: bits of numbers are may decide a row or two of a test.
 NEAR = (
-    *("elmgrove device run", "elmgrove fleet judge", "elmgrove federation "),
+    *("elmgrove device run", "elmgrove fleet ", "elmgrove federation "),
     *("elmgrove federate ", "elmgrove rounds show"),
 )
 NUMBER = re.compile(r"\d[\d,]*(\.\d+)?")

@@ -18,99 +18,87 @@ from typer.core import TyperGroup
 from elmgrove import __version__
 from elmgrove.errors import ElmgroveError, MissingExtra
 
-#: Where each command is, a function or a group of commands. Each is loaded when it is asked for:
-#: all of them together take seconds, and more on a small machine.
+#: All commands, in the groups of the help: where each is (a function or a group of commands), and
+#: the first sentence of its own help. Each is loaded when it is asked for, since all of them
+#: together take seconds, and more on a small machine.
+GROUPS = {
+    "Start": {
+        "learn": ("learn:learn", "Learn what normal rows look like."),
+        "score": ("score:score", "Score the rows of a file, without learning them."),
+        "plot": ("plot:plot", "Draw scores, events, and the sensors that caused them."),
+        "evaluate": ("evaluate:evaluate", "Count how many labelled anomalies are found."),
+        "demo": ("demo.command:demo", "Show a day of five pumps that learn from each other."),
+    },
+    "Device": {
+        "device": ("device:device", "Run the agent: rows in, verdicts and alarms out."),
+        "status": ("status:status", "Show how a device is doing."),
+        "quarantine": ("feedback:quarantine", "List the anomalous rows that wait for an answer."),
+        "accept": ("feedback:accept", "That was fine: learn anomalous rows as a new normal."),
+        "reject": ("feedback:reject", "It was a fault: drop anomalous rows, and unlearn it."),
+        "undo": ("feedback:undo", "Undo the last accept or reject."),
+        "tune": ("tune:tune", "Change the threshold or the alarm rule."),
+        "inspect": ("inspect:inspect", "Show what a file of Elmgrove holds."),
+    },
+    "Fleet": {
+        "serve": ("serve:serve", "Run the server of a fleet, with its dashboard."),
+        "federation": (
+            "federation:federation",
+            "Make federations and decide which devices take part.",
+        ),
+        "fleet": ("fleet:fleet", "Compare all devices of a federation."),
+        "share": ("exchange:share", "Write what this device learned, for others to merge."),
+        "merge": ("exchange:merge", "Take in what others shared."),
+        "forget": ("exchange:forget", "Take one device's contribution out again, exactly."),
+        "backup": ("serve:backup", "Copy a SQLite store while the server runs."),
+    },
+    "Research": {
+        "federate": (
+            "federate:federate",
+            "Run a federation of clients on this machine, and save the model they end with.",
+        ),
+        "predict": (
+            "predict:predict",
+            "Predict the class or the number of each row, and say how right that is where it is "
+            "known.",
+        ),
+    },
+}
 COMMANDS = {
-    "learn": "elmgrove.cli.learn:learn",
-    "score": "elmgrove.cli.score:score",
-    "tune": "elmgrove.cli.tune:tune",
-    "evaluate": "elmgrove.cli.evaluate:evaluate",
-    "plot": "elmgrove.cli.plot:plot",
-    "share": "elmgrove.cli.exchange:share",
-    "merge": "elmgrove.cli.exchange:merge",
-    "forget": "elmgrove.cli.exchange:forget",
-    "status": "elmgrove.cli.status:status",
-    "quarantine": "elmgrove.cli.feedback:quarantine",
-    "accept": "elmgrove.cli.feedback:accept",
-    "reject": "elmgrove.cli.feedback:reject",
-    "undo": "elmgrove.cli.feedback:undo",
-    "inspect": "elmgrove.cli.inspect:inspect",
-    "demo": "elmgrove.cli.demo.command:demo",
-    "federate": "elmgrove.cli.federate:federate",
-    "predict": "elmgrove.cli.predict:predict",
-    "serve": "elmgrove.cli.serve:serve",
-    "backup": "elmgrove.cli.serve:backup",
-    "federation": "elmgrove.cli.federation:federation",
-    "fleet": "elmgrove.cli.fleet:fleet",
-    "device": "elmgrove.cli.device:device",
+    name: f"elmgrove.cli.{where}" for group in GROUPS.values() for name, (where, _) in group.items()
 }
-#: What the help says of each command, the first sentence of its own: known here, so that the help
-#: loads none of them.
-SUMMARIES = {
-    "learn": "Learn what normal rows look like, and make the state or go on with it.",
-    "score": "Say how anomalous each row is, without learning it.",
-    "tune": "Change threshold and alarm rule of a device, without learning again.",
-    "evaluate": "Say how well a detector tells labelled rows from the others, and how others do.",
-    "plot": "Draw the score and its threshold over time, events, and the sensors that caused them.",
-    "share": "Write what this device learned itself, for others to merge.",
-    "merge": "Take in what others learned: whom to ask about anomalous rows, and to borrow from.",
-    "forget": "Take one device's contribution out again, exactly.",
-    "status": "Show how a device is doing: what it learned, whether it watches, and what it "
-    "has from others.",
-    "quarantine": "List the anomalous rows that wait, newest last: when, how far off, and because "
-    "of what.",
-    "accept": "That was fine: learn anomalous rows as a new normal, now.",
-    "reject": "It was a fault: drop anomalous rows, and take out what was learned since it began.",
-    "undo": "Undo the last accept or reject, however long ago it was.",
-    "inspect": "Show what a file of Elmgrove's holds, after checking that it is whole.",
-    "demo": "Show a fleet of five pumps: one warms up, one moves, one breaks, one is late, one "
-    "leaves.",
-    "federate": "Run a federation of clients on this machine, and save the model they end with.",
-    "predict": "Predict the class or the number of each row, and say how right that is where it "
-    "is known.",
-    "serve": "Run the exchange: devices put what they learned and get what the others learned.",
-    "backup": "Write all that a SQLite store holds to one new file, while a server goes on.",
-    "federation": "Make federations and decide which devices take part.",
-    "fleet": "Look at all devices of an exchange together.",
-    "device": "Run the agent on a machine: rows in, verdicts and alarms out, and syncs with "
-    "others.",
-    "paper": "The papers' figures and tables, run again. The word [bold]run[/] may be left out.",
+#: Commands of this project that a device does not need: the first sentence of the help, and what
+#: installs them.
+APPENDIX = {
+    "paper": (
+        "The papers' figures and tables, run again. The word [bold]run[/] may be left out.",
+        "elmgrove paper needs the appendix: pip install elmgrove-papers "
+        "(from a checkout: pip install ./papers)",
+    )
 }
-#: What other tools call a command.
-CALLED = {
-    "train": "learn",
-    "fit": "learn",
-    "detect": "score",
-    "run": "device run",
-    "test": "evaluate",
-    "dashboard": "serve",
+SUMMARIES = {name: summary for group in GROUPS.values() for name, (_, summary) in group.items()} | {
+    name: summary for name, (summary, _) in APPENDIX.items()
 }
 #: The entry points with which other distributions add commands, each a Typer app.
 PLUG_INS = "elmgrove.commands"
-#: Commands of this project that a device does not need, and what installs them.
-APPENDIX = {
-    "paper": "elmgrove paper needs the appendix: pip install elmgrove-papers "
-    "(from a checkout: pip install ./papers)"
-}
 
 
 class OnDemand(TyperGroup):
     """A group whose commands are loaded one by one, when they are asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Gives the names of all commands, in the order of the help."""
+        """All names, in the order of the help."""
         return [*COMMANDS, *_plug_ins()]
 
-    # Makes of a name what a list of commands needs, while one is made.
+    # Makes a command for a list of commands, while one is printed or completed.
     _listing: Callable[[str], Any] | None = None
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Completes the name of a command, and loads none for that."""
+        """Completes the name of a command without loading any."""
         with self._lists(_mentioned):
             return super().shell_complete(ctx, incomplete)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Writes the help, which loads no command of this project's."""
+        """Writes the help without loading any of this project's commands."""
         with self._lists(_listed):
             super().format_help(ctx, formatter)
 
@@ -140,7 +128,15 @@ class OnDemand(TyperGroup):
 
 def _meant(name: str, known: Sequence[str]) -> str:
     """Asks which command may be meant, by its letters or by what other tools call it."""
-    near = [CALLED[name]] if name in CALLED else get_close_matches(name, known)
+    elsewhere = {
+        "train": "learn",
+        "fit": "learn",
+        "detect": "score",
+        "run": "device run",
+        "test": "evaluate",
+        "dashboard": "serve",
+    }
+    near = [elsewhere[name]] if name in elsewhere else get_close_matches(name, known)
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
@@ -170,7 +166,8 @@ def _for_good(name: str) -> ModuleType:
 
 def _mentioned(name: str) -> Any:
     """Makes a command that does nothing, for its name and summary."""
-    return _command(name, lambda: None, help=SUMMARIES.get(name))
+    panel = next((panel for panel, group in GROUPS.items() if name in group), "Research")
+    return _command(name, lambda: None, help=SUMMARIES.get(name), rich_help_panel=panel)
 
 
 def _listed(name: str) -> Any:
@@ -207,7 +204,7 @@ def _plug_in(name: str) -> Any:
     found = _installed()
     try:
         if name not in found:
-            raise MissingExtra(APPENDIX[name])
+            raise MissingExtra(APPENDIX[name][1])
         return _command(name, _loaded(found[name]))
     except ElmgroveError as error:
         return _excuse(name, error)
@@ -233,7 +230,11 @@ def _excuse(name: str, error: ElmgroveError) -> Any:
 
     anything = {"allow_extra_args": True, "ignore_unknown_options": True}
     return _command(
-        name, excuse, help=f"Not installed: {escape(str(error))}.", context_settings=anything
+        name,
+        excuse,
+        help=f"Not installed: {escape(str(error))}.",
+        context_settings=anything,
+        rich_help_panel="Research",
     )
 
 

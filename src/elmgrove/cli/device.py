@@ -1,16 +1,14 @@
-"""``elmgrove device``: runs the agent on a machine, lists its settings, and leaves."""
+"""``elmgrove device``: runs the agent, and leaves a federation."""
 
 import inspect
 import logging
 import signal
 import sys
-from dataclasses import MISSING, Field, fields
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table as Grid
 
 from elmgrove.cli.logs import JSON, write_json_lines
 from elmgrove.cli.options import (
@@ -37,7 +35,7 @@ _SECRETS = ("token", "mqtt_password")
 
 device = typer.Typer(
     name="device",
-    help="Run the agent on a machine: rows in, verdicts and alarms out, and syncs with others.",
+    help="Run the agent: rows in, verdicts and alarms out.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -82,18 +80,6 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
 
 
 @device.command()
-def settings() -> None:
-    """List all settings of the agent, with their environment variables and defaults."""
-    grid = Grid(expand=False)
-    for heading in ("setting", "environment variable", "default", "meaning"):
-        grid.add_column(heading, overflow="fold")
-    for one in fields(Settings):
-        default = repr(one.default) if one.default_factory is MISSING else ""
-        grid.add_row(one.name, variable_of(one.name), default, help_of(one.name))
-    Console().print(grid)
-
-
-@device.command()
 def leave(
     exchange: Annotated[
         str, typer.Argument(help="The server's URL with the federation, broker's, or folder.")
@@ -117,35 +103,6 @@ def leave(
         with Session(member, opened, save=lambda member: save(state, member)) as session:
             session.leave()
     notes.print(f"{member.name} left; from their next sync on the others no longer use its rows.")
-
-
-@device.command()
-def rotate(
-    exchange: Annotated[str, typer.Argument(help="The server's URL with the federation.")],
-    state: SavedState,
-    ca: Ca = None,
-    certificate: Certificate = None,
-    private_key: PrivateKey = None,
-) -> None:
-    """Change this device's key for a new one; the old one is then worthless.
-
-    An agent does so by itself, in time where keys expire. One whose key has expired needs
-    [bold]elmgrove federation readmit[/].
-
-    Example: [bold]elmgrove device rotate http://127.0.0.1:8470/fans --state fan-2.elm[/]
-    """
-    with locked(state):
-        name = load(state, Member.from_bytes).name
-        tls = Tls(ca, certificate, private_key)
-        opened = open_exchange(exchange, name, keyfile=keyfile(state), tls=tls)
-        try:
-            if not opened.rotate_key():
-                raise BadInput(f"{exchange} is no server: devices have no key of Elmgrove's there")
-            # The first use of the new key is the end of the old one.
-            _ = opened.charter
-        finally:
-            opened.close()
-    notes.print(f"{name} has a new key in {keyfile(state)}; the old one is worthless.")
 
 
 def variable_of(setting: str) -> str:

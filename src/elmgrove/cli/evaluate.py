@@ -527,7 +527,7 @@ def evaluate(
     *,
     layout: Layout,
 ) -> None:
-    """Count how well a detector tells labelled rows from the others.
+    """Count how many labelled anomalies are found.
 
     AUC and average precision need no threshold; recall, false alarms, events and delay depend on
     it. An event finds a labelled stretch if it opened in it or a few rows before; any other is

@@ -30,7 +30,7 @@ def share(
         typer.Option(help="Share only after enough new rows; this is no proof of privacy."),
     ] = True,
 ) -> None:
-    """Write what this device learned itself, for others to merge.
+    """Write what this device learned, for others to merge.
 
     The file holds sums over rows and no row. It is not private by itself: from two such files
     with few rows between them, these rows can be computed. So with too few new rows the file
@@ -71,12 +71,13 @@ def merge(
         typer.Option("--dry-run", help="Show feature by feature what would be merged; merge none."),
     ] = False,
 ) -> None:
-    """Take in what others learned: whom to ask about anomalous rows, and to borrow from.
+    """Take in what others shared.
 
-    A state made with [bold]--merged[/] adds it, as if it had learned their rows. Merging
-    a file twice changes nothing; a newer file of the same origin replaces the older. First it says
-    which devices are alike: at the same levels and scales, as far as sums tell. A file with P and β
-    of a node that has no sums (an update that states its ridge) is merged as the sums they hold.
+    The device asks them about anomalous rows from then on; a state made with [bold]--merged[/] adds
+    their sums, as if it had learned their rows. Merging a file twice changes nothing; a newer file
+    of the same origin replaces the older one. The output says first which devices are alike: at the
+    same levels and scales. A file with P and β of a node that has no sums (an update that states
+    its ridge) is merged as the sums they hold.
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """

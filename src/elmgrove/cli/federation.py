@@ -1,8 +1,10 @@
-"""``elmgrove federation``: makes federations, and administers them and their devices."""
+"""``elmgrove federation``: makes federations, and administers them and the server."""
 
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,30 +13,23 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.administrators import administrator, ends
+from elmgrove.algebra.basis import Basis
 from elmgrove.cli.audit import audit
 from elmgrove.cli.options import (
-    LAYER_OPTIONS,
-    Activation,
     Ca,
     Certificate,
     MergedFlag,
     MqttPassword,
     PrivateKey,
-    ScalingName,
-    ScoreName,
-    Seed,
-    SpectrumText,
-    Units,
-    Weights,
-    WindowSize,
+    basis_like,
     note_window,
     notes,
+    read,
     require_not_given,
-    with_layout,
+    shown,
 )
-from elmgrove.cli.pooled import Pool, basis_like
-from elmgrove.detector.windows import Choice
+from elmgrove.detector.state import STATE_FORMAT
+from elmgrove.detector.windows import choose_window
 from elmgrove.errors import BadInput, require_time
 from elmgrove.exchange.base import Tls
 from elmgrove.exchange.broker_address import BrokerAddress
@@ -42,218 +37,12 @@ from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http_client import client, request
 from elmgrove.exchange.responses import Fields
 from elmgrove.federation.charter import Charter, address_of
+from elmgrove.federation.member import Member
 from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms
 from elmgrove.reading.layout import Layout
-
-Shows = Annotated[
-    str,
-    typer.Option(
-        help=f"What a device's key reads of others: {SUMS}, or {CONTRIBUTIONS}, which rules that "
-        "choose devices need."
-    ),
-]
-Least = Annotated[int, typer.Option(help="The fewest devices in a sum that is given out.", min=1)]
-MostRows = Annotated[
-    str, typer.Option(help="A device counts with at most this many rows in sums, or 'none'.")
-]
-MostTimes = Annotated[
-    str,
-    typer.Option(help="...with at most this many times the median device's rows, or 'none'."),
-]
-MostEnergy = Annotated[
-    str,
-    typer.Option(
-        help="...and hardly where the mean square of a scaled column is above this, or 'none'."
-    ),
-]
-_NONE = "none"
-
-
-def require_kept(context: typer.Context, place: str) -> None:
-    """Refuses terms that nobody can keep in a shared folder, or at a broker."""
-    require_not_given(
-        context,
-        ("shows", "least"),
-        f"every device that reads {place} sees what each contributed; only a server can show less",
-    )
-    require_not_given(context, ("key_days",), f"devices need no key for {place}, so none expires")
-
-
-def terms_of(shows: str, least: int, bounds: tuple[str, str, str], key_days: float | None) -> Terms:
-    """Makes terms of what the options say; ``bounds`` are of rows, times and energy."""
-    rows, times, energy = bounds
-    return Terms(
-        shows,
-        least,
-        _bound("most-rows", rows),
-        _bound("most-times", times),
-        _bound("most-energy", energy),
-        key_days=key_days,
-    )
-
-
-def _bound(name: str, text: str) -> float | None:
-    """Reads a bound of what one device can weigh; None for none of it."""
-    try:
-        return None if text == _NONE else float(text) or None
-    except ValueError:
-        raise BadInput(f"--{name}: a number, or {_NONE!r}, not {text!r:.40}") from None
-
-
-def said(terms: Terms) -> str:
-    """Says what a key reads and what a device weighs, for people."""
-    devices = f"{terms.least} device{'s' * (terms.least != 1)}"
-    reads = SUMS if terms.shows == SUMS else f"{terms.shows}, and {SUMS}"
-    bounds = [
-        f"{terms.most_rows:,.0f} rows" if terms.most_rows is not None else "",
-        f"{terms.most_times:g} times the rows of the one in the middle"
-        if terms.most_times is not None
-        else "",
-        f"an energy of {terms.most_energy:,.10g}" if terms.most_energy is not None else "",
-    ]
-    weighs = ", ".join(filter(None, bounds))
-    return (
-        f"a key reads {reads} of {devices} or more; "
-        f"a device counts with {'at most ' + weighs if weighs else 'all it states'}"
-    )
-
-
-def counted(rows: float, weight: float) -> str:
-    """Says how many rows a device counts as, for people."""
-    return f"{rows:,.0f}" if weight == 1.0 else f"{weight * rows:,.0f} of {rows:,.0f}"
-
-
-Name = Annotated[str, typer.Argument(help="The federation's name.")]
-Device = Annotated[str, typer.Argument(help="The device's name.")]
-
-
-def revoke(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Shut a device out: its key becomes invalid, and its part leaves the others' next models."""
-    with context.obj.client() as opened:
-        request(opened, "DELETE", f"/{name}/devices/{address_of(device)}")
-    notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
-
-
-def clear(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Forget what is held of a device, so that its next sync can publish.
-
-    For an entry that the device can't get past: one that a stolen key made, or one that is damaged.
-    """
-    with context.obj.client() as opened:
-        request(opened, "DELETE", f"/{name}/entries/{address_of(device)}")
-    notes.print(f"Nothing is held of {device} in {name} until its next sync.")
-
-
-def readmit(
-    context: typer.Context,
-    name: Name,
-    device: Device,
-) -> None:
-    """Make and print a new key for a device that was shut out, or that lost its own."""
-    with context.obj.client() as opened:
-        asked = {"name": device}
-        made = request(opened, "POST", f"/{name}/devices", json=asked).json().text("key")
-    notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
-    Console().print(made, soft_wrap=True, highlight=False)
-
-
-#: Devices that are asked about at once.
-_PAGE = 1000
-#: What a server says of devices, where its word is not enough, or the key says it.
-_STATES = {"untold": "has reported nothing", "revoked": ""}
-
-
-def show(
-    context: typer.Context,
-    name: Name,
-) -> None:
-    """Show a federation's layer and its devices: how each is doing, and what it contributed.
-
-    The state is what a device told with its last sync; a silent one should have told more since.
-    """
-    with context.obj.client() as opened:
-        answer = request(opened, "GET", f"/{name}")
-        with answer.reading():
-            charter = Charter.from_fields(dict(answer.json()))
-        devices = list(request(opened, "GET", f"/{name}/devices").json().each("devices"))
-        entries = list(request(opened, "GET", f"/{name}/entries").json().each("entries"))
-        told = {one.text("name"): one for one in _told(opened, name)}
-    grid = _grid(devices, {entry.text("origin"): entry for entry in entries}, told)
-    basis, layer, samples = charter.basis, charter.basis.layer, ""
-    if basis.spectrum is not None:
-        rate, length = basis.spectrum.rate, basis.spectrum.length
-        samples = f" of frames of {length} samples ({rate:g} a second)"
-    # Patterns of names like fan-[ab] are no markup.
-    console = Console(markup=False, emoji=False)
-    console.print(
-        f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
-        f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
-        f"score {basis.score}, ridge {charter.ridge:g}, {'merged, ' if charter.merged else ''}"
-        f"members {', '.join(charter.members or ['any'])}; {said(charter.terms)}",
-        highlight=False,
-    )
-    console.print(grid)
-    for entry in entries:
-        if entry["why"]:
-            rows = counted(entry.number("count"), entry.number("weight"))
-            console.print(f"{entry.text('origin')} counts as {rows} rows: {entry.text('why')}.")
-
-
-def _told(opened: httpx.Client, name: str) -> Iterator[Fields]:
-    """How each device is doing, as far as it told; a server of before 0.2 knows nothing of it."""
-    offset = 0
-    while True:
-        asked = {"limit": _PAGE, "offset": offset}
-        where = f"/{name}/reports"
-        answer = request(opened, "GET", where, params=asked, expected=(200, 404))
-        found = list(answer.json().each("rows")) if answer.status == 200 else []
-        yield from found
-        offset += len(found)
-        if len(found) < _PAGE:
-            return
-
-
-def _grid(devices: list[Fields], entries: dict[str, Fields], told: dict[str, Fields]) -> Grid:
-    grid = Grid()
-    for heading in ("device", "key", "state", "last seen", "rows", "last upload"):
-        grid.add_column(heading)
-    for device in devices:
-        name = device.text("name")
-        key = "revoked" if device.flag("revoked") else ends(device.number_or_none("expires"))
-        doing = ("", "") if name not in told else _doing(told[name])
-        entry = entries.get(name)
-        uploaded = ("", "never") if entry is None else (_rows(entry), _when(entry, "received"))
-        grid.add_row(name, key, *doing, *uploaded)
-    return grid
-
-
-def _doing(told: Fields) -> tuple[str, str]:
-    """The state in words, what is anomalous and what changed; and when it was last heard of."""
-    state = told.text("state")
-    said = [_STATES.get(state, state)]
-    said += ["an event is open"] * told.flag("event") + ["drift"] * told.flag("drift")
-    seen = "" if told["seen"] is None else _when(told, "seen")
-    return ", ".join(filter(None, said)), seen
-
-
-def _when(fields: Fields, name: str) -> str:
-    return datetime.fromtimestamp(require_time(fields.number(name))).isoformat(" ", "seconds")
-
-
-def _rows(entry: Fields) -> str:
-    if entry.flag("left"):
-        return "left"
-    damaged = " (damaged until its next sync)" if entry.flag("damaged") else ""
-    return counted(entry.number("count"), entry.number("weight")) + damaged
-
+from elmgrove.reading.times import told as time_told
+from elmgrove.storage.disk import load
+from elmgrove.storage.sealed import format_of
 
 federation = typer.Typer(
     name="federation",
@@ -261,6 +50,8 @@ federation = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
+Name = Annotated[str, typer.Argument(help="The federation's name.")]
+Device = Annotated[str, typer.Argument(help="The device's name.")]
 
 
 @dataclass(frozen=True)
@@ -311,35 +102,22 @@ def server_options(
 
 
 @federation.command()
-@with_layout
 def create(
     context: typer.Context,
     name: Name,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Normal rows: columns, scaling and window fit this file.", exists=True),
+    ] = None,
     like: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Layer, columns and scaling of this state or evidence (repeatable: a scaling for "
-            "what all learned).",
+            help="A state or evidence that has learned: columns, scaling, layer and window are its "
+            "own. Repeatable: a scaling for what all of them learned.",
             exists=True,
+            dir_okay=False,
         ),
     ] = None,
-    data: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="...or fitted to the rows of this CSV or .npy file (repeatable: one of each "
-            "machine).",
-            exists=True,
-        ),
-    ] = None,
-    scaling: ScalingName = "standard",
-    units: Units = None,
-    activation: Activation = "identity",
-    weights: Weights = "uniform",
-    seed: Seed = 0,
-    window: WindowSize = "auto",
-    score: ScoreName = None,
-    spectrum: SpectrumText = None,
-    ridge: Annotated[float, typer.Option(help="Regularization.", min=0.0)] = 1e-3,
     member: Annotated[
         list[str] | None,
         typer.Option(help="Names that may join, like 'fan-*' (repeatable) \\[default: any]."),
@@ -349,105 +127,277 @@ def create(
         float | None,
         typer.Option(help="Days after which a device's key expires \\[default: never]."),
     ] = None,
-    shows: Shows = SUMS,
-    least: Least = 1,
-    most_rows: MostRows = "none",
-    most_times: MostTimes = "10",
-    most_energy: MostEnergy = "10000",
-    folder: Annotated[
-        Path | None, typer.Option(help="Make a shared folder the exchange, without a server.")
-    ] = None,
-    broker: Annotated[
+    shows: Annotated[
+        str,
+        typer.Option(
+            help=f"What a device's key reads of others: {SUMS}, or {CONTRIBUTIONS}, which rules "
+            "that choose devices need."
+        ),
+    ] = SUMS,
+    least: Annotated[
+        int, typer.Option(help="The fewest devices in a sum that is given out.", min=1)
+    ] = 1,
+    most_rows: Annotated[
+        str,
+        typer.Option(help="A device counts with at most this many rows in sums, or 'none'."),
+    ] = "none",
+    most_times: Annotated[
+        str,
+        typer.Option(help="...with at most this many times the median device's rows, or 'none'."),
+    ] = "10",
+    most_energy: Annotated[
+        str,
+        typer.Option(
+            help="...and hardly where the mean square of a scaled column is above this, or 'none'."
+        ),
+    ] = "10000",
+    exchange: Annotated[
         str | None,
-        typer.Option(help="Make a broker's topic the exchange, like mqtts://host/elmgrove/fans."),
+        typer.Option(
+            help="A shared folder, or a broker's topic like mqtts://host/elmgrove/fans, instead of "
+            "the server."
+        ),
     ] = None,
     mqtt_password: MqttPassword = None,
-    *,
-    layout: Layout,
 ) -> None:
     """Make a federation, and print the token with which devices join it.
 
+    For other columns, units or windows than fit the data, learn a state with them and give it as
+    [bold]--like[/].
+
     Example: [bold]elmgrove federation create fans --data sample.csv --member 'fan-*'[/]
     """
-    if bool(like) == bool(data):
+    like = like or []
+    if (data is None) == (not like):
         raise BadInput("columns and scaling come from --like or from --data: give one of them")
-    choice: Choice | None = None
-    if like:
-        require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like[0]}")
-        basis = basis_like(like)
-    else:
-        pool = Pool(data or (), layout, spectrum)
-        choice = pool.window(window)
-        basis = pool.basis(
-            choice.window,
-            scaling=scaling,
-            units=units,
-            activation=activation,
-            weights=weights,
-            seed=seed,
-            score=score,
-        )
-        pool.warn(basis, merges=merged)
+    basis = basis_like(like) if data is None else _fitted(data)
+    ridge = load(like[0], _ridge_of) if like else 1e-3
     members = None if member is None else tuple(member)
-    terms = terms_of(shows, least, (most_rows, most_times, most_energy), key_days)
+    terms = Terms(
+        shows,
+        least,
+        _bound("most-rows", most_rows),
+        _bound("most-times", most_times),
+        _bound("most-energy", most_energy),
+        key_days=key_days,
+    )
     charter = Charter(name, basis, ridge, members, merged, terms)
-    if folder is not None or broker is not None:
-        _create_elsewhere(context, charter, folder, broker, mqtt_password)
-        note_window(choice)
+    if exchange is not None:
+        _create_elsewhere(context, charter, exchange, mqtt_password)
         return
     with _admin(context) as opened:
         made = request(opened, "POST", "", json=charter.fields).json().text("token")
-    note_window(choice)
     notes.print(f"Made {name}. Devices join it at {context.obj.server}/{name} with this token:")
     Console().print(made, soft_wrap=True, highlight=False)
 
 
+def _fitted(data: Path) -> Basis:
+    table = read(data, None, Layout())
+    if not len(table.rows):
+        raise BadInput(f"{data}: no rows to take columns and scaling from")
+    choice = choose_window(table.rows)
+    note_window(choice)
+    return Basis.fitted(
+        table.rows,
+        table.names,
+        categories=table.categories,
+        scaling="standard",
+        window=choice.window,
+    )
+
+
+def _ridge_of(blob: bytes) -> float:
+    """The ridge of a state; evidence has none."""
+    if format_of(blob) != STATE_FORMAT:
+        return 1e-3
+    return float(Member.from_bytes(blob).detector.model.ridge)
+
+
+def _bound(name: str, text: str) -> float | None:
+    """Reads how much one device can weigh; None for no bound."""
+    try:
+        return None if text == "none" else float(text) or None
+    except ValueError:
+        raise BadInput(f"--{name}: a number, or 'none', not {text!r:.40}") from None
+
+
 def _create_elsewhere(
-    context: typer.Context,
-    charter: Charter,
-    folder: Path | None,
-    broker: str | None,
-    password: str | None,
+    context: typer.Context, charter: Charter, place: str, password: str | None
 ) -> None:
     """Makes a folder or a broker's topic the exchange of a federation, without a server."""
-    if folder is not None and broker is not None:
-        raise BadInput("a federation has one exchange: give --folder or --broker")
-    place = str(folder or broker)
-    require_kept(context, place)
-    if folder is not None:
-        FolderExchange.create(folder, charter)
-    else:
+    require_not_given(
+        context,
+        ("shows", "least"),
+        f"every device that reads {place} sees what each contributed; only a server can show less",
+    )
+    require_not_given(context, ("key_days",), f"devices need no key for {place}, so none expires")
+    if place.startswith(("mqtt://", "mqtts://")):
         # Here, since it needs the extra.
         from elmgrove.exchange.mqtt import MqttExchange
 
         MqttExchange.create(place, charter, password=password, tls=context.obj.tls)
         # Devices have names of their own there.
         place = str(replace(BrokerAddress.parsed(place), user=""))
+    elif "://" in place:
+        raise BadInput(f"--exchange: a folder, or a broker's mqtt://host/topic, not {place}")
+    else:
+        FolderExchange.create(Path(place), charter)
     notes.print(
         f"{place} is the exchange of {charter.name}: devices use it with --exchange {place}, and "
         "each sees what every other contributed."
     )
 
 
-@federation.command("list")
-def list_(
+@federation.command()
+def show(
     context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(help="The federation's name \\[default: list all].")
+    ] = None,
 ) -> None:
-    """List the federations of a server."""
+    """Show a federation's layer and its devices; without a name, list the federations.
+
+    The state of a device is that of its last sync; a silent one should have reported since.
+    """
+    console = Console(markup=False, emoji=False, highlight=False)
     with _admin(context) as opened:
-        for name in request(opened, "GET", "").json().texts("federations"):
-            Console().print(name, highlight=False)
+        if name is None:
+            for one in request(opened, "GET", "").json().texts("federations"):
+                console.print(one)
+            return
+        answer = request(opened, "GET", f"/{name}")
+        with answer.reading():
+            charter = Charter.from_fields(dict(answer.json()))
+        devices = list(request(opened, "GET", f"/{name}/devices").json().each("devices"))
+        entries = list(request(opened, "GET", f"/{name}/entries").json().each("entries"))
+        reports = {one.text("name"): one for one in _reports(opened, name)}
+    basis, layer, samples = charter.basis, charter.basis.layer, ""
+    if basis.spectrum is not None:
+        rate, length = basis.spectrum.rate, basis.spectrum.length
+        samples = f" of frames of {length} samples ({rate:g} a second)"
+    console.print(
+        f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
+        f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
+        f"score {basis.score}, ridge {charter.ridge:g}, {'merged, ' if charter.merged else ''}"
+        f"members {', '.join(charter.members or ['any'])}; {_in_words(charter.terms)}"
+    )
+    console.print(_grid(devices, {entry.text("origin"): entry for entry in entries}, reports))
+    for entry in entries:
+        if entry["why"]:
+            rows = rows_counted(entry.number("count"), entry.number("weight"))
+            console.print(f"{entry.text('origin')} counts as {rows} rows: {entry.text('why')}.")
+
+
+def _in_words(terms: Terms) -> str:
+    devices = f"{terms.least} device{'s' * (terms.least != 1)}"
+    reads = SUMS if terms.shows == SUMS else f"{terms.shows}, and {SUMS}"
+    bounds = [
+        None if terms.most_rows is None else f"{terms.most_rows:,.0f} rows",
+        None
+        if terms.most_times is None
+        else f"{terms.most_times:g} times the rows of the one in the middle",
+        None if terms.most_energy is None else f"an energy of {terms.most_energy:,.10g}",
+    ]
+    weighs = ", ".join(filter(None, bounds))
+    return (
+        f"a key reads {reads} of {devices} or more; "
+        f"a device counts with {'at most ' + weighs if weighs else 'all it states'}"
+    )
+
+
+def _reports(opened: httpx.Client, name: str, page: int = 1000) -> Iterator[Fields]:
+    """Asks how all devices are doing, page by page."""
+    offset = 0
+    while True:
+        asked = {"limit": page, "offset": offset}
+        found = list(request(opened, "GET", f"/{name}/reports", params=asked).json().each("rows"))
+        yield from found
+        offset += len(found)
+        if len(found) < page:
+            return
+
+
+def _grid(devices: list[Fields], entries: dict[str, Fields], reports: dict[str, Fields]) -> Grid:
+    grid = Grid()
+    for heading in ("device", "key", "state", "last seen", "rows", "last upload"):
+        grid.add_column(heading)
+    for device in devices:
+        name = device.text("name")
+        key = "revoked" if device.flag("revoked") else validity(device.number_or_none("expires"))
+        doing = ("", "") if name not in reports else _doing(reports[name])
+        entry = entries.get(name)
+        uploaded = ("", "never") if entry is None else (_rows(entry), _when(entry, "received"))
+        grid.add_row(name, key, *doing, *uploaded)
+    return grid
+
+
+def _doing(report: Fields) -> tuple[str, str]:
+    """The state in words with open events and drift, and when the device was last seen."""
+    state = report.text("state")
+    words = [{"untold": "has reported nothing", "revoked": ""}.get(state, state)]
+    words += ["an event is open"] * report.flag("event") + ["drift"] * report.flag("drift")
+    seen = "" if report["seen"] is None else _when(report, "seen")
+    return ", ".join(filter(None, words)), seen
+
+
+def _when(fields: Fields, name: str) -> str:
+    return shown(require_time(fields.number(name)))
+
+
+def _rows(entry: Fields) -> str:
+    if entry.flag("left"):
+        return "left"
+    damaged = " (damaged until its next sync)" if entry.flag("damaged") else ""
+    return rows_counted(entry.number("count"), entry.number("weight")) + damaged
+
+
+def rows_counted(rows: float, weight: float) -> str:
+    """The rows that a device counts as, and of how many where it counts with less."""
+    return f"{rows:,.0f}" if weight == 1.0 else f"{weight * rows:,.0f} of {rows:,.0f}"
+
+
+def validity(expires: float | None) -> str:
+    """Until when a token or key is valid, in words."""
+    if expires is None:
+        return "valid"
+    return f"{'expired' if expires <= time.time() else 'valid until'} {time_told(expires)} UTC"
 
 
 @federation.command()
-def token(
-    context: typer.Context,
-    name: Name,
-) -> None:
+def token(context: typer.Context, name: Name) -> None:
     """Make and print a new token to join with; the old one becomes invalid, keys stay valid."""
     with _admin(context) as opened:
         made = request(opened, "POST", f"/{name}/token").json().text("token")
     Console().print(made, soft_wrap=True, highlight=False)
+
+
+@federation.command()
+def revoke(context: typer.Context, name: Name, device: Device) -> None:
+    """Shut a device out: its key becomes invalid, and its part leaves the others' next models."""
+    with _admin(context) as opened:
+        request(opened, "DELETE", f"/{name}/devices/{address_of(device)}")
+    notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
+
+
+@federation.command()
+def readmit(context: typer.Context, name: Name, device: Device) -> None:
+    """Make and print a new key for a device that was shut out, or that lost its own."""
+    with _admin(context) as opened:
+        asked = {"name": device}
+        made = request(opened, "POST", f"/{name}/devices", json=asked).json().text("key")
+    notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
+    Console().print(made, soft_wrap=True, highlight=False)
+
+
+@federation.command()
+def clear(context: typer.Context, name: Name, device: Device) -> None:
+    """Forget what the server holds of a device, so that its next sync can publish.
+
+    For an entry that the device can't replace: one that a stolen key made, or a damaged one.
+    """
+    with _admin(context) as opened:
+        request(opened, "DELETE", f"/{name}/entries/{address_of(device)}")
+    notes.print(f"Nothing is held of {device} in {name} until its next sync.")
 
 
 @federation.command()
@@ -469,10 +419,112 @@ def _admin(context: typer.Context) -> httpx.Client:
     return administrator.client()
 
 
-# Behind what makes federations, as the help lists them.
-federation.command()(show)
-federation.command()(revoke)
-federation.command()(readmit)
-federation.command()(clear)
 federation.command()(audit)
+
+administrator = typer.Typer(
+    name="administrator",
+    help="Decide who may look at this server, and who may manage it.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
 federation.add_typer(administrator)
+_ADMINISTRATORS = "/v1/administrators"
+AdministratorName = Annotated[str, typer.Argument(help="The administrator's name.")]
+
+
+class RoleName(StrEnum):
+    """What an administrator may do: see all, or change it as well."""
+
+    look = "look"
+    manage = "manage"
+
+
+@administrator.command("list")
+def list_(context: typer.Context) -> None:
+    """List the administrators that were added to the one whose token the server has."""
+    with context.obj.client(_ADMINISTRATORS) as opened:
+        found = list(request(opened, "GET", "").json().each("administrators"))
+    grid = Grid("name", "role", "added (UTC)", "token", "password")
+    for one in found:
+        added, valid = time_told(one.number("created")), validity(one.number_or_none("expires"))
+        password = "yes" if one.flag("password") else "no"
+        grid.add_row(one.text("name"), one.text("role"), added, valid, password)
+    Console(markup=False, emoji=False).print(grid)
+
+
+@administrator.command()
+def add(
+    context: typer.Context,
+    name: AdministratorName,
+    role: Annotated[
+        RoleName, typer.Option(help="look: read all, change nothing; manage: all.")
+    ] = RoleName.look,
+    days: Annotated[
+        float | None, typer.Option(help="Days for which the token is valid \\[default: for ever].")
+    ] = None,
+) -> None:
+    """Add an administrator and print its token, which is shown only this once.
+
+    Example: [bold]elmgrove federation administrator add anna --role look --days 90[/]
+    """
+    asked = {"name": name, "role": role.value, "days": days}
+    with context.obj.client(_ADMINISTRATORS) as opened:
+        made = request(opened, "POST", "", json=asked).json()
+    token, valid = made.text("token"), validity(made.number_or_none("expires"))
+    notes.print(f"{name} may {role.value}, with this token ({valid}):")
+    Console().print(token, soft_wrap=True, highlight=False)
+
+
+@administrator.command()
+def remove(context: typer.Context, name: AdministratorName) -> None:
+    """Remove an administrator; its token becomes invalid at once."""
+    with context.obj.client(_ADMINISTRATORS) as opened:
+        request(opened, "DELETE", f"/{name}")
+    notes.print(f"{name} is no administrator any more.")
+
+
+@administrator.command()
+def password(
+    context: typer.Context,
+    name: AdministratorName,
+    stdin: Annotated[
+        bool, typer.Option("--stdin", help="Read it from the first line of standard input.")
+    ] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove it: only the token lets in.")
+    ] = False,
+) -> None:
+    """Set an administrator's password for the dashboard, beside the token.
+
+    You are asked for it twice. All who are logged in under that name have to log in again. Those
+    who may only look can set their own password, with their own token.
+
+    Example: [bold]elmgrove federation administrator password anna[/]
+    """
+    if stdin and remove:
+        raise BadInput("--stdin or --remove: a password is either set or removed")
+    with context.obj.client(_ADMINISTRATORS) as opened:
+        if remove:
+            request(opened, "DELETE", f"/{name}/password")
+            notes.print(f"{name} has no password any more; the token lets in.")
+            return
+        stated = _password_from_input() if stdin else _password_of(name)
+        request(opened, "PUT", f"/{name}/password", json={"password": stated}, expected=(204,))
+    notes.print(
+        f"{name} can log in with this password; all who were logged in have to do so again."
+    )
+
+
+def _password_from_input() -> str:
+    # Without the end of the line, and with all else: a password may begin or end with a space.
+    stated = sys.stdin.readline().removesuffix("\n").removesuffix("\r")
+    if not stated:
+        raise BadInput("there is no password on standard input")
+    return stated
+
+
+def _password_of(name: str) -> str:
+    if not sys.stdin.isatty():
+        raise BadInput("nobody is here to be asked for a password: give it by --stdin")
+    stated: str = typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
+    return stated

@@ -43,10 +43,10 @@ def accept(
     *,
     layout: Layout,
 ) -> None:
-    """That was fine: learn anomalous rows as a new normal, now.
+    """That was fine: learn anomalous rows as a new normal.
 
-    Those that wait in quarantine (elmgrove quarantine lists them), or those of a time span, or the
-    rows of a file. A running agent does it between two rows; it need not be stopped.
+    These are the rows in quarantine (elmgrove quarantine lists them), those of a time span, or the
+    rows of a file. A running agent learns them between two rows, and need not be stopped.
 
     Example: [bold]elmgrove accept fan-1.elm --from 14:20[/]
     """
@@ -61,12 +61,12 @@ def reject(
     end: To = None,
     dry_run: DryRun = False,
 ) -> None:
-    """It was a fault: drop anomalous rows, and take out what was learned since it began.
+    """It was a fault: drop anomalous rows, and unlearn it.
 
-    Without a span that is all since the open event began (or in the last event, if nobody has said
-    yet what it was), exactly, as if it had never been learned; with one, what was learned in the
-    span. The device asks no more about it; the event ends when rows are normal again. The others
-    follow at the next sync. elmgrove undo takes it back.
+    Without a time span, all that was learned since the open event began (or in the last event, if
+    it has no answer yet) is taken out, exactly, as if it had never been learned; with one, what was
+    learned in that span. The device no longer asks about it, and the event ends when rows are
+    normal again. Other devices follow at the next sync. elmgrove undo undoes it.
 
     Example: [bold]elmgrove reject fan-1.elm[/]
     """
@@ -77,10 +77,10 @@ def undo(
     state: StateOrAgent,
     dry_run: DryRun = False,
 ) -> None:
-    """Undo the last accept or reject, however long ago it was.
+    """Undo the last accept or reject.
 
-    What was taken out is learned again, what was learned by it is taken out, and rows wait again;
-    what was learned since then stays. elmgrove status shows who answered what.
+    What it took out is learned again, what it learned is taken out, and its rows wait in quarantine
+    again. What was learned since then stays. elmgrove status shows all answers.
 
     Example: [bold]elmgrove undo fan-1.elm[/]
     """
@@ -113,7 +113,9 @@ def quarantine(
     state: StateOrAgent,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
-    """List the anomalous rows that wait, newest last: when, how far off, and because of what.
+    """List the anomalous rows that wait for an answer.
+
+    The newest come last, each with its time, score and causes.
 
     elmgrove accept learns them as a new normal, elmgrove reject drops them.
 

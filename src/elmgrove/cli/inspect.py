@@ -48,7 +48,9 @@ def inspect(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
-    """Show what a file of Elmgrove's holds, after checking that it is whole.
+    """Show what a file of Elmgrove holds.
+
+    The file is checked first: a damaged one is refused.
 
     Example: [bold]elmgrove inspect fan-1.elm[/]
     """

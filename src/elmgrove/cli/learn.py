@@ -29,6 +29,7 @@ from elmgrove.cli.options import (
     Units,
     Weights,
     WindowSize,
+    basis_like,
     chosen_spectrum,
     chosen_window,
     labelled,
@@ -43,7 +44,6 @@ from elmgrove.cli.options import (
     tracked,
     with_layout,
 )
-from elmgrove.cli.pooled import basis_like
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import when_text
 from elmgrove.detector.false_alarms import CHANGING, WATCHING, Flagged, RateTest
@@ -330,8 +330,9 @@ def learn(
     *,
     layout: Layout,
 ) -> None:
-    """Learn what normal rows look like, and make the state or go on with it.
+    """Learn what normal rows look like.
 
+    The first file makes the state; later files add to it.
     The last fifth of the file is a test: its rows are counted before they are learned.
 
     Example: [bold]elmgrove learn normal.csv --state fan-1.elm[/]

@@ -16,11 +16,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from elmgrove.algebra.basis import SCORES, Basis
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS
+from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import RowStore
-from elmgrove.algebra.scaling import SCALINGS
+from elmgrove.algebra.scaling import OWN, SCALINGS, Levels, Scaling
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.detector.windows import Choice, choose_window, require_window
 from elmgrove.errors import BadInput
+from elmgrove.federation.charter import learned_of
 from elmgrove.federation.member import Member, borrowed_by
 from elmgrove.federation.similarity import Comparison, unlike_used, worth_telling
 from elmgrove.reading.formats import STANDARD_INPUT
@@ -29,6 +31,7 @@ from elmgrove.reading.layout import LAYOUT, Layout
 from elmgrove.reading.table import Table, read_label_spans, read_table, within
 from elmgrove.reading.times import Clock
 from elmgrove.reading.times import told as time_told
+from elmgrove.storage.disk import load
 
 _AGO = re.compile(r"-(\d+(?:\.\d+)?)([smhd])")
 _OF_DAY = re.compile(r"(\d{1,2})(:\d{2}(?::\d{2})?)")
@@ -179,6 +182,35 @@ def alarm_rule(text: str) -> tuple[int, int]:
     if not (k.isdecimal() and n.isdecimal()):
         raise BadInput(f"--alarm: K/N, like 3/5 (an alarm at 3 of 5 rows), not {text!r}")
     return int(k), int(n)
+
+
+def basis_like(paths: Sequence[Path]) -> Basis:
+    """Reads the basis of a state or evidence; of several, with a scaling for the rows of all.
+
+    The scaling comes from what they learned, without a row. Layer and columns must be the same.
+    """
+    learned = [load(path, learned_of) for path in paths]
+    first = learned[0].basis
+    kind = first.scaling.kind
+    for one in learned[1:]:
+        # The numbers of a scaling may differ where they are pooled, its kind may not.
+        pooled = one.basis.scaling.kind == kind not in ("none", OWN)
+        first.require(replace(one.basis, scaling=first.scaling) if pooled else one.basis)
+    if len(learned) == 1 or kind in ("none", OWN):
+        return first
+    levels = [one.levels for one in learned if isinstance(one, Moments) and one.count > 0.0]
+    if len(levels) < len(learned):
+        raise BadInput(
+            "a scaling is pooled from what each file learned by distance: by loss sums do not tell "
+            "where columns lie, nor does a state without rows"
+        )
+    together = Levels.together(levels)
+    scaling = Scaling.of(kind, together)
+    notes.print(
+        f"Scaling pooled over the {together.count:.0f} rows behind {len(paths)} files. To merge, "
+        "their devices must learn again in it."
+    )
+    return replace(first, scaling=scaling)
 
 
 def chosen_spectrum(text: str | None) -> Spectrum | None:

@@ -77,7 +77,7 @@ def plot(
     *,
     layout: Layout,
 ) -> None:
-    """Draw the score and its threshold over time, events, and the sensors that caused them.
+    """Draw scores, events, and the sensors that caused them.
 
     A sensor is drawn with what was expected of it by all others. Nothing is learned.
 

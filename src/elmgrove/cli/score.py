@@ -78,7 +78,7 @@ def score(
     *,
     layout: Layout,
 ) -> None:
-    """Say how anomalous each row is, without learning it.
+    """Score the rows of a file, without learning them.
 
     Example: [bold]elmgrove score new.csv --state fan-1.elm[/]
     """

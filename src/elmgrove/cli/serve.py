@@ -155,7 +155,9 @@ def serve(
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: LogFormat = TEXT,
 ) -> None:
-    """Run the exchange: devices put what they learned and get what the others learned.
+    """Run the server of a fleet, with its dashboard.
+
+    Devices send what they learned, and get what the others learned.
 
     Example: [bold]elmgrove serve --store fleet.db --port 8470[/]
     """
@@ -236,10 +238,10 @@ def backup(
     store: StoreUrl = "elmgrove.db",
     store_file: StoreFile = None,
 ) -> None:
-    """Write all that a SQLite store holds to one new file, while a server goes on.
+    """Copy a SQLite store while the server runs.
 
-    All that devices were told to be stored before the back-up began is in it. To restore it, stop
-    the server and copy it to the store's place. PostgreSQL is backed up with pg_dump.
+    Everything that the server has confirmed to devices before is in the copy. To restore it, stop
+    the server and copy it to the store's place. For PostgreSQL use pg_dump.
 
     Example: [bold]elmgrove backup --store fleet.db backup.db[/]
     """

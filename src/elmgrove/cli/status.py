@@ -23,9 +23,10 @@ def status(
     state: StateOrAgent,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
-    """Show how a device is doing: what it learned, whether it watches, and what it has from others.
+    """Show how a device is doing.
 
-    Of a device whose agent is running it is what holds now, else what was saved last.
+    What it learned, whether it watches, its events, and what it has from others. A running agent
+    answers for now; otherwise it is what was saved last.
 
     Example: [bold]elmgrove status fan-1.elm[/]
     """

@@ -26,10 +26,11 @@ def tune(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Change the threshold or the alarm rule of a device, without learning again.
+    """Change the threshold or the alarm rule.
 
-    The scores that the device keeps give the new threshold at once. If they are too few for a lower
-    rate, the output says how many rows are missing. A running agent makes the change itself.
+    Nothing is learned again: the scores that the device keeps give the new threshold at once. If
+    they are too few for a lower rate, the output says how many rows are missing. A running agent
+    makes the change itself.
 
     Example: [bold]elmgrove tune fan-1.elm --rate 0.001 --dry-run[/]
     """

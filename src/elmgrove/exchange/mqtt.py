@@ -592,8 +592,8 @@ class MqttExchange(BareExchange):
         if self._charter is None:
             raise Unreachable(
                 f"{self._address.place} retains no charter under {self._address.under('charter')}: "
-                "make the federation there ('elmgrove federation create NAME --data FILE --broker "
-                f"{self._address}'), or let this user read that topic"
+                "make the federation there ('elmgrove federation create NAME --data FILE "
+                f"--exchange {self._address}'), or let this user read that topic"
             )
         return self._charter
 

@@ -427,5 +427,5 @@ def _too_many(what: str) -> Problem:
     return Problem(
         "refused",
         f"{what} are not grouped here; fetch contributions and group some of them "
-        "(elmgrove fleet groups FILES)",
+        "(elmgrove fleet FILES)",
     )

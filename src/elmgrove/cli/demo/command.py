@@ -145,12 +145,11 @@ def demo(
         bool, typer.Option("--live", help="Go on until Ctrl-C, with the dashboard open.")
     ] = False,
 ) -> None:
-    """Show a fleet of five pumps: one warms up, one moves, one breaks, one is late, one leaves.
+    """Show a day of five pumps that learn from each other.
 
-    The pumps are simulated; the server and the agents are real processes on this machine, and end
-    with the demo. Each pump learns alone, joins, and asks the others about what it has never seen.
-    Whatever the story promises is checked: if a run does not keep it, it says so, and the exit code
-    is 1.
+    One warms up, one moves, one breaks, one is late, one leaves. The pumps are simulated; the
+    server and the agents are real processes on this machine, and end with the demo. If a run does
+    not keep what the story promises, it says so, and the exit code is 1.
 
     Example: [bold]elmgrove demo --live[/]
     """
