@@ -126,7 +126,7 @@ def test_the_variable_is_the_name_in_capitals() -> None:
     ("content", "complaint"),
     [
         ("sorce = 'x.csv'", "no setting is called 'sorce'; did you mean source or score?"),
-        ("qqq = 1", "no setting is called 'qqq'; 'elmgrove device run --help' lists all"),
+        ("qqq = 1", "no setting is called 'qqq'; 'device run --help' lists all"),
         ("[device]\nsource = 'x.csv'", "settings stand above any [device]"),
         ("save_rows = '10'", "save_rows = '10' is not of type int"),
         ("save_rows = 10.5", "save_rows = 10.5 is not of type int"),

@@ -385,8 +385,7 @@ def _read(path: Path) -> dict[str, Any]:
             if isinstance(value, dict):
                 meant = f"settings stand above any [{key}]; "
             raise BadInput(
-                f"{path}: no setting is called {key!r}; {meant}"
-                "'elmgrove device run --help' lists all"
+                f"{path}: no setting is called {key!r}; {meant}'device run --help' lists all"
             )
         table[key] = _fitting(path, key, value)
     return table
