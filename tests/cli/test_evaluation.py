@@ -54,7 +54,7 @@ def test_the_first_part_is_learned_without_what_is_labelled(elmgrove: Elmgrove, 
 
 def test_a_state_judges_all_rows_and_learns_none(elmgrove: Elmgrove, data: Path) -> None:
     write_labelled("normal.csv", labelled_pump_rows(2000, seed=3))
-    given = ("--state", "pump.elm", "--confidence", 0)
+    given = ("--state", "pump.elm", "--watch-now")
     assert elmgrove("learn", "normal.csv", *given).code == 0
     before = Path("pump.elm").read_bytes()
     detector = detector_in("pump.elm")

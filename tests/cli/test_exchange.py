@@ -17,7 +17,7 @@ from support.fans import NAMES, fan_rows, write_fan_rows
 
 
 def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Path) -> None:
-    like = ("--like", "fan-1.evidence", "--confidence", 0, "--merged")
+    like = ("--like", "fan-1.evidence", "--watch-now", "--merged")
     fan_2.unlink()
     assert elmgrove("learn", "normal-2.csv", "--state", fan_2, *like).code == 0
     score = ("score", "normal-1.csv", "--state", fan_2, "--format", "csv")
@@ -73,7 +73,7 @@ def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Pa
 def test_the_story_of_two_that_ask_each_other(elmgrove: Elmgrove, fan_1: Path) -> None:
     """The second stands in a warmer room: all is anomalous to the first, which then asks it."""
     write_fan_rows("warm.csv", fan_rows(2, 200, shift=40.0))
-    like = ("--like", fan_1, "--confidence", 0)
+    like = ("--like", fan_1, "--watch-now")
     assert elmgrove("learn", "warm.csv", "--state", "fan-2.elm", *like).code == 0
     assert elmgrove("share", "--state", "fan-2.elm").code == 0
     broken = fan_rows(4, 1, shift=40.0)

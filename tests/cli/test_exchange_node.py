@@ -20,7 +20,7 @@ def state_fixture(elmgrove: Elmgrove) -> Path:
     """A device with one model, by loss."""
     write_fan_rows("normal.csv", fan_rows(1, 300))
     learn = ("learn", "normal.csv", "--state", "fan-1.elm", "--score", "loss", "--merged")
-    assert elmgrove(*learn, "--confidence", 0).code == 0
+    assert elmgrove(*learn, "--watch-now").code == 0
     return Path("fan-1.elm")
 
 

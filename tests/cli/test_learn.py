@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove import Detector, FalseAlarmRate, HiddenLayer
+from elmgrove import Detector, FalseAlarmRate, FixedThreshold, HiddenLayer
 from support.commands import Elmgrove
 from support.factories import detector_in, member_in
 from support.fans import NAMES, fan_rows, fan_series, write_fan_rows
@@ -158,13 +158,13 @@ def test_a_table_is_taken_row_by_row(elmgrove: Elmgrove) -> None:
 
 def test_a_stated_window_and_score_are_kept_and_taken_over(elmgrove: Elmgrove) -> None:
     write_fan_rows("a.csv", fan_rows(1, 400))
-    given = ["--window", 3, "--score", "loss", "--confidence", 0.8, "--rate", 0.02]
+    given = ["--window", 3, "--score", "loss", "--watch-now", "--rate", 0.02]
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", *given)
     assert "Window of 3: as stated.\n" in ran.err
     detector = detector_in("fan.elm")
     assert (detector.basis.window, detector.basis.score) == (3, "loss")
     assert detector.basis.layer.units == 4, "a quarter of 18"
-    assert detector.gate.policy == FalseAlarmRate(0.02, 0.8)
+    assert detector.gate.policy == FalseAlarmRate(0.02, 0.0)
     elmgrove("learn", "a.csv", "--state", "like.elm", "--like", "fan.elm")
     assert detector_in("like.elm").basis == detector.basis
 
@@ -246,20 +246,17 @@ def test_settings_become_the_state(elmgrove: Elmgrove) -> None:
         "--scaling": "minmax",
         "--units": 4,
         "--activation": "tanh",
-        "--weights": "normal",
-        "--seed": 12,
         "--ridge": 0.5,
-        "--forgetting": 0.999,
-        "--sigma": 4,
+        "--threshold": 4,
     }
     given = [part for option in options.items() for part in option]
     assert elmgrove("learn", "a.csv", "--state", "x.elm", *given).code == 0
     member = member_in("x.elm")
     assert member.name == "Lüfter 7"
-    assert member.detector.basis.layer == HiddenLayer(6, 4, "tanh", "normal", 12)
+    assert member.detector.basis.layer == HiddenLayer(6, 4, "tanh")
     assert member.detector.basis.scaling.kind == "minmax"
-    assert (member.detector.model.ridge, member.detector.model.forgetting) == (0.5, 0.999)
-    assert member.detector.gate.policy.k == 4
+    assert member.detector.model.ridge == 0.5
+    assert member.detector.gate.policy == FixedThreshold(4.0)
 
 
 def test_like_works_with_a_state_and_with_evidence(

@@ -20,7 +20,7 @@ def pump_fixture(elmgrove: Elmgrove) -> Path:
 
     def make() -> None:
         write_labelled("normal.csv", labelled_pump_rows(2000, seed=3))
-        given = ("--state", "pump.elm", "--confidence", 0)
+        given = ("--state", "pump.elm", "--watch-now")
         assert elmgrove("learn", "normal.csv", *given).code == 0
         write_labelled("new.csv", labelled()[0])
 
@@ -105,7 +105,6 @@ def refused(ran: Ran) -> str:
         (("plot", "empty.csv", "--state", "pump.elm"), "no rows to draw"),
         (("plot", "cut.jsonl"), "cut.jsonl, line 2: not a verdict"),
         (("plot", "new.csv", "--state", "pump.elm", "-o", "a.txt"), "a.txt"),
-        (("plot", "new.csv", "--state", "pump.elm", "--show"), "--show needs a screen"),
     ],
 )
 def test_what_cant_be_drawn_is_said(

@@ -13,7 +13,7 @@ from support.factories import detector_in
 from support.fans import NAMES, fan_rows, write_fan_rows
 
 ADVICE = "another kind of machine? use own units, or a federation of its own"
-QUIET = ("--confidence", 0)
+QUIET = ("--watch-now",)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_scaling_for_what_several_devices_learned(elmgrove: Elmgrove) -> None:
     [
         (("--score", "loss"), "by loss sums do not tell"),
         (("--scaling", "minmax"), "extremes"),
-        (("--seed", 3), "layer.seed: 3 here, 0 there"),
+        (("--units", 3), "layer.units: 3 here, 6 there"),
         (("--scaling", "own"), "scaling.kind: 'own' here, 'standard' there"),
         (("--scaling", "none"), "scaling.kind: 'none' here, 'standard' there"),
     ],

@@ -25,7 +25,7 @@ def test_line_protocol_teaches_what_csv_teaches(elmgrove: Elmgrove) -> None:
     write("pump.txt", X)
     header, rows = ",".join(NAMES), [",".join(map(repr, row)) for row in X.tolist()]
     Path("pump.csv").write_text("\n".join([header, *rows]) + "\n")
-    how = ("--format", "influx", "--measurement", "pump,host=a")
+    how = ("--measurement", "pump,host=a")
     assert elmgrove("learn", "pump.txt", "--state", "a.elm", "--window", 1, *how).code == 0
     assert elmgrove("learn", "pump.csv", "--state", "b.elm", "--window", 1).code == 0
     # The state remembers how it was read; a CSV file is one nevertheless.
@@ -46,6 +46,6 @@ def test_line_protocol_teaches_what_csv_teaches(elmgrove: Elmgrove) -> None:
 
 def test_what_is_no_line_protocol_is_told_with_its_line(elmgrove: Elmgrove) -> None:
     Path("pump.csv").write_text("rpm,temp\n1000,40\n")
-    ran = elmgrove("learn", "pump.csv", "--state", "a.elm", "--format", "influx")
+    ran = elmgrove("learn", "pump.csv", "--state", "a.elm", "--measurement", "pump")
     assert ran.code == 1
     assert "pump.csv, line 1: not InfluxDB line protocol" in one_clear_line(ran)

@@ -78,7 +78,7 @@ def test_a_state_that_is_still_learning_flags_nothing(elmgrove: Elmgrove) -> Non
 
 def windowed(elmgrove: Elmgrove) -> Detector:
     write_fan_rows("normal.csv", fan_series(1, 600))
-    given = ["--window", 4, "--confidence", 0]
+    given = ["--window", 4, "--watch-now"]
     assert elmgrove("learn", "normal.csv", "--state", "fan.elm", *given).code == 0
     return detector_in("fan.elm")
 

@@ -63,7 +63,7 @@ def test_rows_that_warm_up_are_said_to_drift(elmgrove: Elmgrove) -> None:
     X = pump_rows(3000, 7)
     X[:, TEMP] += 30.0 * (1.0 - np.exp(-np.arange(3000) / 800.0))
     write_fan_rows("cold.csv", X[:400], NAMES)
-    assert elmgrove("learn", "cold.csv", "--state", "cold.elm", "--confidence", 0).code == 0
+    assert elmgrove("learn", "cold.csv", "--state", "cold.elm", "--watch-now").code == 0
     said = drift_said(elmgrove, X[400:], "cold.elm")
     assert said.startswith("Drift: temp has been rising from line 2 on: +")
     assert "in 1,000 rows" in said

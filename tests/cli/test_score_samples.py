@@ -24,7 +24,7 @@ LENGTH = SPECTRUM.length
 def fan_fixture(elmgrove: Elmgrove, request: pytest.FixtureRequest) -> Path:
     def make() -> None:
         write_fan_rows("normal.csv", samples(1, 300), NAMES)
-        how = ["--spectrum", TEXT, "--window", request.param, "--confidence", 0]
+        how = ["--spectrum", TEXT, "--window", request.param, "--watch-now"]
         assert elmgrove("learn", "normal.csv", "--state", "fan.elm", *how).code == 0
 
     made_once(f"fan in windows of {request.param}", make)

@@ -49,7 +49,7 @@ def test_a_pump_that_warms_up_is_said_to_drift(device: Start, elmgrove: Elmgrove
     """Learned for 400 rows while it was cold; most of what follows is anomalous."""
     X = pump_rows(3000, 7)
     X[:, TEMP] += 30.0 * (1.0 - np.exp(-np.maximum(np.arange(3000) - 500.0, 0.0) / 800.0))
-    learn(elmgrove, X[:400], "--confidence", 0)
+    learn(elmgrove, X[:400], "--watch-now")
     write_rows(Path("pump.csv"), X[400:], NAMES)
     started = device("pump", command="tee -a told.jsonl")
     assert started.end() == 0, started.log

@@ -39,7 +39,7 @@ def fan_1_fixture(elmgrove: Elmgrove) -> Path:
 
     def make() -> None:
         write_fan_rows("normal-1.csv", fan_rows(1, 300))
-        soon = ["--confidence", 0]
+        soon = ["--watch-now"]
         assert elmgrove("learn", "normal-1.csv", "--state", "fan-1.elm", *soon).code == 0
         assert elmgrove("share", "--state", "fan-1.elm", "-o", "fan-1.evidence").code == 0
 
@@ -53,7 +53,7 @@ def fan_2_fixture(elmgrove: Elmgrove, fan_1: Path) -> Path:
 
     def make() -> None:
         write_fan_rows("normal-2.csv", fan_rows(2, 200))
-        like = ["--like", "fan-1.evidence", "--confidence", 0]
+        like = ["--like", "fan-1.evidence", "--watch-now"]
         assert elmgrove("learn", "normal-2.csv", "--state", "fan-2.elm", *like).code == 0
 
     made_once("fan-2", make)

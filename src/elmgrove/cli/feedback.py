@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.options import moment, notes, read_for, shown, with_layout
+from elmgrove.cli.options import moment, notes, read_for, shown
 from elmgrove.cli.running import Device, DryRun, StateOrAgent
 from elmgrove.federation.commands import FROM, TO
 from elmgrove.federation.member import Member
@@ -27,7 +27,6 @@ From = Annotated[
 To = Annotated[str | None, typer.Option("--to", help="Rows before this time.")]
 
 
-@with_layout
 def accept(
     state: StateOrAgent,
     begin: From = None,
@@ -40,8 +39,6 @@ def accept(
         bool, typer.Option("--instead", help="In the place of all that was learned before.")
     ] = False,
     dry_run: DryRun = False,
-    *,
-    layout: Layout,
 ) -> None:
     """That was fine: learn anomalous rows as a new normal.
 
@@ -51,7 +48,7 @@ def accept(
     Example: [bold]elmgrove accept fan-1.elm --from 14:20[/]
     """
     device, span = Device(state), _span(begin, end)
-    given = {} if rows is None else _given(device, rows, layout)
+    given = {} if rows is None else _given(device, rows)
     device.change("accept", dry_run, **span, **given, **({"instead": True} if instead else {}))
 
 
@@ -97,10 +94,10 @@ def _span(begin: str | None, end: str | None) -> dict[str, Any]:
     return span
 
 
-def _given(device: Device, rows: Path, layout: Layout) -> dict[str, Any]:
+def _given(device: Device, rows: Path) -> dict[str, Any]:
     """Reads the rows of a file as the device's state says they are."""
     member = load(device.state, Member.from_bytes)
-    table = read_for(member, rows, layout, skip_bad=False)
+    table = read_for(member, rows, Layout(), skip_bad=False)
     times = {} if table.times is None else {"times": table.times.tolist()}
     return {"rows": table.rows[:].tolist(), **times}
 

@@ -1,8 +1,6 @@
 """``elmgrove learn``: learns the rows of a file, into a device's state that is there or new."""
 
 import math
-from dataclasses import dataclass, fields
-from functools import cached_property
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Annotated
@@ -10,30 +8,19 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.basis import SCORES, Basis
+from elmgrove.algebra.layer import ACTIVATIONS
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.scaling import OWN
+from elmgrove.algebra.scaling import OWN, SCALINGS
+from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.cli.options import (
-    COLUMN_OPTIONS,
-    LAYER_OPTIONS,
-    Activation,
     Data,
     LabelSpans,
     MergedFlag,
-    ScalingName,
-    ScoreName,
-    Seed,
     SkipBad,
-    SpectrumText,
     State,
-    Units,
-    Weights,
-    WindowSize,
     basis_like,
-    chosen_spectrum,
-    chosen_window,
     labelled,
-    new_state_option,
     note_window,
     notes,
     percent,
@@ -44,90 +31,21 @@ from elmgrove.cli.options import (
     tracked,
     with_layout,
 )
+from elmgrove.cli.options import (
+    new_state_option as _new,
+)
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import when_text
 from elmgrove.detector.false_alarms import CHANGING, WATCHING, Flagged, RateTest
 from elmgrove.detector.self_test import errors_in_words, smallest_errors
-from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
-from elmgrove.detector.windows import Choice
+from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, Threshold
+from elmgrove.detector.windows import Choice, choose_window, require_window
 from elmgrove.device.status import mark_state
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.table import Table, within
 from elmgrove.storage.disk import load, locked, save
-
-
-@dataclass(frozen=True)
-class NewDevice:
-    """What the options say about a new device; each field is the option of that name."""
-
-    name: str | None
-    like: list[Path] | None
-    scaling: str
-    units: int | None
-    activation: str
-    weights: str
-    seed: int
-    window: str
-    score: str | None
-    spectrum: str | None
-    ridge: float
-    forgetting: float
-    rate: float
-    confidence: float
-    threshold: float | None
-    sigma: float | None
-    promote_after: int | None
-    merged: bool
-
-    def start(self, state: Path, table: Table) -> Member:
-        """Makes a device that has learned nothing yet, for rows like these."""
-        basis = self._basis(table) if self.given is None else self.given
-        if self.given is not None and basis.scaling.kind == OWN:
-            basis = basis.in_units_of(table.rows)
-        detector = Detector.for_basis(
-            basis,
-            ridge=self.ridge,
-            forgetting=self.forgetting,
-            threshold=self._limit(),
-            promote_after=self.promote_after,
-        )
-        return Member(self.name or state.stem, detector, merges=self.merged)
-
-    @cached_property
-    def given(self) -> Basis | None:
-        """The basis that ``--like`` takes from another file; None without."""
-        return basis_like(self.like) if self.like else None
-
-    def window_for(self, table: Table) -> Choice:
-        """Says which window these rows get, and why."""
-        return chosen_window(self.window, table.rows, chosen_spectrum(self.spectrum))
-
-    def _basis(self, table: Table) -> Basis:
-        return Basis.fitted(
-            table.rows,
-            table.names,
-            categories=table.categories,
-            scaling=self.scaling,
-            units=self.units,
-            activation=self.activation,
-            weights=self.weights,
-            seed=self.seed,
-            window=self.window_for(table).window,
-            score=self.score,
-            spectrum=chosen_spectrum(self.spectrum),
-        )
-
-    def _limit(self) -> Threshold:
-        if self.threshold is not None and self.sigma is not None:
-            raise BadInput("--threshold and --sigma are two ways to the same thing: choose one")
-        if self.threshold is not None:
-            return FixedThreshold(self.threshold)
-        if self.sigma is not None:
-            return MeanSigma(self.sigma)
-        return FalseAlarmRate(self.rate, self.confidence)
-
 
 #: One row in so many is in the last part.
 PART = 5
@@ -263,40 +181,6 @@ def _limit(detector: Detector) -> float | None:
 
 # Shares of anomalous rows up to so many times the stated one are the stated one.
 _TOLERANCE = 1.5
-Name = Annotated[str | None, new_state_option("The device's name \\[default: the state file's].")]
-Like = Annotated[
-    list[Path] | None,
-    new_state_option(
-        "Take layer, columns and scaling from this state or evidence file, so that the two can "
-        "merge; own units come from the rows. Repeatable: a new scaling, for what all of them "
-        "learned, with which those that were made before can't merge.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
-Ridge = Annotated[float, new_state_option("Regularization of a loss.", min=0.0)]
-Forgetting = Annotated[
-    float, new_state_option("Weight that a row keeps with each later row; 1 = forget nothing.")
-]
-Rate = Annotated[float, new_state_option("The share of normal rows that may be flagged.")]
-Confidence = Annotated[
-    float,
-    new_state_option(
-        "How sure counting must be of that rate before there are alarms; 0 = do not wait for it."
-    ),
-]
-PromoteAfter = Annotated[
-    int | None,
-    new_state_option(
-        "Learn this many anomalous rows in a row if they are alike \\[default: never].", min=2
-    ),
-]
-Fixed = Annotated[
-    float | None, new_state_option("A fixed threshold on the score instead of a rate.")
-]
-Sigma = Annotated[
-    float | None, new_state_option("Mean plus this many standard deviations instead of a rate.")
-]
 
 
 @with_layout
@@ -309,60 +193,75 @@ def learn(
     ] = False,
     label_spans: LabelSpans = None,
     skip_bad: SkipBad = False,
-    name: Name = None,
-    like: Like = None,
-    scaling: ScalingName = "standard",
-    units: Units = None,
-    activation: Activation = "identity",
-    weights: Weights = "uniform",
-    seed: Seed = 0,
-    window: WindowSize = "auto",
-    score: ScoreName = None,
-    spectrum: SpectrumText = None,
-    ridge: Ridge = 1e-3,
-    forgetting: Forgetting = 1.0,
-    rate: Rate = 0.01,
-    confidence: Confidence = 0.95,
-    threshold: Fixed = None,
-    sigma: Sigma = None,
-    promote_after: PromoteAfter = None,
+    name: Annotated[str | None, _new("The device's name \\[default: the state file's].")] = None,
+    like: Annotated[
+        list[Path] | None,
+        _new(
+            "Take layer, columns and scaling from this state or evidence file, so that the two can "
+            "merge; own units come from the rows. Repeatable: a new scaling, for what all of them "
+            "learned, with which those that were made before can't merge.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    scaling: Annotated[
+        str,
+        _new(
+            f"{', '.join(SCALINGS)}, fitted to the file; with own each device has its own mean and "
+            "deviation, so that machines at other levels can merge."
+        ),
+    ] = "standard",
+    window: Annotated[
+        str,
+        _new(
+            "Rows that are one input, side by side: a number, or auto (10 for a time series, 1 for "
+            "a table)."
+        ),
+    ] = "auto",
+    spectrum: Annotated[
+        str | None,
+        _new(
+            "Columns are samples of fast signals: samples a second, samples a frame, and if wanted "
+            "bands (32) and mel, like 2000:256 or 16000:1024:64:mel."
+        ),
+    ] = None,
+    score: Annotated[
+        str | None,
+        _new(f"{' or '.join(SCORES)} \\[default: distance; loss if the activation is another]."),
+    ] = None,
+    units: Annotated[
+        int | None,
+        _new(
+            "Hidden units \\[default: as many as inputs up to 64, half of more, at most 128, of "
+            "windows 64; for a loss a quarter, half of fewer than 16, at most 128].",
+            min=1,
+        ),
+    ] = None,
+    activation: Annotated[str, _new(f"{', '.join(ACTIVATIONS)}.")] = "identity",
+    ridge: Annotated[float, _new("Regularization of a loss.", min=0.0)] = 1e-3,
+    rate: Annotated[float, _new("The share of normal rows that may be flagged.")] = 0.01,
+    threshold: Annotated[
+        float | None, _new("A fixed threshold on the score instead of a rate.")
+    ] = None,
+    watch_now: Annotated[
+        bool, _new("Raise alarms at once, however few rows there are.", "--watch-now")
+    ] = False,
     merged: MergedFlag = False,
     *,
     layout: Layout,
 ) -> None:
     """Learn what normal rows look like.
 
-    The first file makes the state; later files add to it.
-    The last fifth of the file is a test: its rows are counted before they are learned.
+    The first file makes the state; later files add to it. The last fifth of a file is a test: the
+    output says how many of its rows would have been flagged, before they are learned.
 
     Example: [bold]elmgrove learn normal.csv --state fan-1.elm[/]
     """
-    new = NewDevice(
-        name=name,
-        like=like,
-        scaling=scaling,
-        units=units,
-        activation=activation,
-        weights=weights,
-        seed=seed,
-        window=window,
-        score=score,
-        spectrum=spectrum,
-        ridge=ridge,
-        forgetting=forgetting,
-        rate=rate,
-        confidence=confidence,
-        threshold=threshold,
-        sigma=sigma,
-        promote_after=promote_after,
-        merged=merged,
-    )
     choice: Choice | None = None
     with locked(state):
         if state.exists():
             kept = f"{state} exists and keeps the settings it was made with"
-            fixed = [*(one.name for one in fields(NewDevice)), *COLUMN_OPTIONS]
-            require_not_given(context, fixed, kept)
+            require_not_given(context, _FOR_NEW, kept)
             member = load(state, Member.from_bytes)
             table = _normal(read_for(member, data, layout, skip_bad), data, label_spans)
             table = not_yet_learned(member.detector, table)
@@ -371,19 +270,55 @@ def learn(
                 return
         else:
             if like:
-                require_not_given(context, LAYER_OPTIONS, f"--like takes this from {like[0]}")
-            table = _normal(read(data, new.given, layout, skip_bad), data, label_spans)
-            member = new.start(state, table)
+                require_not_given(context, _OF_LAYER, f"--like takes this from {like[0]}")
+            given = basis_like(like) if like else None
+            table = _normal(read(data, given, layout, skip_bad), data, label_spans)
+            frames = None if spectrum is None else Spectrum.parsed(spectrum)
+            if given is None:
+                choice = _window(window, table, frames)
+                basis = Basis.fitted(
+                    table.rows,
+                    table.names,
+                    categories=table.categories,
+                    scaling=scaling,
+                    units=units,
+                    activation=activation,
+                    window=choice.window,
+                    score=score,
+                    spectrum=frames,
+                )
+            elif given.scaling.kind == OWN:
+                basis = given.in_units_of(table.rows)
+            else:
+                basis = given
+            limit: Threshold = FalseAlarmRate(rate, 0.0) if watch_now else FalseAlarmRate(rate)
+            if threshold is not None:
+                limit = FixedThreshold(threshold)
+            detector = Detector.for_basis(basis, ridge=ridge, threshold=limit)
+            member = Member(name or state.stem, detector, merges=merged)
             remember(member, layout)
-            choice = None if like else new.window_for(table)
-        lesson = LearnRun(member.detector, table, gate)
-        lesson.take()
-        lesson.require_solution()
+        run = LearnRun(member.detector, table, gate)
+        run.take()
+        run.require_solution()
         mark_state(member, None if table.times is None else float(table.times[-1]))
         save(state, member)
         note_window(choice)
-        _report(member, lesson)
+        _report(member, run)
         notes.print(f"{_outlook(member.detector)} Saved {state}.")
+
+
+# The options that say how rows become numbers of a hidden layer.
+_OF_LAYER = (
+    *("columns", "drop", "categories", "scaling", "window", "spectrum", "score", "units"),
+    "activation",
+)
+_FOR_NEW = (*_OF_LAYER, "name", "like", "ridge", "rate", "threshold", "watch_now", "merged")
+
+
+def _window(window: str, table: Table, spectrum: Spectrum | None) -> Choice:
+    if require_window(window) != "auto":
+        return Choice(int(window), "as stated")
+    return choose_window(table.rows, spectrum)
 
 
 def _normal(table: Table, data: Path, spans: str | None) -> Table:
@@ -396,25 +331,25 @@ def _normal(table: Table, data: Path, spans: str | None) -> Table:
     return normal
 
 
-def _report(member: Member, lesson: LearnRun) -> None:
+def _report(member: Member, run: LearnRun) -> None:
     detector, left_out = member.detector, ""
-    if lesson.left_out:
-        left_out = f" ({lesson.left_out} left out)"
+    if run.left_out:
+        left_out = f" ({run.left_out} left out)"
     basis = detector.basis
     of_ten = f" windows of {basis.window}" if basis.window > 1 else ""
     samples = "" if basis.spectrum is None else f" of {basis.spectrum.length} samples"
-    learned = f"learned {lesson.learned} {basis.counted}{samples}{left_out}"
+    learned = f"learned {run.learned} {basis.counted}{samples}{left_out}"
     notes.print(f"{member.name}: {learned}, {detector.learned}{of_ten} in all.")
-    if lesson.seen.rows:
-        notes.print(_finding(lesson, detector))
+    if run.seen.rows:
+        notes.print(_finding(run, detector))
     told = errors_in_words(smallest_errors(detector))
     if told:
         notes.print(told)
 
 
-def _finding(lesson: LearnRun, detector: Detector) -> str:
+def _finding(run: LearnRun, detector: Detector) -> str:
     """Says what the last part of the file showed, and what it means."""
-    seen, rate = lesson.seen, detector.gate.policy.rate
+    seen, rate = run.seen, detector.gate.policy.rate
     share = f"{percent(seen.share)} of {detector.basis.counted}"
     found = f"Of the last {100 // PART} % of this file, before it was learned, {share} "
     if rate is None:
@@ -423,7 +358,7 @@ def _finding(lesson: LearnRun, detector: Detector) -> str:
     # By chance, and by what a threshold from so few scores can be: 1.1 % is 1 %.
     if seen.band[0] <= _TOLERANCE * rate:
         return f"{found}were above the threshold ({stated} stated)."
-    if lesson.trend:
+    if run.trend:
         return (
             f"{found}were above the threshold, not {stated}: it was still changing. Expect more "
             "false alarms until you learn rows of a longer time."

@@ -14,13 +14,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from elmgrove.algebra.basis import SCORES, Basis
-from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS
+from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.moments import Moments
-from elmgrove.algebra.rows import RowStore
-from elmgrove.algebra.scaling import OWN, SCALINGS, Levels, Scaling
-from elmgrove.algebra.spectrum import Spectrum
-from elmgrove.detector.windows import Choice, choose_window, require_window
+from elmgrove.algebra.scaling import OWN, Levels, Scaling
+from elmgrove.detector.windows import Choice
 from elmgrove.errors import BadInput
 from elmgrove.federation.charter import learned_of
 from elmgrove.federation.member import Member, borrowed_by
@@ -108,59 +105,6 @@ def new_state_option(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="For a new state", **more)
 
 
-#: The options that say how rows become numbers of a hidden layer; their names are those below,
-#: or in ``elmgrove.cli.options``.
-LAYER_OPTIONS = (
-    "columns",
-    "drop",
-    "categories",
-    "scaling",
-    "units",
-    "activation",
-    "weights",
-    "seed",
-    "window",
-    "score",
-    "spectrum",
-)
-ScalingName = Annotated[
-    str,
-    new_state_option(
-        f"{', '.join(SCALINGS)}, fitted to the file; with own each device has its own mean and "
-        "deviation, so that machines at other levels can merge."
-    ),
-]
-Units = Annotated[
-    int | None,
-    new_state_option(
-        "Hidden units \\[default: as many as inputs up to 64, half of more, at most 128, of "
-        "windows 64; for a loss a quarter, half of fewer than 16, at most 128].",
-        min=1,
-    ),
-]
-WindowSize = Annotated[
-    str,
-    new_state_option(
-        "Rows that are one input, side by side: a number, or auto (10 for a time series, 1 for a "
-        "table; says why)."
-    ),
-]
-ScoreName = Annotated[
-    str | None,
-    new_state_option(
-        f"{' or '.join(SCORES)} \\[default: distance with the activation identity, else loss]."
-    ),
-]
-SpectrumText = Annotated[
-    str | None,
-    new_state_option(
-        "Columns are samples of fast signals: samples a second, samples a frame, and if wanted "
-        "bands (32) and mel, like 2000:256 or 16000:1024:64:mel."
-    ),
-]
-Activation = Annotated[str, new_state_option(f"{', '.join(ACTIVATIONS)}.")]
-Weights = Annotated[str, new_state_option(f"{', '.join(DISTRIBUTIONS)}.")]
-Seed = Annotated[int, new_state_option("Seed of the hidden layer.", min=0)]
 MergedFlag = Annotated[
     bool, new_state_option("One model of everybody decides, as in the papers.", "--merged")
 ]
@@ -211,18 +155,6 @@ def basis_like(paths: Sequence[Path]) -> Basis:
         "their devices must learn again in it."
     )
     return replace(first, scaling=scaling)
-
-
-def chosen_spectrum(text: str | None) -> Spectrum | None:
-    """Reads ``--spectrum``; None where rows are no samples."""
-    return None if text is None else Spectrum.parsed(text)
-
-
-def chosen_window(window: str, rows: RowStore, spectrum: Spectrum | None) -> Choice:
-    """Reads ``--window``; for auto, the rows decide, or their spectra."""
-    if require_window(window) != "auto":
-        return Choice(int(window), "as stated")
-    return choose_window(rows, spectrum)
 
 
 def note_window(choice: Choice | None) -> None:
@@ -281,10 +213,6 @@ def tracked(items: Sequence[T], text: str) -> Iterable[T]:
         yield from progress.track(items, description=text)
 
 
-#: What decides which columns are learned: a state has them already.
-COLUMN_OPTIONS = ("columns", "drop", "categories")
-
-
 def file_or_input(text: str) -> Path:
     """Takes an argument that is a file, or ``-`` for standard input."""
     if Path(text).is_dir():
@@ -332,8 +260,8 @@ def _option(text: str, **more: Any) -> Any:
     return typer.Option(help=text, rich_help_panel="Reading the rows", **more)
 
 
-class _Options:
-    """The options, by the names of what they set in a layout."""
+class _FileOptions:
+    """How a file is written, by the names of the fields of a layout."""
 
     time: Annotated[
         str | None,
@@ -341,11 +269,6 @@ class _Options:
             "The column with the time of each row, or COLUMN=FORMAT (like %d.%m.%Y %H:%M) "
             "\\[default: one that obviously is]."
         ),
-    ]
-    columns: Annotated[list[str] | None, _option("Learn this column only (repeatable).")]
-    drop: Annotated[list[str] | None, _option("Leave this column out (repeatable).")]
-    label: Annotated[
-        str | None, _option("The column that says which rows were anomalous; never learned.")
     ]
     delimiter: Annotated[
         str | None, _option("What separates cells \\[default: as the first line has it].")
@@ -355,6 +278,23 @@ class _Options:
     missing: Annotated[
         str, _option("A missing value: refuse the file, or hold the last value for a few rows.")
     ]
+    measurement: Annotated[
+        str | None,
+        _option(
+            "The file is InfluxDB line protocol: which lines are rows, like cpu,cpu=cpu-total "
+            "\\[default: those of the first measurement of a .lp or .influx file]."
+        ),
+    ]
+
+
+class _AllOptions(_FileOptions):
+    """How a file is written, and which columns a new state learns."""
+
+    columns: Annotated[list[str] | None, _option("Learn this column only (repeatable).")]
+    drop: Annotated[list[str] | None, _option("Leave this column out (repeatable).")]
+    label: Annotated[
+        str | None, _option("The column that says which rows were anomalous; never learned.")
+    ]
     hold_rows: Annotated[
         int, _option("For how many rows a value is held; then rows are left out.", min=0)
     ]
@@ -362,25 +302,20 @@ class _Options:
         list[str] | None,
         _option("This column holds words, each of which becomes a column of 0 and 1 (repeatable)."),
     ]
-    format: Annotated[
-        str | None, _option("influx for InfluxDB line protocol \\[default: found in the file].")
-    ]
-    measurement: Annotated[
-        str | None,
-        _option(
-            "Which lines of line protocol are rows, like cpu,cpu=cpu-total \\[default: those of "
-            "the first measurement]."
-        ),
-    ]
 
 
 def with_layout(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that say how to read rows; it takes them as one ``layout``.
+    """Adds the options that say how to read rows; the command takes them as one ``layout``."""
+    return _with_options(command, _AllOptions)
 
-    An option of the command's own wins: ``--format`` may be how something is printed.
-    """
-    usual, every, taken = Layout(), get_type_hints(_Options, include_extras=True), _flags(command)
-    hints = {name: of for name, of in every.items() if f"--{name}" not in taken}
+
+def with_file_layout(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds those that a command with a state needs: the state has the columns."""
+    return _with_options(command, _FileOptions)
+
+
+def _with_options(command: Callable[..., None], table: type) -> Callable[..., None]:
+    usual, hints = Layout(), get_type_hints(table, include_extras=True)
     options = [
         inspect.Parameter(
             name,
@@ -395,19 +330,12 @@ def with_layout(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        said = {name: given.pop(name) for name in hints}
-        command(**given, layout=Layout(**{name: v for name, v in said.items() if v is not None}))
+        chosen = {name: given.pop(name) for name in hints}
+        layout = Layout(**{name: value for name, value in chosen.items() if value is not None})
+        command(**given, layout=layout)
 
     run.__dict__["__signature__"] = inspect.Signature([*before, *options])
     return run
-
-
-def _flags(command: Callable[..., None]) -> set[str]:
-    """The flags that a command names itself, where they are not its parameters' names."""
-    hints = get_type_hints(command, include_extras=True).values()
-    options = [one for hint in hints for one in getattr(hint, "__metadata__", ())]
-    # In an annotation, what Typer calls the default is the first flag.
-    return {str(flag) for one in options for flag in (one.default, *(one.param_decls or ()))}
 
 
 def read_for(member: Member, data: Path, layout: Layout, skip_bad: bool) -> Table:

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from elmgrove.algebra.rows import Array
-from elmgrove.cli.options import SkipBad, file_or_input, notes, read_for, with_layout
+from elmgrove.cli.options import SkipBad, file_or_input, notes, read_for
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.plot import draw, save_picture, title
 from elmgrove.detector.replay import (
@@ -26,7 +26,7 @@ from elmgrove.detector.replay import (
     spells_told,
 )
 from elmgrove.detector.verdict import Cause
-from elmgrove.errors import BadFile, BadInput, require_extra
+from elmgrove.errors import BadFile, BadInput
 from elmgrove.federation.member import Member
 from elmgrove.reading.formats import STANDARD_INPUT
 from elmgrove.reading.layout import Layout
@@ -37,7 +37,6 @@ _FIELDS = {"score", "threshold", "anomalous", "causes"}
 _LINE = re.compile(r"\b(?:line|row) (\d+)$")
 
 
-@with_layout
 def plot(
     file: Annotated[
         Path,
@@ -63,7 +62,6 @@ def plot(
             dir_okay=False,
         ),
     ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Open a window instead.")] = False,
     event: Annotated[
         int | None,
         typer.Option(
@@ -74,8 +72,6 @@ def plot(
     ] = None,
     sensors: Annotated[int, typer.Option(help="The most sensors to draw.", min=1, max=20)] = 4,
     skip_bad: SkipBad = False,
-    *,
-    layout: Layout,
 ) -> None:
     """Draw scores, events, and the sensors that caused them.
 
@@ -83,23 +79,16 @@ def plot(
 
     Example: [bold]elmgrove plot new.csv --state fan-1.elm[/]
     """
-    if show:
-        _require_screen()
-    course = _course(file, state, layout, skip_bad)
-    figure = draw(course, event=event, most=sensors, window=show)
-    if show:
-        notes.print(f"{title(course)}.")
-        require_extra("matplotlib.pyplot", "plot").show()
-    else:
-        path = out or Path("plot.png" if str(file) == STANDARD_INPUT else f"{file.name}.png")
-        save_picture(figure, path)
-        notes.print(f"{title(course)}. Wrote {path}.")
+    course = _course(file, state, skip_bad)
+    path = out or Path("plot.png" if str(file) == STANDARD_INPUT else f"{file.name}.png")
+    save_picture(draw(course, event=event, most=sensors), path)
+    notes.print(f"{title(course)}. Wrote {path}.")
 
 
-def _course(file: Path, state: Path | None, layout: Layout, skip_bad: bool) -> Course:
+def _course(file: Path, state: Path | None, skip_bad: bool) -> Course:
     if state is not None:
         member = load(state, Member.from_bytes)
-        table = read_for(member, file, layout, skip_bad)
+        table = read_for(member, file, Layout(), skip_bad)
         if not len(table.rows):
             raise BadInput(f"{file}: no rows to draw")
         return course_of(
@@ -122,12 +111,6 @@ def _course(file: Path, state: Path | None, layout: Layout, skip_bad: bool) -> C
             "(--state)"
         ) from error
     return course_of_state(member.detector, member.name)
-
-
-def _require_screen() -> None:
-    """Raises ``BadInput`` where no window can be opened."""
-    if require_extra("matplotlib", "plot").get_backend().lower() == "agg":
-        raise BadInput("--show needs a screen, and matplotlib finds none: --out writes a file")
 
 
 # Verdicts that were written

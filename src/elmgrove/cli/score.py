@@ -17,7 +17,15 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.rows import Array
-from elmgrove.cli.options import Data, SavedState, SkipBad, notes, read_for, tracked, with_layout
+from elmgrove.cli.options import (
+    Data,
+    SavedState,
+    SkipBad,
+    notes,
+    read_for,
+    tracked,
+    with_file_layout,
+)
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import Drift
 from elmgrove.detector.drift_detector import drift_in
@@ -55,7 +63,7 @@ class Scored:
     causes: list[Cause]
 
 
-@with_layout
+@with_file_layout
 def score(
     data: Data,
     state: SavedState,
