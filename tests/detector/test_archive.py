@@ -16,6 +16,7 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
 from elmgrove.storage.sealed import seal, unseal
+from support.golden import resealed
 from support.patterns import INPUTS, mixed, rows_of
 from support.places import GOLDEN
 
@@ -159,10 +160,11 @@ def test_what_was_joined_or_put_aside_is_undone_after_loading() -> None:
 
 
 def altered(change: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> bytes:
-    fields, arrays = unseal(STATE_FORMAT, foreign().to_bytes())
-    fields = json.loads(json.dumps(fields))
-    change(fields["detector"]["patterns"], arrays)
-    return seal(STATE_FORMAT, fields, arrays)
+    return resealed(
+        STATE_FORMAT,
+        foreign().to_bytes(),
+        lambda fields, arrays: change(fields["detector"]["patterns"], arrays),
+    )
 
 
 def test_unaltered_it_is_read() -> None:

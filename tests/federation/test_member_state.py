@@ -1,7 +1,6 @@
 """A device's state on disk: golden files, and what is sealed but not made by the rules."""
 
-import json
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,25 +9,12 @@ from elmgrove import BadFile
 from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
-from elmgrove.storage.sealed import seal, unseal
-from support.places import GOLDEN
+from elmgrove.storage.sealed import seal
+from support.golden import Golden, damaged
 
 # The golden files: tests/golden/state-2.elm and state-2-loss.elm hold exactly this. All sums are
 # exact in binary, so they are the same on every machine. A new version of the format gets new
 # files beside them.
-
-
-class Golden(NamedTuple):
-    """A file, and what it holds as fields and arrays."""
-
-    name: str
-    fields: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-
-    @property
-    def blob(self) -> bytes:
-        return (GOLDEN / self.name).read_bytes()
-
 
 SETTINGS: dict[str, Any] = {
     "ridge": 0.25,
@@ -116,6 +102,7 @@ RECENT = {
 }
 LOSS = Golden(
     "state-2-loss.elm",
+    STATE_FORMAT,
     {
         "name": "Lüfter 2",
         "detector": {
@@ -161,6 +148,7 @@ LOSS = Golden(
 # Two values a row, two rows side by side, mixed in three ways; a row of four waits to be added.
 DISTANCE = Golden(
     "state-2.elm",
+    STATE_FORMAT,
     {
         "name": "Lüfter 2",
         "detector": {
@@ -227,11 +215,7 @@ each_golden = pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: gold
 
 @each_golden
 def test_a_golden_file_holds_what_is_stated_here(golden: Golden) -> None:
-    fields, arrays = unseal(STATE_FORMAT, golden.blob)
-    assert fields == golden.fields
-    assert arrays.keys() == golden.arrays.keys()
-    for name, array in golden.arrays.items():
-        np.testing.assert_array_equal(arrays[name], array, strict=True)
+    golden.require_held()
 
 
 @each_golden
@@ -308,18 +292,13 @@ def test_the_golden_device_by_distance_goes_on_with_the_row_that_was_last() -> N
 @each_golden
 def test_a_golden_file_is_written_again_byte_by_byte(golden: Golden) -> None:
     assert Member.from_bytes(golden.blob).to_bytes() == golden.blob
-    assert seal(STATE_FORMAT, golden.fields, golden.arrays) == golden.blob
 
 
 @each_golden
 def test_every_truncation_and_flipped_bit_of_a_golden_file_is_refused(golden: Golden) -> None:
-    blob = golden.blob
-    for place in range(len(blob)):
-        flipped = bytearray(blob)
-        flipped[place] ^= 1 << place % 8
-        for damaged in (blob[:place], bytes(flipped)):
-            with pytest.raises(BadFile):
-                Member.from_bytes(damaged)
+    for blob in damaged(golden.blob):
+        with pytest.raises(BadFile):
+            Member.from_bytes(blob)
 
 
 def test_evidence_is_no_state_and_a_state_is_no_evidence() -> None:
@@ -331,26 +310,6 @@ def test_evidence_is_no_state_and_a_state_is_no_evidence() -> None:
 
 
 # Sealed, but not by the rules: a golden file with other content and a checksum that fits
-
-
-def resealed(golden: Golden, fields: dict[str, Any], arrays: dict[str, Any]) -> bytes:
-    """``...`` leaves a part out."""
-    altered = json.loads(json.dumps(golden.fields))
-    for path, value in fields.items():
-        *parents, last = path.split("/")
-        target = altered
-        for parent in parents:
-            target = target[int(parent) if isinstance(target, list) else parent]
-        place = int(last) if isinstance(target, list) else last
-        target.pop(place)
-        if value is not ...:
-            target.insert(place, value) if isinstance(target, list) else target.update(
-                {place: value}
-            )
-    parts = {**golden.arrays, **arrays}
-    return seal(
-        STATE_FORMAT, altered, {name: part for name, part in parts.items() if part is not ...}
-    )
 
 
 WRONG_FIELDS = [
@@ -503,12 +462,12 @@ def test_a_sealed_state_with_a_wrong_part_is_refused(
     golden: Golden, fields: dict[str, Any], arrays: dict[str, Any]
 ) -> None:
     with pytest.raises(BadFile, match="not as a state should be"):
-        Member.from_bytes(resealed(golden, fields, arrays))
+        Member.from_bytes(golden.resealed(fields, arrays))
 
 
 def test_sealing_again_what_was_not_altered_is_accepted() -> None:
     for golden in GOLDENS:
-        assert Member.from_bytes(resealed(golden, {}, {})).to_bytes() == golden.blob
+        assert Member.from_bytes(golden.resealed({}, {})).to_bytes() == golden.blob
 
 
 @pytest.mark.parametrize("golden", [LOSS, DISTANCE], ids=lambda golden: golden.name)

@@ -6,7 +6,7 @@ import pytest
 from elmgrove import BadFile, BadInput, Basis, HiddenLayer
 from elmgrove.rounds.evaluation import ACCURACY, ERROR, Evaluation, Exam, GlobalModel
 from elmgrove.rounds.rules import SumRule
-from support.alterations import altered
+from support.golden import damaged
 from support.patterns import INPUTS, rows_of
 from support.rounds import BASIS, device, run
 
@@ -76,7 +76,7 @@ def test_an_exam_comes_back_as_it_was_and_altered_not_at_all() -> None:
     for exam in (Exam(X, T, ("left", "right")), Exam(X, T), Exam(X)):
         blob = exam.to_bytes()
         assert Exam.from_bytes(blob).to_bytes() == blob
-        for bad in altered(blob):
+        for bad in damaged(blob, 37):
             with pytest.raises(BadFile):
                 Exam.from_bytes(bad)
 

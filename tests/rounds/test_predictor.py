@@ -7,7 +7,7 @@ from elmgrove import BadFile, BadInput, Basis, HiddenLayer
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.rounds.evaluation import GlobalModel
 from elmgrove.rounds.predictor import Predictor, Target
-from support.alterations import altered
+from support.golden import damaged
 from support.places import GOLDEN
 
 LAYER = HiddenLayer(2, 3, "relu", "binary", seed=35)
@@ -45,7 +45,7 @@ def test_the_golden_file_is_read_and_written_as_it_was() -> None:
 
 def test_altered_files_are_refused() -> None:
     blob = GROUPS.to_bytes()
-    for bad in altered(blob):
+    for bad in damaged(blob, 37):
         with pytest.raises(BadFile):
             Predictor.from_bytes(bad)
 

@@ -18,8 +18,8 @@ from elmgrove.federation.merged import Merged
 from elmgrove.federation.terms import UNBOUNDED
 from elmgrove.server import live
 from elmgrove.server.store import store as store_module
-from elmgrove.storage.sealed import seal, unseal
 from support.factories import normal_rows
+from support.golden import resealed
 from support.serving import (
     ADMIN,
     LAYER,
@@ -79,14 +79,11 @@ def test_what_can_not_follow_is_refused_with_the_epoch_that_is_held(
     assert contents(server.store) == before
 
 
-def resealed(
-    change: Callable[[dict[str, Any], dict[str, np.ndarray]], None], origin: str = ME
-) -> bytes:
-    """A contribution that was changed by somebody who can seal it."""
-    fields, arrays = unseal(EVIDENCE_FORMAT, seeded_contribution(origin, 1, 30).to_bytes())
-    arrays = {name: array.copy() for name, array in arrays.items()}
-    change(fields, arrays)
-    return seal(EVIDENCE_FORMAT, fields, arrays)
+GOOD = seeded_contribution(ME, 1, 30).to_bytes()
+
+
+def forged(change: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> bytes:
+    return resealed(EVIDENCE_FORMAT, GOOD, change)
 
 
 def other_layer() -> bytes:
@@ -106,11 +103,11 @@ def overflowing() -> bytes:
 
 
 def set_entry(name: str, index: Any, value: float) -> bytes:
-    return resealed(lambda _, arrays: arrays[name].__setitem__(index, value))
+    return forged(lambda _, arrays: arrays[name].__setitem__(index, value))
 
 
 def set_field(name: str, value: object) -> bytes:
-    return resealed(lambda fields, _: fields.__setitem__(name, value))
+    return forged(lambda fields, _: fields.__setitem__(name, value))
 
 
 def set_threshold(text: bytes) -> bytes:
@@ -120,7 +117,7 @@ def set_threshold(text: bytes) -> bytes:
 
 def relabelled(old: bytes, new: bytes) -> bytes:
     """With another name for the kind of numbers in an array of none."""
-    blob = resealed(lambda _, arrays: arrays.__setitem__("W", np.ones(0)))
+    blob = forged(lambda _, arrays: arrays.__setitem__("W", np.ones(0)))
     end = 8 + int.from_bytes(blob[:8], "little")
     header = blob[8:end].rstrip()
     place = header.index(old, header.index(b'"W"'))
@@ -128,7 +125,6 @@ def relabelled(old: bytes, new: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header + blob[end:]
 
 
-GOOD = seeded_contribution(ME, 1, 30).to_bytes()
 BAD = {
     "nothing": (b"", 400, "not a file"),
     "garbage": (b"garbage", 400, "not a file"),
@@ -163,25 +159,25 @@ BAD = {
     "origin with a NUL": (set_field("origin", f"{ME}\0"), 400, "printable"),
     # Only a triangle is sent, so that U can't be unsymmetric; both are the wrong length.
     "all of U": (
-        resealed(lambda _, arrays: arrays.__setitem__("U", np.ones(9))), 400, "triangle"
+        forged(lambda _, arrays: arrays.__setitem__("U", np.ones(9))), 400, "triangle"
     ),
     "U as a square": (
-        resealed(lambda _, arrays: arrays.__setitem__("U", np.ones((3, 3)))), 400, "triangle"
+        forged(lambda _, arrays: arrays.__setitem__("U", np.ones((3, 3)))), 400, "triangle"
     ),
     "V transposed": (
-        resealed(lambda _, arrays: arrays.__setitem__("V", np.ones((6, 3)))), 400, "V must be"
+        forged(lambda _, arrays: arrays.__setitem__("V", np.ones((6, 3)))), 400, "V must be"
     ),
     "V of integers": (
-        resealed(lambda _, arrays: arrays.__setitem__("V", np.ones((3, 6), np.int64))),
+        forged(lambda _, arrays: arrays.__setitem__("V", np.ones((3, 6), np.int64))),
         400,
         "V must be",
     ),
-    "no V": (resealed(lambda _, arrays: arrays.__delitem__("V")), 400, "'V'"),
+    "no V": (forged(lambda _, arrays: arrays.__delitem__("V")), 400, "'V'"),
     "an array too many": (
-        resealed(lambda _, arrays: arrays.__setitem__("W", np.ones(1))), 400, "array"
+        forged(lambda _, arrays: arrays.__setitem__("W", np.ones(1))), 400, "array"
     ),
     "an empty array": (
-        resealed(lambda _, arrays: arrays.__setitem__("U", np.ones(0))), 400, ""
+        forged(lambda _, arrays: arrays.__setitem__("U", np.ones(0))), 400, ""
     ),
     "numbers of another kind": (GOOD.replace(b'"F64"', b'"I64"'), 400, ""),
     "numbers of no known kind": (GOOD.replace(b'"F64"', b'"F99"'), 400, ""),
