@@ -274,7 +274,7 @@ def golden_member(score: str) -> Member:
     model.patterns.retired.append(model.own.pop())
     model.own[1].take_in(model.own.pop())
     me.offer(guarded=False)
-    me.receive(golden(score, "fan-3", [IDLE * 2.0, BUSY * -1.0]).contribution())
+    me.receive(golden(score, "fan-3", [BUSY * -1.0, IDLE * 2.0]).contribution())
     # These are solved for, and so not the same to the last bit everywhere.
     for pattern, typical in zip(
         [*model.own, *model.patterns.retired], (0.5, 0.25, np.inf), strict=True

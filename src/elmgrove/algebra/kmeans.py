@@ -51,7 +51,10 @@ def k_means(X: Array, count: int) -> Array:
         inertia = float(np.square(D.min(axis=1)).sum())
         if inertia < least:
             best, least = D.argmin(axis=1), inertia
-    return best
+    # Numbered as they come in the rows, whatever the draws were.
+    _, first, numbers = np.unique(best, return_index=True, return_inverse=True)
+    numbered: Array = first.argsort().argsort()[numbers]
+    return numbered
 
 
 def _far_apart(X: Array, count: int, draw: np.random.Generator) -> Array:
