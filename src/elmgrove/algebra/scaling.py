@@ -226,20 +226,20 @@ class Scaling:
             )
 
     @cached_property
-    def _shift(self) -> Array:
+    def offset(self) -> Array:
         self.require_numbers()
         return np.array(self.shift)
 
     @cached_property
-    def _rate(self) -> Array:
+    def rate(self) -> Array:
         return 1.0 / np.array(self.scale)
 
     def __call__(self, X: Array) -> Array:
         """Scales rows (or a row), in the dtype of X; gives X itself where there is no scaling."""
         if self.kind == "none":
             return X
-        scaled = X - self._shift
-        scaled *= self._rate
+        scaled = X - self.offset
+        scaled *= self.rate
         return scaled if scaled.dtype is X.dtype else scaled.astype(X.dtype, copy=False)
 
     @property

@@ -55,10 +55,11 @@ def rarity(score: float, recent: Recent) -> float:
     accepted = recent.ordered
     count = len(accepted)
     above = count - bisect_right(accepted, score)
-    if above < _FEW * count:
-        near_misses = recent.near_misses
-        count += len(near_misses)
-        above += sum(near_miss > score for near_miss in near_misses)
+    if above >= _FEW * count:
+        return math.log((count + 1.0) / (above + 1.0))
+    near_misses = recent.near_misses
+    count += len(near_misses)
+    above += len([one for one in near_misses if one > score])
     return min(math.log((count + 1.0) / (above + 1.0)), _RAREST)
 
 
@@ -149,7 +150,11 @@ class Neighbours:
         for more.
         """
         r = min(max(self.products / self.squares, 0.0), 0.99)
-        known = max(self._window * (1.0 + r) / (1.0 - r), max(self._blocks) / self.squares)
+        known = max(
+            self._window * (1.0 + r) / (1.0 - r),
+            self._blocks[0] / self.squares,
+            self._blocks[1] / self.squares,
+        )
         more = 1.0 + 2.0 * math.sqrt(_BLOCKS[-1] / self.calm)
         return self._window + more * (known - self._window)
 
@@ -272,7 +277,7 @@ class DriftDetector:
         """Takes in a verdict; returns what it found out with it, which is mostly nothing."""
         self.ended = False
         recent = self._gate.recent
-        if verdict.state == LEARNING or len(recent) < _LEAST_SCORES:
+        if verdict.state == LEARNING or len(recent.ordered) < _LEAST_SCORES:
             self.restart()
             return None
         x = verdict.row if self._window == 1 else verdict.row[-self._columns :]
@@ -300,7 +305,8 @@ class DriftDetector:
         before = self._slow.since
         anomalous, rows, time = before.anomalous, before.rows, before.time
         low = self._slow.add(x, rare, length, verdict)
-        self._sudden.add(x, rare, length, verdict)
+        if rare > _SUDDEN or self._sudden.test.rows:
+            self._sudden.add(x, rare, length, verdict)
         if verdict.raised is not None:
             return self._followed(verdict.raised)
         if self.found:
@@ -312,8 +318,8 @@ class DriftDetector:
         if low:
             few = _SPIKE + self._window <= anomalous < self._lasting
             return Drift(SPIKE, time, self._now, rows, anomalous / rows) if few else None
-        self.found = self._lasts(verdict.state, verdict.anomalous)
-        return self.report
+        self.found = self._lasts(verdict)
+        return self.report if self.found else None
 
     def restart(self) -> None:
         """Begins again: what came before is no longer compared with what comes."""
@@ -352,18 +358,21 @@ class DriftDetector:
         self._begin()
         return replace(told, raised=(before, self._gate.limit()))
 
-    def _lasts(self, state: str, anomalous: bool) -> bool:
+    def _lasts(self, verdict: Verdict) -> bool:
         """Whether rows since the minimum are no chance, many, and the last of them no better."""
-        last = sum(self._latest) / len(self._latest)
-        if state == CHANGING:
-            # What is over by now was a spike.
-            return anomalous and self._excess.rows >= self._lasting and last >= _NORMAL / 2 + 0.5
         test, since = self._slow.test, self._slow.since
-        if test.height < _HEIGHT or test.rows < self._lasting:
+        if verdict.state == CHANGING:
+            # What is over by now was a spike.
+            if not verdict.anomalous or self._excess.rows < self._lasting:
+                return False
+            least = _NORMAL / 2 + 0.5
+        elif test.height < _HEIGHT or test.rows < self._lasting:
             return False
-        if since.anomalous < _LEAST_ANOMALOUS * since.rows:
+        elif since.anomalous < _LEAST_ANOMALOUS * since.rows:
             return False
-        return last - 1.0 >= (test.mean - 1.0) / 2.0
+        else:
+            least = 1.0 + (test.mean - 1.0) / 2.0
+        return sum(self._latest) / len(self._latest) >= least
 
     # On disk
 

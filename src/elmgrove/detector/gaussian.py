@@ -132,7 +132,8 @@ class Gaussian:
 
     def keep(self, answer: Answer, x: Array) -> None:
         """Learns the row that was answered."""
-        self.learn(x)
+        self._sums.add(x)
+        self.learned += 1
 
     def learn(self, x: Array) -> None:
         """Learns one row."""

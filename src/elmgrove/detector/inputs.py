@@ -49,9 +49,11 @@ class Preparation:
             samples = rows_by_name(self.basis, row)
             frame: Array = self.basis.spectrum(self._raw.many(samples)[0])
             return self._rows.one(frame if self._scaling is None else self._scaling(frame))[0]
-        row = row_by_name(self.basis, row)
+        if type(row) is not np.ndarray:
+            row = row_by_name(self.basis, row)
         if self._scaling is not None:
-            row = self._scaling(self._raw.one(row)[0])
+            row = self._raw.one(row)[0] - self._scaling.offset
+            row *= self._scaling.rate
         return self._rows.one(row)[0]
 
     def many(self, rows: Any) -> Array:
