@@ -366,9 +366,11 @@ class DriftDetector:
             if not verdict.anomalous or self._excess.rows < self._lasting:
                 return False
             least = _NORMAL / 2 + 0.5
-        elif test.height < _HEIGHT or test.rows < self._lasting:
-            return False
-        elif since.anomalous < _LEAST_ANOMALOUS * since.rows:
+        elif (
+            test.height < _HEIGHT
+            or test.rows < self._lasting
+            or since.anomalous < _LEAST_ANOMALOUS * since.rows
+        ):
             return False
         else:
             least = 1.0 + (test.mean - 1.0) / 2.0
