@@ -17,7 +17,7 @@ from benchmarks.quality.measure import Quality, measured
 from benchmarks.quality.sets import devices_of
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector
-from elmgrove.detector.windows import choose_window
+from elmgrove.detector.inputs import choose_window
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.member import Member

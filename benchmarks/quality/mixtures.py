@@ -27,7 +27,7 @@ from benchmarks.quality.kinds import (
 from benchmarks.quality.measure import auc
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector, Evidence
-from elmgrove.detector.windows import choose_window
+from elmgrove.detector.inputs import choose_window
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.selection import Everyone, Named, Quality, Rule, SameGroup
 

@@ -165,14 +165,14 @@ def require_time(time: float) -> float:
     Traceback (most recent call last):
     elmgrove.errors.BadInput: 1e+30 is no time between the years 1 and 9999
     """
-    if not _EARLIEST <= time <= _LATEST:
+    if not EARLIEST <= time <= LATEST:
         raise BadInput(f"{float(time)!r} is no time between the years 1 and 9999")
     return time
 
 
-# The first and the last second of those years: what ``datetime`` can tell.
-_EARLIEST = datetime.min.replace(tzinfo=UTC).timestamp()
-_LATEST = datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp()
+#: The first and the last second of those years: what ``datetime`` can tell.
+EARLIEST = datetime.min.replace(tzinfo=UTC).timestamp()
+LATEST = datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp()
 
 
 def require_extra(module: str, name: str) -> Any:

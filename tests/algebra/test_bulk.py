@@ -8,7 +8,7 @@ import pytest
 from elmgrove import Basis
 from elmgrove.algebra.distance import Distance, FewInputs, Windows
 from elmgrove.algebra.summing import MomentSums
-from elmgrove.detector.windows import stacked
+from elmgrove.detector.inputs import stacked
 
 SHAPES = [(1, 1, None), (8, 1, None), (3, 4, None), (19, 10, None), (90, 1, 30), (30, 3, 20)]
 

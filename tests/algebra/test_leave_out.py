@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from elmgrove import Basis, HiddenLayer
 from elmgrove.algebra.cross_validation import losses_left_out
 from elmgrove.algebra.layer import suggested_units
-from elmgrove.detector.windows import stacked
+from elmgrove.detector.inputs import stacked
 from elmgrove.errors import BadInput
 from support.laws import law_examples
 from support.literal import hidden

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from elmgrove import BadInput, Basis, HiddenLayer, Scaling
 from elmgrove.algebra.scaling import Levels
 from elmgrove.algebra.summing import MomentSums
-from elmgrove.detector.windows import stacked
+from elmgrove.detector.inputs import stacked
 
 seeds = st.integers(0, 2**32 - 1)
 

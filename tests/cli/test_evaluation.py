@@ -13,8 +13,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from elmgrove import Detector, Spectrum
 from elmgrove.cli.evaluate import Evaluation, Mahalanobis
+from elmgrove.detector.inputs import stacked
 from elmgrove.detector.replay import Prepared
-from elmgrove.detector.windows import stacked
 from elmgrove.federation.member import Member
 from elmgrove.reading.table import Table
 from support.commands import Elmgrove, Ran

@@ -9,7 +9,7 @@ import pytest
 
 from elmgrove import Detector, FalseAlarmRate
 from elmgrove.cli.learn import LearnRun
-from elmgrove.detector.windows import choose_window
+from elmgrove.detector.inputs import choose_window
 from elmgrove.reading.table import Table
 from support.commands import Elmgrove, one_clear_line
 from support.factories import detector_in

@@ -18,7 +18,7 @@ from elmgrove.cli.demo.pumps import (
     Pump,
     PumpRow,
 )
-from elmgrove.detector.windows import choose_window
+from elmgrove.detector.inputs import choose_window
 
 STEADY = Duty(0.7, 0.04, 0.05)
 

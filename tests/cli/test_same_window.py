@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove.detector.windows import choose_window, rows_to_decide
+from elmgrove.detector.inputs import choose_window, rows_to_decide
 from support.commands import Elmgrove
 from support.factories import detector_in
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, HiddenLayer, PatternRule, Scaling
 from elmgrove.detector.feedback import reject
-from elmgrove.detector.history import HOUR, MOST, History, Span, Times
+from elmgrove.detector.history import HOUR, MOST, History, Span, Times, fade
 from elmgrove.detector.recent import ROWS
-from elmgrove.detector.removal import fade
 from elmgrove.detector.state import pack_detector, unpack_detector
 from support.laws import law_examples
 

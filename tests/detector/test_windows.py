@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, FixedThreshold, HiddenLayer, Verdict
 from elmgrove.algebra.basis import MOST_INPUTS
+from elmgrove.detector.inputs import Window, choose_window, stacked
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.state import pack_detector, unpack_detector
-from elmgrove.detector.windows import Window, choose_window, stacked
 from support.laws import law_examples, law_seeds
 
 COLUMNS = 3

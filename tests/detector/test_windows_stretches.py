@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, HiddenLayer
-from elmgrove.detector.windows import Window
+from elmgrove.detector.inputs import Window
 from support.factories import trained
 
 WIDE = 4

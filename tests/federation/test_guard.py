@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, HiddenLayer
-from elmgrove.detector.removal import fade
+from elmgrove.detector.history import fade
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.guard import least_forgetting, least_new_rows, rows_until, units_covered
 

@@ -7,7 +7,7 @@ import pytest
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.scaling import Levels
-from elmgrove.detector.windows import choose_window
+from elmgrove.detector.inputs import choose_window
 from elmgrove.reading.formats import SpooledRows, blocks_of
 from elmgrove.reading.table import read_table
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from elmgrove import Basis, Detector, HiddenLayer
 from elmgrove.algebra.unsent import inputs_held_back
-from elmgrove.detector.windows import stacked
+from elmgrove.detector.inputs import stacked
 from elmgrove.errors import Unreachable
 from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.memory import MemoryExchange

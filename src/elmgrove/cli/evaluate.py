@@ -34,11 +34,11 @@ from elmgrove.cli.options import (
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.false_alarms import LEARNING
+from elmgrove.detector.inputs import choose_window, require_window, rows_to_decide
 from elmgrove.detector.replay import Prepared, Spell, spells_of, spells_told
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.detector.tuning import too_few_scores, tune
 from elmgrove.detector.verdict import Verdict
-from elmgrove.detector.windows import choose_window, require_window, rows_to_decide
 from elmgrove.device.settings import Settings, first_rows
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member

@@ -28,8 +28,8 @@ from elmgrove.cli.options import (
     require_not_given,
     shown,
 )
+from elmgrove.detector.inputs import choose_window
 from elmgrove.detector.state import STATE_FORMAT
-from elmgrove.detector.windows import choose_window
 from elmgrove.errors import BadInput, require_time
 from elmgrove.exchange.base import Tls
 from elmgrove.exchange.broker_address import BrokerAddress

@@ -37,9 +37,9 @@ from elmgrove.cli.options import (
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import when_text
 from elmgrove.detector.false_alarms import CHANGING, WATCHING, Flagged, RateTest
+from elmgrove.detector.inputs import Choice, choose_window, require_window
 from elmgrove.detector.self_test import errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, Threshold
-from elmgrove.detector.windows import Choice, choose_window, require_window
 from elmgrove.device.status import mark_state
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member

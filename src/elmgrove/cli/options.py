@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.scaling import OWN, Levels, Scaling
-from elmgrove.detector.windows import Choice
+from elmgrove.detector.inputs import Choice
 from elmgrove.errors import BadInput
 from elmgrove.federation.charter import learned_of
 from elmgrove.federation.member import Member, borrowed_by

@@ -17,15 +17,15 @@ from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.algebra.spectrum import Spectrum
-from elmgrove.detector.answers import Answers
 from elmgrove.detector.decision import AlarmGate
 from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import AlarmRule, Events
 from elmgrove.detector.false_alarms import CHANGING, LEARNING, RateTest
+from elmgrove.detector.feedback import Answers
 from elmgrove.detector.frames import rows_with_names
 from elmgrove.detector.gaussian import single_model
 from elmgrove.detector.history import HOUR, History, split_at
-from elmgrove.detector.inputs import Preparation
+from elmgrove.detector.inputs import Period, Preparation, choose_window, stacked
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.model import Answer, Model, Part
 from elmgrove.detector.patterns import RAW, Matching, PatternRule
@@ -34,7 +34,6 @@ from elmgrove.detector.quarantine import Quarantine, Waiting
 from elmgrove.detector.recent import stamps_of
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Cause, Verdict, bulk_of, explained, score_of, view_of
-from elmgrove.detector.windows import Period, choose_window, stacked
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.storage.disk import FilePath, as_path, load, locked, write
 from elmgrove.storage.sealed import seal, unseal

@@ -1,128 +1,25 @@
 """What changed: rows since a moment against what was learned, as a report."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from elmgrove.algebra.distance import Distance
-from elmgrove.algebra.moments import Moments, Packed
+from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.detector.events import json_when, normal_at
 from elmgrove.detector.model import Model
 from elmgrove.detector.thresholds import RISES
-from elmgrove.errors import BadInput
+
+if TYPE_CHECKING:
+    from elmgrove.detector.drift_detector import ChangeStatistics
 
 #: Of more columns than this, how they move together is not looked at.
 RELATED = 64
-# Rows that wait for their addition: most never get there, since a minimum comes first.
-_WAITING = 64
-# Rows of the youngest blocks; blocks of one size, of which more are folded together; all of them.
-_BLOCK, _ALIKE, _MOST = 16, 8, 64
-
-
-class Since:
-    """Sums over all rows since a change began, if one did: count, mean, and how they vary.
-
-    They begin again with every minimum of Page-Hinkley's sum. So when it rings they hold the rows
-    since the change, and no others.
-    """
-
-    def __init__(self, columns: int) -> None:
-        self._columns = columns
-        self._waiting: list[Array] = []
-        self._clear()
-
-    def begin(self) -> None:
-        """Forgets all rows: the next one is the first."""
-        self._waiting.clear()
-        if self.rows:
-            self._clear()
-
-    def _clear(self) -> None:
-        #: The rows, those of them that were anomalous, and when the first one came.
-        self.rows = self.anomalous = 0
-        self.time: float | None = None
-        self._centre: Array | None = None
-
-    def add(self, x: Array, anomalous: bool, time: float | None) -> None:
-        """Takes in the next row."""
-        if not self.rows:
-            self.time = time
-        self.rows += 1
-        self.anomalous += anomalous
-        self._waiting.append(x)
-        if len(self._waiting) == _WAITING:
-            self._fold()
-
-    def add_many(self, X: Array, anomalous: int, time: float | None) -> None:
-        """Takes in rows at once, of which so many were anomalous; ``time`` is that of the first."""
-        if not self.rows:
-            self.time = time
-        self.rows += len(X)
-        self.anomalous += anomalous
-        self._fold()
-        self._sum_up(X)
-
-    @property
-    def mean(self) -> Array:
-        """The mean of the rows."""
-        self._fold()
-        assert self._centre is not None
-        mean: Array = self._centre + self._s / self.rows
-        return mean
-
-    @property
-    def covariance(self) -> Array:
-        """How the rows vary about their mean; of more than 64 columns, the variances alone."""
-        self._fold()
-        m = self._s / self.rows
-        if self._columns > RELATED:
-            return np.asarray(np.maximum(self._products / self.rows - m**2, 0.0))
-        return np.asarray(self._products / self.rows - np.outer(m, m))
-
-    def _fold(self) -> None:
-        if self._waiting:
-            X = np.array(self._waiting)
-            self._waiting.clear()
-            self._sum_up(X)
-
-    def _sum_up(self, X: Array) -> None:
-        X = np.asarray(X, np.float64)
-        if self._centre is None:
-            # Near the rows, so that a large offset swallows nothing.
-            self._centre = X[0]
-            self._s, self._products = np.zeros(self._columns), np.zeros(self._shape)
-        Y = X - self._centre
-        self._s += Y.sum(axis=0)
-        self._products += (Y * Y).sum(axis=0) if self._columns > RELATED else Y.T @ Y
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return (self._columns,) * (1 if self._columns > RELATED else 2)
-
-    # On disk
-
-    def pack(self) -> Packed:
-        """Packs its sums; a watch in quiet times has none."""
-        self._fold()
-        fields = {"rows": self.rows, "anomalous": self.anomalous, "time": self.time}
-        if self._centre is None:
-            return fields, {}
-        sums = {"sum": self._s, "products": self._products}
-        return fields, {"centre": self._centre, **sums}
-
-    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Goes on from what was packed."""
-        self.rows, self.anomalous, self.time = fields["rows"], fields["anomalous"], fields["time"]
-        if self.rows:
-            self._centre = np.array(arrays["centre"])
-            self._s, self._products = (np.array(arrays[name]) for name in ("sum", "products"))
-            if self._s.shape != (self._columns,) or self._products.shape != self._shape:
-                raise BadInput("drift: sums of other columns than the model has")
 
 
 class BlockMean(NamedTuple):
@@ -131,89 +28,6 @@ class BlockMean(NamedTuple):
     rows: int
     time: float
     mean: Array
-
-
-class BlockMeans:
-    """The means of blocks of rows, up to the last: young blocks are short, and older ones long.
-
-    Neighbouring blocks of one size are folded together where there are more than eight, so a few
-    dozen blocks reach back for some ten thousand rows.
-    """
-
-    def __init__(self, columns: int) -> None:
-        self._columns = columns
-        self.begin()
-
-    def begin(self) -> None:
-        """Forgets all rows."""
-        self._blocks: list[BlockMean] = []
-        self._open: list[Array] = []
-        self._times: list[float] = []
-
-    def add(self, x: Array, time: float | None) -> None:
-        """Takes in the next row."""
-        self._open.append(x)
-        self._times.append(math.nan if time is None else time)
-        if len(self._open) == _BLOCK:
-            self._blocks.append(self._closed())
-            self._open, self._times = [], []
-            _fold(self._blocks)
-
-    @property
-    def blocks(self) -> list[BlockMean]:
-        """All blocks, the oldest first; the last one may be short."""
-        return [*self._blocks, self._closed()] if self._open else list(self._blocks)
-
-    def _closed(self) -> BlockMean:
-        rows = len(self._open)
-        mean = np.array(self._open, np.float64).sum(axis=0) / rows
-        return BlockMean(rows, float(np.array(self._times).sum()) / rows, mean)
-
-    # On disk
-
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """All blocks as arrays, to be saved, and the rows that complete none yet."""
-        rows = {"drift_block_open": np.array(self._open)} if self._open else {}
-        if self._open and not np.isnan(self._times).all():
-            rows["drift_block_open_times"] = np.array(self._times)
-        return {
-            **rows,
-            "drift_block_rows": np.array([block.rows for block in self._blocks], np.int64),
-            "drift_block_times": np.array([block.time for block in self._blocks], np.float64),
-            "drift_block_means": np.array([block.mean for block in self._blocks]).reshape(
-                len(self._blocks), self._columns
-            ),
-        }
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Goes on from ``arrays``."""
-        names = ("drift_block_rows", "drift_block_times", "drift_block_means")
-        rows, times, means = (arrays[name] for name in names)
-        if means.shape != (len(rows), self._columns) or len(times) != len(rows):
-            raise BadInput("drift: blocks of other columns than the model has")
-        found = zip(rows.tolist(), times.tolist(), means, strict=True)
-        self._blocks = [BlockMean(*one) for one in found]
-        self._open = list(arrays.get("drift_block_open", ()))
-        times = arrays.get("drift_block_open_times", np.full(len(self._open), math.nan))
-        self._times = times.tolist()
-        fits = all(row.shape == (self._columns,) for row in self._open)
-        if not fits or len(self._open) >= _BLOCK or len(self._times) != len(self._open):
-            raise BadInput("drift: the rows of a block that is not full do not fit the model")
-
-
-def _fold(blocks: list[BlockMean]) -> None:
-    """Folds the two oldest of one size together where there are too many, and drops the oldest.
-
-    Sizes fall from the oldest to the youngest, of which one was added.
-    """
-    size, place = _BLOCK, len(blocks) - _ALIKE - 1
-    while place >= 0 and blocks[place].rows == size:
-        first, second = blocks[place : place + 2]
-        mean, time = (first.mean + second.mean) / 2.0, (first.time + second.time) / 2.0
-        blocks[place : place + 2] = [BlockMean(2 * size, time, mean)]
-        size, place = 2 * size, place - _ALIKE
-    del blocks[:-_MOST]
 
 
 #: A few rows were anomalous, and then rows were normal again.
@@ -662,7 +476,7 @@ def _misfit(weights: Array, y: Array, x: Array) -> float:
 def described(
     model: Model,
     recent: Array,
-    since: Since,
+    since: "ChangeStatistics",
     blocks: Sequence[BlockMean],
     sudden: bool,
     now: float | None,

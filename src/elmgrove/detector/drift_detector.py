@@ -15,12 +15,11 @@ from elmgrove.algebra.rows import Array
 from elmgrove.detector.decision import AlarmGate
 from elmgrove.detector.drift import (
     CHANGE,
+    RELATED,
     SCATTERED,
     SPIKE,
     BlockMean,
-    BlockMeans,
     Drift,
-    Since,
     described,
 )
 from elmgrove.detector.events import Events
@@ -38,13 +37,6 @@ _RAREST = math.log(100.0)
 # Near misses are above nearly all that was accepted: where more than this share is above, none
 # matters.
 _FEW = 0.1
-# What is assumed of neighbours before any came: so many say one thing, known by so many rows.
-_ASSUMED, _ASSUMED_ROWS = 2, 128.0
-# Of older ones half is forgotten whenever there are so many.
-_MOST_ROWS = 16384.0
-# Rows whose sum shows what they have in common, however little each shows; each size is a multiple
-# of the first.
-_BLOCKS = (32, 128)
 
 
 def rarity(score: float, recent: Recent) -> float:
@@ -130,20 +122,25 @@ class PageHinkley:
 class Neighbours:
     """How many neighbouring rows say one thing, by the rarity of rows in quiet times."""
 
+    #: Rows whose sum shows what they have in common, however little each shows; each size is a
+    #: multiple of the first.
+    BLOCKS = (32, 128)
+
     def __init__(self, window: int) -> None:
         self._window = window
-        # With y = rarity − 1: the rows, Σ y², and Σ y·(that of a window before).
-        self.calm = self.squares = _ASSUMED_ROWS
+        # With y = rarity − 1: the rows, Σ y², and Σ y·(that of a window before). Before any came,
+        # 128 rows are assumed, of which two say one thing.
+        self.calm = self.squares = 128.0
         self.products = 0.0
         self._last: deque[float] = deque([0.0] * window, maxlen=window)
         # Of blocks of each size Σ (Σ y)², and Σ y of the last one that is not full.
-        self._blocks = [_ASSUMED_ROWS * max(window, _ASSUMED)] * len(_BLOCKS)
-        self._sums = [0.0] * len(_BLOCKS)
+        self._blocks = [128.0 * max(window, 2)] * len(self.BLOCKS)
+        self._sums = [0.0] * len(self.BLOCKS)
         self._row = 0
 
     @property
     def length(self) -> float:
-        """So many rows say one thing: by each and the next, or by whole blocks.
+        """The rows that say one thing: by each and the next, or by whole blocks.
 
         Where rows remember the last one the first is right; where a little that lasts is hidden
         under noise, the second. What is more than a window is known badly of few rows, and taken
@@ -155,11 +152,10 @@ class Neighbours:
             self._blocks[0] / self.squares,
             self._blocks[1] / self.squares,
         )
-        more = 1.0 + 2.0 * math.sqrt(_BLOCKS[-1] / self.calm)
+        more = 1.0 + 2.0 * math.sqrt(self.BLOCKS[-1] / self.calm)
         return self._window + more * (known - self._window)
 
     def add(self, rare: float) -> None:
-        """Takes in the rarity of the next row."""
         y, last, sums = rare - 1.0, self._last, self._sums
         self.calm += 1.0
         self.squares += y * y
@@ -168,28 +164,25 @@ class Neighbours:
         self._row += 1
         sums[0] += y
         sums[1] += y
-        if self._row % _BLOCKS[0] == 0:
+        if self._row % self.BLOCKS[0] == 0:
             self._end_blocks()
-        if self.calm > _MOST_ROWS:
-            self._halve()
+        if self.calm > 16384.0:
+            # Half of the older ones is forgotten.
+            self.calm /= 2.0
+            self.squares /= 2.0
+            self.products /= 2.0
+            self._blocks = [one / 2.0 for one in self._blocks]
 
     def _end_blocks(self) -> None:
-        for place, size in enumerate(_BLOCKS):
+        for place, size in enumerate(self.BLOCKS):
             if self._row % size == 0:
                 self._blocks[place] += self._sums[place] ** 2
                 self._sums[place] = 0.0
-
-    def _halve(self) -> None:
-        self.calm, self.squares, self.products = (
-            one / 2.0 for one in (self.calm, self.squares, self.products)
-        )
-        self._blocks = [one / 2.0 for one in self._blocks]
 
     # On disk
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What was counted, as JSON holds it."""
         return {
             "known": [self.calm, self.squares, self.products],
             "last": list(self._last),
@@ -203,7 +196,7 @@ class Neighbours:
         self.calm, self.squares, self.products = map(_finite, fields["known"])
         self._last.extend(map(_finite, fields["last"]))
         self._blocks, self._sums = (
-            [_finite(one) for one, _ in zip(fields[name], _BLOCKS, strict=True)]
+            [_finite(one) for one, _ in zip(fields[name], self.BLOCKS, strict=True)]
             for name in ("blocks", "sums")
         )
         self._row = int(_finite(fields["row"]))
@@ -215,24 +208,229 @@ def _finite(value: Any) -> float:
     return float(value)
 
 
+class ChangeStatistics:
+    """Sums over all rows since a change began, if one did: count, mean, and how they vary.
+
+    They begin again with every minimum of Page-Hinkley's sum. So when it rings they hold the rows
+    since the change, and no others.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        # Most rows never get into the sums, since a minimum comes first.
+        self._waiting: list[Array] = []
+        self._clear()
+
+    def begin(self) -> None:
+        """Forgets all rows: the next one is the first."""
+        self._waiting.clear()
+        if self.rows:
+            self._clear()
+
+    def _clear(self) -> None:
+        #: The rows, those of them that were anomalous, and when the first one came.
+        self.rows = self.anomalous = 0
+        self.time: float | None = None
+        self._centre: Array | None = None
+
+    def add(self, x: Array, anomalous: bool, time: float | None) -> None:
+        if not self.rows:
+            self.time = time
+        self.rows += 1
+        self.anomalous += anomalous
+        self._waiting.append(x)
+        if len(self._waiting) == 64:
+            self._fold()
+
+    def add_many(self, X: Array, anomalous: int, time: float | None) -> None:
+        """Adds rows of which some were anomalous; ``time`` is that of the first."""
+        if not self.rows:
+            self.time = time
+        self.rows += len(X)
+        self.anomalous += anomalous
+        self._fold()
+        self._sum_up(X)
+
+    @property
+    def mean(self) -> Array:
+        self._fold()
+        assert self._centre is not None
+        mean: Array = self._centre + self._s / self.rows
+        return mean
+
+    @property
+    def covariance(self) -> Array:
+        """How the rows vary about their mean; of more than 64 columns, the variances alone."""
+        self._fold()
+        m = self._s / self.rows
+        if self._columns > RELATED:
+            return np.asarray(np.maximum(self._products / self.rows - m**2, 0.0))
+        return np.asarray(self._products / self.rows - np.outer(m, m))
+
+    def _fold(self) -> None:
+        if self._waiting:
+            X = np.array(self._waiting)
+            self._waiting.clear()
+            self._sum_up(X)
+
+    def _sum_up(self, X: Array) -> None:
+        X = np.asarray(X, np.float64)
+        if self._centre is None:
+            # Near the rows, so that a large offset swallows nothing.
+            self._centre = X[0]
+            self._s, self._products = np.zeros(self._columns), np.zeros(self._shape)
+        Y = X - self._centre
+        self._s += Y.sum(axis=0)
+        self._products += (Y * Y).sum(axis=0) if self._columns > RELATED else Y.T @ Y
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self._columns,) * (1 if self._columns > RELATED else 2)
+
+    # On disk
+
+    def pack(self, name: str) -> Packed:
+        """Packs the sums under a name; in quiet times there are none."""
+        self._fold()
+        fields = {"rows": self.rows, "anomalous": self.anomalous, "time": self.time}
+        if self._centre is None:
+            return fields, {}
+        sums = {"centre": self._centre, "sum": self._s, "products": self._products}
+        return fields, {f"drift_{name}_{key}": array for key, array in sums.items()}
+
+    def restore(self, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        self.rows, self.anomalous, self.time = fields["rows"], fields["anomalous"], fields["time"]
+        if self.rows:
+            self._centre, self._s, self._products = (
+                np.array(arrays[f"drift_{name}_{key}"]) for key in ("centre", "sum", "products")
+            )
+            if self._s.shape != (self._columns,) or self._products.shape != self._shape:
+                raise BadInput("drift: sums of other columns than the model has")
+
+
+class ChangeTest:
+    """A test on the rarity of rows, with statistics of those since its minimum."""
+
+    def __init__(self, allowed: float, columns: int) -> None:
+        self.test, self.since = PageHinkley(allowed), ChangeStatistics(columns)
+
+    def add(self, x: Array, rare: float, length: float, verdict: Verdict) -> bool:
+        """Takes in a row; says whether it is a new minimum."""
+        low = self.test.add(rare, length)
+        if low:
+            self.since.begin()
+        else:
+            self.since.add(x, verdict.anomalous, verdict.time)
+        return low
+
+    def begin(self) -> None:
+        self.test.begin()
+        self.since.begin()
+
+    # On disk
+
+    def pack(self, name: str) -> Packed:
+        since, sums = self.since.pack(name)
+        return {name: {"test": self.test.fields, "since": since}}, sums
+
+    def restore(self, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        self.test.restore(fields[name]["test"])
+        self.since.restore(name, fields[name]["since"], arrays)
+
+
+class BlockMeans:
+    """The means of blocks of rows, up to the last: young blocks are short, and older ones long.
+
+    Neighbouring blocks of one size are folded together where there are more than eight, so a few
+    dozen blocks reach back for some ten thousand rows.
+    """
+
+    #: Rows of the youngest blocks; blocks of one size that are not folded; and all of them.
+    ROWS, ALIKE, MOST = 16, 8, 64
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets all rows."""
+        self._blocks: list[BlockMean] = []
+        self._open: list[Array] = []
+        self._times: list[float] = []
+
+    def add(self, x: Array, time: float | None) -> None:
+        self._open.append(x)
+        self._times.append(math.nan if time is None else time)
+        if len(self._open) == self.ROWS:
+            self._blocks.append(self._closed())
+            self._open, self._times = [], []
+            self._fold()
+
+    @property
+    def blocks(self) -> list[BlockMean]:
+        """All blocks, the oldest first; the last one may be short."""
+        return [*self._blocks, self._closed()] if self._open else list(self._blocks)
+
+    def _closed(self) -> BlockMean:
+        rows = len(self._open)
+        mean = np.array(self._open, np.float64).sum(axis=0) / rows
+        return BlockMean(rows, float(np.array(self._times).sum()) / rows, mean)
+
+    def _fold(self) -> None:
+        """Folds the two oldest of one size where there are too many, and drops the oldest of all.
+
+        Sizes fall from the oldest to the youngest, of which one was added.
+        """
+        size, place = self.ROWS, len(self._blocks) - self.ALIKE - 1
+        while place >= 0 and self._blocks[place].rows == size:
+            first, second = self._blocks[place : place + 2]
+            mean, time = (first.mean + second.mean) / 2.0, (first.time + second.time) / 2.0
+            self._blocks[place : place + 2] = [BlockMean(2 * size, time, mean)]
+            size, place = 2 * size, place - self.ALIKE
+        del self._blocks[: -self.MOST]
+
+    # On disk
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All blocks as arrays, to be saved, and the rows that complete none yet."""
+        rows = {"drift_block_open": np.array(self._open)} if self._open else {}
+        if self._open and not np.isnan(self._times).all():
+            rows["drift_block_open_times"] = np.array(self._times)
+        return {
+            **rows,
+            "drift_block_rows": np.array([block.rows for block in self._blocks], np.int64),
+            "drift_block_times": np.array([block.time for block in self._blocks], np.float64),
+            "drift_block_means": np.array([block.mean for block in self._blocks]).reshape(
+                len(self._blocks), self._columns
+            ),
+        }
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        names = ("drift_block_rows", "drift_block_times", "drift_block_means")
+        rows, times, means = (arrays[name] for name in names)
+        if means.shape != (len(rows), self._columns) or len(times) != len(rows):
+            raise BadInput("drift: blocks of other columns than the model has")
+        found = zip(rows.tolist(), times.tolist(), means, strict=True)
+        self._blocks = [BlockMean(*one) for one in found]
+        self._open = list(arrays.get("drift_block_open", ()))
+        times = arrays.get("drift_block_open_times", np.full(len(self._open), math.nan))
+        self._times = times.tolist()
+        fits = all(row.shape == (self._columns,) for row in self._open)
+        if not fits or len(self._open) >= self.ROWS or len(self._times) != len(self._open):
+            raise BadInput("drift: the rows of a block that is not full do not fit the model")
+
+
 # The mean rarity that is allowed: of normal rows it is 1. More than the first is drift, and more
 # than the second a change at one moment, which only the second dates right.
 _ALLOWED, _SUDDEN = 1.65, 3.0
-# Rows that are rarer by so much in sum are no chance.
+# Rows that are rarer by this in sum are no chance.
 _HEIGHT = 25.0
-# Of a sudden change the second test has at least such a share of the first one's height.
+# Of a sudden change the second test has at least this share of the first one's height.
 _SHARE = 0.35
-# Less than this in the mean is normal again, and no chance where it is less by so much in sum.
-_NORMAL, _RELIEF = 2.0, 10.0
-# Fewer rows than this, and two windows, are a few: they may be a spike.
-_LASTING = 40
-# So many of the last rows, and a window, must be at least half as rare as all since the change.
-_LATEST = 16
-# So many anomalous rows that come together, and a window, are a spike.
-_SPIKE = 2
-# The least share of anomalous rows: where fewer are, somebody need not be told.
+# The least share of anomalous rows: where fewer are, nobody need be asked.
 _LEAST_ANOMALOUS = 0.05
-# Without so many scores nothing is rare.
+# Without this many scores nothing is rare.
 _LEAST_SCORES = 30
 
 
@@ -250,16 +448,17 @@ class DriftDetector:
     def __init__(self, gate: AlarmGate, model: Model, events: Events) -> None:
         self._gate, self._model, self._events = gate, model, events
         basis = model.basis
-        self._window, self._columns, self._inputs = basis.window, basis.layer.inputs, basis.inputs
+        self._window, self._columns = basis.window, basis.layer.inputs
         self._neighbours = Neighbours(self._window)
-        self._slow = ChangeStatistics(_ALLOWED, self._columns)
-        self._sudden = ChangeStatistics(_SUDDEN, self._columns)
-        self._relief = PageHinkley(-_NORMAL)
+        self._slow = ChangeTest(_ALLOWED, self._columns)
+        self._sudden = ChangeTest(_SUDDEN, self._columns)
+        # A mean rarity of less than 2 is normal again.
+        self._relief = PageHinkley(-2.0)
         # The rows since more are anomalous than stated, if they are.
-        self._excess = Since(self._columns)
+        self._excess = ChangeStatistics(self._columns)
         self._history = BlockMeans(self._columns)
-        self._lasting = _enough(self._window)
-        self._latest: deque[float] = deque(maxlen=_LATEST + self._window)
+        self._lasting = _lasting(self._window)
+        self._latest: deque[float] = deque(maxlen=16 + self._window)
         self._now: float | None = None
         #: Whether rows are followed yet: from the first one on that is observed.
         self.started = False
@@ -311,12 +510,12 @@ class DriftDetector:
             return self._followed(verdict.raised)
         if self.found:
             self._relief.add(-rare, length)
-            if self._relief.height >= _RELIEF and verdict.state != CHANGING:
+            if self._relief.height >= 10.0 and verdict.state != CHANGING:
                 self.restart()
                 self.ended = True
             return None
         if low:
-            few = _SPIKE + self._window <= anomalous < self._lasting
+            few = 2 + self._window <= anomalous < self._lasting
             return Drift(SPIKE, time, self._now, rows, anomalous / rows) if few else None
         self.found = self._lasts(verdict)
         return self.report if self.found else None
@@ -353,10 +552,10 @@ class DriftDetector:
         """What is told of anomalous rows that came one by one: the threshold has followed them."""
         since = self._excess
         share = since.anomalous / since.rows
-        told = Drift(SCATTERED, since.time, self._now, since.rows, share)
+        found = Drift(SCATTERED, since.time, self._now, since.rows, share)
         # How rows were before stays known: what becomes of it may be a ramp.
         self._begin()
-        return replace(told, raised=(before, self._gate.limit()))
+        return replace(found, raised=(before, self._gate.limit()))
 
     def _lasts(self, verdict: Verdict) -> bool:
         """Whether rows since the minimum are no chance, many, and the last of them no better."""
@@ -365,7 +564,7 @@ class DriftDetector:
             # What is over by now was a spike.
             if not verdict.anomalous or self._excess.rows < self._lasting:
                 return False
-            least = _NORMAL / 2 + 0.5
+            least = 1.5
         elif (
             test.height < _HEIGHT
             or test.rows < self._lasting
@@ -384,7 +583,7 @@ class DriftDetector:
             return {}, {}
         slow, slow_sums = self._slow.pack("slow")
         sudden, sudden_sums = self._sudden.pack("sudden")
-        excess, excess_sums = packed_since(self._excess, "excess")
+        excess, excess_sums = self._excess.pack("excess")
         fields = {
             "found": self.found,
             "relief": self._relief.fields,
@@ -413,13 +612,13 @@ class DriftDetector:
         self._latest.extend(map(float, known["latest"]))
         self._slow.restore("slow", known, arrays)
         self._sudden.restore("sudden", known, arrays)
-        restore_since(self._excess, "excess", known["excess"], arrays)
+        self._excess.restore("excess", known["excess"], arrays)
         self._history.restore(arrays)
 
 
-def _enough(window: int) -> int:
-    """Counts the rows from which on a change has lasted."""
-    return _LASTING + 2 * window
+def _lasting(window: int) -> int:
+    """The rows from which on a change has lasted: fewer may be a spike."""
+    return 40 + 2 * window
 
 
 def neighbours_of(gate: AlarmGate, model: Model) -> Neighbours:
@@ -431,58 +630,6 @@ def neighbours_of(gate: AlarmGate, model: Model) -> Neighbours:
         for one in (rare - rare.mean() + 1.0).tolist():
             found.add(one)
     return found
-
-
-class ChangeStatistics:
-    """A test on the rarity of rows, with the sums over those since its minimum."""
-
-    def __init__(self, allowed: float, columns: int) -> None:
-        self.test, self.since = PageHinkley(allowed), Since(columns)
-
-    def add(self, x: Array, rare: float, length: float, verdict: Verdict) -> bool:
-        """Takes in a row; says whether it is a new minimum."""
-        low = self.test.add(rare, length)
-        if low:
-            self.since.begin()
-        else:
-            self.since.add(x, verdict.anomalous, verdict.time)
-        return low
-
-    def begin(self) -> None:
-        """Lets the next row be the first after a minimum."""
-        self.test.begin()
-        self.since.begin()
-
-    # On disk
-
-    def pack(self, name: str) -> Packed:
-        """Packs it under a name."""
-        since, sums = packed_since(self.since, name)
-        return {name: {"test": self.test.fields, "since": since}}, sums
-
-    def restore(self, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Goes on from what was packed under a name."""
-        self.test.restore(fields[name]["test"])
-        restore_since(self.since, name, fields[name]["since"], arrays)
-
-
-def packed_since(since: Since, name: str) -> Packed:
-    """Packs sums under a name."""
-    fields, sums = since.pack()
-    return fields, {f"drift_{name}_{key}": value for key, value in sums.items()}
-
-
-def restore_since(
-    since: Since, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-) -> None:
-    """Goes on from sums that were packed under a name."""
-    prefix = f"drift_{name}_"
-    kept = {key.removeprefix(prefix): one for key, one in arrays.items() if key.startswith(prefix)}
-    since.restore(fields, kept)
-
-
-# The blocks in which rows of a table are looked at, and rows before a change that are compared.
-_TABLE_BLOCKS, _BEFORE = 48, 4096
 
 
 def drift_in(
@@ -505,7 +652,7 @@ def drift_in(
     rare = rarities(scores, recent)
     length = neighbours_of(detector.gate, detector.model).length
     begin, end, height = _highest((rare - _ALLOWED) / length)
-    few = end - begin < _enough(window) or height < _HEIGHT
+    few = end - begin < _lasting(window) or height < _HEIGHT
     if few or anomalous[begin:end].mean() < _LEAST_ANOMALOUS:
         return None
     first, last, sudden = _highest((rare[begin:end] - _SUDDEN) / length)
@@ -533,12 +680,12 @@ def _told(
     begin: int,
     end: int,
 ) -> Drift:
-    since = Since(detector.basis.layer.inputs)
-    for start in range(begin, end, _BEFORE):
-        stop = min(start + _BEFORE, end)
+    since = ChangeStatistics(detector.basis.layer.inputs)
+    for start in range(begin, end, 4096):
+        stop = min(start + 4096, end)
         time = None if times is None else float(times[start])
         since.add_many(rows(start, stop), int(anomalous[start:stop].sum()), time)
-    edges = np.unique(np.linspace(max(begin - _BEFORE, 0), end, _TABLE_BLOCKS + 1).astype(int))
+    edges = np.unique(np.linspace(max(begin - 4096, 0), end, 49).astype(int))
     blocks = [
         BlockMean(
             int(stop - start),

@@ -1,20 +1,20 @@
-"""Feedback: what a person says of anomalous rows, and of what was learned in a time span."""
+"""Feedback: somebody accepts or rejects anomalous rows, and can undo it."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.answers import ACCEPT, REJECT, UNDO, Answer, Undoable
-from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import Event, running_from
-from elmgrove.detector.history import Span
-from elmgrove.detector.inputs import Preparation
-from elmgrove.detector.quarantine import Waiting
-from elmgrove.detector.removal import (
+from elmgrove.detector.history import (
+    Bucket,
+    Span,
     TakenOut,
     give_back,
     settle,
@@ -22,9 +22,191 @@ from elmgrove.detector.removal import (
     take_out_all,
     take_out_learned,
 )
+from elmgrove.detector.inputs import Preparation
+from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.verdict import Cause, explained, view_of
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, require_whole
 from elmgrove.reading.times import told as time_told
+
+if TYPE_CHECKING:
+    from elmgrove.detector.detector import Detector
+
+
+ACCEPT, REJECT, UNDO = ACTIONS = "accept", "reject", "undo"
+#: Answers that are remembered; only the last one can be undone.
+REMEMBERED = 10
+
+_WORDS = {ACCEPT: "fine", REJECT: "a fault"}
+_PREFIX = "undo."
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What somebody said: ``by`` whom, ``at`` what time (seconds since 1970), and what came of it.
+
+    ``rows`` waited or were given and were learned or dropped, ``taken`` were learned before and
+    taken out; of an undo ``rows`` wait again, and ``taken`` are the rows that were put back or, of
+    an accept, taken out. ``event`` is the number of the event that it was about, if there was one;
+    ``undone`` is the action that was undone.
+    """
+
+    action: str
+    by: str
+    at: float | None
+    rows: int
+    taken: int
+    event: int | None = None
+    undone: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS or self.undone not in (None, ACCEPT, REJECT):
+            raise BadInput(f"an answer is one of {', '.join(ACTIONS)}, not {self.action!r:.40}")
+        for name in ("rows", "taken"):
+            require_whole(name, getattr(self, name), 0)
+
+    @property
+    def said(self) -> str:
+        """What it was said to be, and who said so and when."""
+        who = ", ".join(filter(None, [self.by, "" if self.at is None else _clock(self.at)]))
+        what = _WORDS.get(self.action, "undone")
+        return f"{what} ({who})" if who else what
+
+    def __str__(self) -> str:
+        about = "" if self.event is None else f"event {self.event}: "
+        if self.action == UNDO:
+            what = "" if self.undone is None else f", before: {_WORDS[self.undone]}"
+            return f"{about}{self.said}{what}; {self.rows:,} rows wait again"
+        done = "learned" if self.action == ACCEPT else "dropped"
+        return f"{about}{self.said}; {self.rows:,} rows {done}, {self.taken:,} taken out"
+
+
+@dataclass
+class Undoable:
+    """How things were before the last answer, as far as that can't be found out otherwise.
+
+    ``learned`` and ``until`` count the rows learned before and after it; ``out`` was taken out,
+    and ``waiting`` waited. ``recent`` and ``watch`` are what was known of the last rows and of the
+    change that was asked about; ``running`` is the event that the answer ended.
+    """
+
+    answer: Answer
+    learned: int
+    until: int
+    out: tuple[Bucket, ...]
+    waiting: Sequence[Waiting]
+    recent: Packed
+    watch: Packed | None = None
+    running: dict[str, Any] | None = None
+    progress: dict[str, Any] | None = None
+    answered: str = ""
+    rejected: bool = False
+
+    @property
+    def pins(self) -> tuple[int, ...]:
+        """The numbers of learned rows around what was learned, and where something is missing."""
+        ends = {self.learned, self.until}
+        for one in self.out:
+            # Where two follow each other, what is missing goes on.
+            ends ^= {one.after, one.until}
+        return tuple(sorted(ends | {self.learned, self.until}))
+
+    def pack(self) -> Packed:
+        """Packs all of it."""
+        packed = [one.pack(f"{_PREFIX}increment.{index}") for index, one in enumerate(self.out)]
+        arrays = {name: array for _, more in packed for name, array in more.items()}
+        stamps = [(one.since, one.time, one.score) for one in self.waiting]
+        arrays[f"{_PREFIX}waiting"] = np.array([one.row for one in self.waiting])
+        arrays[f"{_PREFIX}waiting_stamps"] = np.array(stamps, np.float64).reshape(-1, 3)
+        recent, more = self.recent
+        arrays |= {f"{_PREFIX}recent.{name}": array for name, array in more.items()}
+        fields = {
+            "learned": self.learned,
+            "until": self.until,
+            "out": [numbers for numbers, _ in packed],
+            "recent": recent,
+            "running": self.running,
+            "progress": self.progress,
+            "answered": self.answered,
+            "rejected": self.rejected,
+        }
+        if self.watch is not None:
+            fields["watch"], more = self.watch
+            arrays |= {f"{_PREFIX}watch.{name}": array for name, array in more.items()}
+        return fields, arrays
+
+    @classmethod
+    def unpack(
+        cls, answer: Answer, basis: Basis, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> "Undoable":
+        """Makes it of what ``pack`` gave."""
+        rows = arrays[f"{_PREFIX}waiting"].reshape(-1, basis.inputs)
+        stamps = arrays[f"{_PREFIX}waiting_stamps"].tolist()
+        waiting = [
+            Waiting(_known(time), _known(score), row, _known(since))
+            for row, (since, time, score) in zip(rows, stamps, strict=True)
+        ]
+        out = tuple(
+            Bucket.unpack(basis, f"{_PREFIX}increment.{index}", one, arrays)
+            for index, one in enumerate(fields["out"])
+        )
+        learned = require_whole("learned", fields["learned"], 0)
+        watch = fields.get("watch")
+        return cls(
+            answer,
+            learned,
+            require_whole("until", fields["until"], learned),
+            out,
+            waiting,
+            (fields["recent"], _under("recent.", arrays)),
+            None if watch is None else (watch, _under("watch.", arrays)),
+            fields["running"],
+            fields["progress"],
+            fields["answered"],
+            fields["rejected"],
+        )
+
+
+@dataclass
+class Answers:
+    """The last answers, newest last, and what undoes the last of them."""
+
+    given: deque[Answer] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    undoable: Undoable | None = None
+
+    def pack(self) -> Packed:
+        """Packs all of them; nothing before the first."""
+        if not self.given:
+            return {}, {}
+        fields: dict[str, Any] = {"given": [asdict(one) for one in self.given]}
+        if self.undoable is None:
+            return {"answers": fields}, {}
+        fields["undo"], arrays = self.undoable.pack()
+        return {"answers": fields}, arrays
+
+    def restore(self, basis: Basis, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Goes on from what was packed."""
+        known = fields.get("answers")
+        if known is None:
+            return
+        self.given.extend(Answer(**one) for one in known["given"])
+        if "undo" in known:
+            self.undoable = Undoable.unpack(self.given[-1], basis, known["undo"], arrays)
+
+
+def _under(name: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    prefix = _PREFIX + name
+    return {
+        key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)
+    }
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def _clock(at: float) -> str:
+    return f"{time_told(at)[:16]} UTC"
+
 
 # Errors that must be so many times as large as before to show are worth a word.
 _BLUNT = 2.0
@@ -127,7 +309,7 @@ class Feedback:
 
 
 def accept(
-    detector: Detector,
+    detector: "Detector",
     span: Span | None = None,
     *,
     event: int | None = None,
@@ -171,7 +353,7 @@ def accept(
 
 
 def reject(
-    detector: Detector,
+    detector: "Detector",
     span: Span | None = None,
     *,
     event: int | None = None,
@@ -201,7 +383,7 @@ def reject(
     return told
 
 
-def undo(detector: Detector, *, by: str = "", at: float | None = None) -> Feedback:
+def undo(detector: "Detector", *, by: str = "", at: float | None = None) -> Feedback:
     """Undoes the last accept or reject, however much was learned since.
 
     What was taken out is in the sums again, what was learned by it is taken out, rows wait again,
@@ -240,7 +422,7 @@ def undo(detector: Detector, *, by: str = "", at: float | None = None) -> Feedba
 class _Before:
     """How a detector is before an answer, for who wants to undo it."""
 
-    def __init__(self, detector: Detector) -> None:
+    def __init__(self, detector: "Detector") -> None:
         self._detector = detector
         recent, watch = detector.gate.recent, detector.drift
         arrays = {name: array.copy() for name, array in recent.arrays.items()}
@@ -293,7 +475,7 @@ class _Before:
         detector.answers.undoable = memory
 
 
-def _meant(detector: Detector, span: Span | None, number: int | None) -> Event | None:
+def _meant(detector: "Detector", span: Span | None, number: int | None) -> Event | None:
     """The event that an answer is about: that of a number, one that began in a span, or the last.
 
     Where nothing is named that is the open one, or the last that ended if nobody has answered it.
@@ -330,7 +512,7 @@ def _span_of(event: Event) -> Span:
     return Span(event.begin, math.inf if event.end is None else event.end + _JUST_AFTER)
 
 
-def _taken(detector: Detector, meant: Event | None, span: Span | None) -> TakenOut:
+def _taken(detector: "Detector", meant: Event | None, span: Span | None) -> TakenOut:
     """Takes out what was learned in a span, in an event, or since what is asked about."""
     events, watch = detector.events, detector.drift
     if span is not None:
@@ -352,7 +534,7 @@ def _taken(detector: Detector, meant: Event | None, span: Span | None) -> TakenO
     return take_out(detector, _span_of(meant))
 
 
-def listed(detector: Detector, causes: int = 3, last: int | None = None) -> list[dict[str, Any]]:
+def listed(detector: "Detector", causes: int = 3, last: int | None = None) -> list[dict[str, Any]]:
     """Lists what waits in quarantine, oldest first, each with what explains it, as JSON holds it.
 
     Time and score are as they were; causes are those that the model would find now. Only the
@@ -369,7 +551,7 @@ def listed(detector: Detector, causes: int = 3, last: int | None = None) -> list
     ]
 
 
-def _given(detector: Detector, rows: Any, times: Any) -> list[Waiting]:
+def _given(detector: "Detector", rows: Any, times: Any) -> list[Waiting]:
     """Rows of a stretch by itself, as inputs like those that wait."""
     preparation = Preparation(detector.basis, detector.model.dtype)
     X, when = preparation.next_many(rows, times)
@@ -382,12 +564,12 @@ def _given(detector: Detector, rows: Any, times: Any) -> list[Waiting]:
     ]
 
 
-def _causes(detector: Detector, one: Waiting, k: int) -> list[Cause]:
+def _causes(detector: "Detector", one: Waiting, k: int) -> list[Cause]:
     x, view = view_of(detector.model, one.row)
     return explained(detector.basis, view, x, k)
 
 
-def _residuals(detector: Detector) -> Array | None:
+def _residuals(detector: "Detector") -> Array | None:
     """What the others leave open of each column of the newest row; None if there is no saying."""
     basis, model = detector.basis, detector.model
     if basis.score == "loss" or detector.patterns is not None or not model.evidence.count:
@@ -397,7 +579,7 @@ def _residuals(detector: Detector) -> Array | None:
     return residuals
 
 
-def _blunter(detector: Detector, before: Array | None) -> tuple[str, float] | None:
+def _blunter(detector: "Detector", before: Array | None) -> tuple[str, float] | None:
     after = _residuals(detector)
     if before is None or after is None:
         return None
@@ -411,7 +593,7 @@ def _raised(before: float, after: float) -> float | None:
 
 
 def _feedback(
-    action: str, detector: Detector, rows: int, taken: TakenOut, meant: Event | None
+    action: str, detector: "Detector", rows: int, taken: TakenOut, meant: Event | None
 ) -> Feedback:
     threshold = detector.threshold
     return Feedback(
@@ -426,10 +608,6 @@ def _feedback(
         event=None if meant is None else meant.number,
         already="" if meant is None else meant.answered,
     )
-
-
-def _known(number: float) -> float | None:
-    return None if math.isnan(number) else number
 
 
 def _finite(fields: dict[str, Any]) -> dict[str, Any]:

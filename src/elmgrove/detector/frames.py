@@ -178,7 +178,7 @@ def rows_by_name(basis: Basis, rows: Any) -> Any:
 
 def row_by_name(basis: Basis, row: Any) -> Any:
     """Gives a row with names (a dictionary, or a row of pandas) as this basis has it."""
-    if isinstance(row, np.ndarray | list | tuple) or not hasattr(row, "keys"):
+    if not hasattr(row, "keys"):
         return row
     words = dict(basis.categories)
     columns = columns_of(basis.features or (), words)

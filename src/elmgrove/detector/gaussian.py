@@ -16,8 +16,7 @@ from elmgrove.algebra.oselm import require_forgetting
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.summing import WAITING, MomentSums
 from elmgrove.detector.autoencoder import Autoencoder
-from elmgrove.detector.model import Answer, Model, Part, left_out
-from elmgrove.detector.new_normal import WIDER, typical_of_each_other
+from elmgrove.detector.model import WIDER, Answer, Model, Part, left_out, typical_of_each_other
 from elmgrove.errors import BadInput, require_whole
 
 # While rows are observed, the distance may be older than the sums by this share of the rows

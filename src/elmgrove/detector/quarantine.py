@@ -12,8 +12,8 @@ import numpy as np
 from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.history import Span
+from elmgrove.detector.inputs import Period
 from elmgrove.detector.model import Model
-from elmgrove.detector.windows import Period
 from elmgrove.errors import BadInput, require_whole
 
 _UNKNOWN: Period = (math.nan, math.nan)

@@ -5,8 +5,7 @@ import logging
 from elmgrove.detector.drift import SPIKE, Drift
 from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.detector.feedback import accept
-from elmgrove.detector.history import Span
-from elmgrove.detector.removal import fade
+from elmgrove.detector.history import Span, fade
 from elmgrove.device.settings import ADAPT, PATTERN, RELEARN
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member

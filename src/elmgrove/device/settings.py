@@ -13,8 +13,8 @@ from elmgrove.algebra.basis import SCORES
 from elmgrove.algebra.scaling import SCALINGS
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.detector.events import AlarmRule
+from elmgrove.detector.inputs import require_window
 from elmgrove.detector.patterns import COMPARISONS, OTHERS, PatternRule
-from elmgrove.detector.windows import require_window
 from elmgrove.errors import BadInput
 from elmgrove.exchange.broker_address import BrokerAddress, is_at_broker
 from elmgrove.federation.selection import RULES, Rule, rule_of

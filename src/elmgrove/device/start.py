@@ -13,10 +13,10 @@ from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import OWN
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule, when_text
+from elmgrove.detector.inputs import choose_window, rows_to_decide
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.detector.tuning import TUNABLE, tune
-from elmgrove.detector.windows import choose_window, rows_to_decide
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources.base import Reading, Source
 from elmgrove.errors import BadInput, ElmgroveError, Mismatch, Unreachable

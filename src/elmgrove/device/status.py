@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from elmgrove.detector.answers import Answer
 from elmgrove.detector.drift import Drift
 from elmgrove.detector.events import Event, json_when
+from elmgrove.detector.feedback import Answer
 from elmgrove.federation.member import Member, borrowed_by
 
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmgrove.detector.drift import RELATED, BlockMeans, Since
+from elmgrove.detector.drift import RELATED
+from elmgrove.detector.drift_detector import BlockMeans, ChangeStatistics
 
 
 @pytest.mark.parametrize("columns", [3, RELATED + 1])
@@ -14,12 +15,12 @@ def test_sums_are_those_of_the_rows(columns: int, rows: int, offset: float, cut:
     """However far from 0, and through a restart."""
     rng = np.random.default_rng(rows)
     X = offset + rng.normal(size=(rows, columns))
-    since = Since(columns)
+    since = ChangeStatistics(columns)
     for row, x in enumerate(X):
         if row == cut:
-            fields, arrays = since.pack()
-            since = Since(columns)
-            since.restore(fields, arrays)
+            fields, arrays = since.pack("slow")
+            since = ChangeStatistics(columns)
+            since.restore("slow", fields, arrays)
         since.add(x, row % 3 == 0, float(row))
     assert (since.rows, since.anomalous, since.time) == (rows, (rows + 2) // 3, 0.0)
     assert since.mean == pytest.approx(X.mean(axis=0), abs=1e-9 * (1 + offset))
@@ -30,7 +31,7 @@ def test_sums_are_those_of_the_rows(columns: int, rows: int, offset: float, cut:
 
 def test_rows_at_once_are_rows_one_by_one() -> None:
     X = np.random.default_rng(0).normal(size=(200, 3))
-    at_once, one_by_one = Since(3), Since(3)
+    at_once, one_by_one = ChangeStatistics(3), ChangeStatistics(3)
     at_once.add_many(X[:150], 7, 5.0)
     at_once.add_many(X[150:], 3, 6.0)
     for x in X:
@@ -41,7 +42,7 @@ def test_rows_at_once_are_rows_one_by_one() -> None:
 
 
 def test_a_minimum_forgets_all() -> None:
-    since = Since(1)
+    since = ChangeStatistics(1)
     for value in range(100):
         since.add(np.array([float(value)]), True, 1.0)
     since.begin()
