@@ -43,7 +43,7 @@ def completed(text: str, *, command: list[str] | None = None) -> subprocess.Comp
     [
         ("elmgrove tu", ["tune"]),
         ("elmgrove federation rev", ["revoke"]),
-        ("elmgrove device run --alarm-c", ["--alarm-cooldown"]),
+        ("elmgrove device run --watch", ["--watch-now"]),
         ("elmgrove tune fan.elm --r", ["--rate"]),
         ("elmgrove learn --window", ["--window"]),
         ("elmgrove nothing --r", []),

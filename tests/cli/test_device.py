@@ -100,13 +100,20 @@ def test_errors_are_one_clear_line(elmgrove: Elmgrove, tmp_path: Path) -> None:
         assert complaint in text
 
 
-def test_the_help_of_run_is_in_groups(elmgrove: Elmgrove) -> None:
-    ran = elmgrove("device", "run", "--help")
+def test_the_help_of_run_has_what_most_need(elmgrove: Elmgrove) -> None:
+    shown = elmgrove("device", "run", "--help").out
+    assert all(f"--{name} " in shown for name in ("source", "exchange", "webhook", "help-all"))
+    assert "--alarm" not in shown
+    assert shown.count("\n") < 60
+
+
+def test_the_help_of_run_with_all_options_is_in_groups(elmgrove: Elmgrove) -> None:
+    ran = elmgrove("device", "run", "--help-all")
     headings = [line.split("─ ")[1].split(" ─")[0] for line in ran.out.splitlines() if "╭─" in line]
     assert headings[0] == "Options"
     assert sorted(headings[1:]) == ["Alarms", "Device", "Fleet", "New device", "Source"]
     below = ran.out.split("─ Alarms ─")[1].split("╰")[0]
-    for option in ("--rate", "--alarm-cooldown", "--webhook"):
+    for option in ("--rate", "--alarm", "--on-change"):
         assert option in below
     assert "New device:" not in below
 

@@ -152,7 +152,7 @@ def test_the_agent_without_learn_meets_all_rows_as_a_stream(elmgrove: Elmgrove, 
     assert stream["method"] == "Elmgrove, stream"
     # What the agent itself says of the same rows.
     ran = elmgrove(
-        *("device", "run", "--source", data, "--label", "anomaly"),
+        *("device", "run", "--source", data, "--drop", "anomaly"),
         *("--state", "agent.elm", "--verdicts", "agent.jsonl"),
     )
     assert ran.code == 0

@@ -47,7 +47,7 @@ def test_each_line_of_an_agent_is_an_object_and_an_event_has_fields(
 ) -> None:
     write_rows(tmp_path / "fan.csv", normal_rows(1, 300))
     append_rows(tmp_path / "fan.csv", 50 + normal_rows(2, 20))
-    running = device("fan", follow=True, confidence=0.0, log_format="json")
+    running = device("fan", follow=True, watch_now=True, log_format="json")
     line = logged(running, "opened at")
     assert (line["level"], line["logger"]) == ("warning", "elmgrove.device")
     assert line["fields"]["news"] == "opened"

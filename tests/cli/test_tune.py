@@ -115,7 +115,7 @@ def test_a_running_agent_is_told_and_goes_on(
     elmgrove: Elmgrove, device: Start, tmp_path: Path
 ) -> None:
     write_rows(tmp_path / "fan.csv", fan_rows(1, 600))
-    agent = device("fan", follow=True, save_rows=600, alarm_k=3, alarm_n=5)
+    agent = device("fan", follow=True, save_rows=600, alarm="3/5")
     agent.until(lambda: Path("fan.elm").exists())
     ran = elmgrove("tune", "fan.elm", "--alarm", "1/1", "--rate", 0.02)
     assert ran.out.splitlines()[-1] == "The agent has saved it."

@@ -142,7 +142,7 @@ def test_alarms_reach_an_address_and_a_command(device: Start) -> None:
     )
     write_rows(Path("fan.csv"), X)
     with webhook() as (url, heard):
-        soon = {"confidence": 0.0, "only": "events", "alarm_cooldown": 0}
+        soon = {"watch_now": True, "only": "events", "alarm": "3/5/0"}
         started = device("fan", webhook=url, command="tee -a told.jsonl", **soon)
         assert started.end() == 0, started.log
     told = [(one["kind"], one["number"], one["where"]) for one in heard]
@@ -170,7 +170,7 @@ def test_alarms_reach_an_address_and_a_command(device: Start) -> None:
 def test_only_wanted_verdicts_are_written(only: str) -> None:
     X = np.vstack([normal_rows(1, 250), np.full((2, 6), 50.0)])
     write_rows(Path("fan.csv"), X)
-    rule = {"alarm_k": 2, "alarm_n": 2, "alarm_cooldown": 9, "confidence": 0.0}
+    rule = {"alarm": "2/2/9", "watch_now": True}
     Agent(Settings(**LIKE, **rule, source="fan.csv", only=only)).run()
     written = verdicts(Path("fan.jsonl"))
     assert (len(written) == 252) == (only == "all")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import Basis
+from elmgrove import Basis, Detector
 from elmgrove.cli.status import lines_of
 from elmgrove.device.agent import Agent
 from elmgrove.device.log import PeerLog
@@ -60,7 +60,7 @@ def test_the_log_says_once_that_others_are_at_other_levels(
     FolderExchange.create(Path("shared"), charter(merged=merged))
     run("pump-1", rows(1, 300), exchange="shared")
     assert warned.messages == []
-    run("pump-2", rows(2, 300, shift=900.0), exchange="shared", sync_rows=50, sync_seconds=0)
+    run("pump-2", rows(2, 300, shift=900.0), exchange="shared", sync_seconds=0.01)
     [warning] = warned.messages
     assert warning.startswith("not alike: sensor 0 is ")
     whose = "the others'" if merged else "pump-1's"
@@ -134,14 +134,15 @@ def _run_on(
     server: Server, federation: Federation, name: str, X: np.ndarray, **more: Any
 ) -> Member:
     exchange = f"{server.base}/{federation.charter.name}"
-    settings = {"exchange": exchange, "token": federation.token, "confidence": 0.0}
+    settings = {"exchange": exchange, "token": federation.token, "watch_now": True}
     return run(name, X, rate=1e-9, **settings | more)
 
 
-def test_own_units_like_another_s_and_from_the_first_rows() -> None:
-    first = run("pump-1", rows(1, 300, shift=70.0), scaling="own", start_rows=200)
-    basis = first.detector.basis
-    assert basis == Basis.fitted(rows(1, 300, shift=70.0)[:200], NAMES, scaling="own")
+def test_own_units_like_another_s() -> None:
+    basis = Basis.fitted(rows(1, 300, shift=70.0)[:200], NAMES, scaling="own")
+    first = Member("pump-1", Detector.for_basis(basis))
+    first.detector.learn_many(rows(1, 300, shift=70.0))
+    save(Path("pump-1.elm"), first)
     write_rows(Path("normal.csv"), rows(2, 250), NAMES)
     like = {"like": "pump-1.elm", "units_from": "normal.csv"}
     second = run("pump-2", rows(2, 300), **like)
@@ -178,7 +179,7 @@ def test_a_loose_sensor_is_told_in_the_log_and_in_the_status(
     loose = rows(4, 300)
     loose[:, 1] = loose[:, 1].mean() + 9.0 * (loose[:, 1] - loose[:, 1].mean())
     warned.clear()
-    run("pump-4", loose, exchange="shared", sync_rows=50, sync_seconds=0)
+    run("pump-4", loose, exchange="shared", sync_seconds=0.01)
     assert any(text.startswith("unlike all others: sensor 1 varies ") for text in warned.messages)
     status = status_of(member_in("pump-4.elm"))
     assert status["unlike"].startswith("sensor 1 varies ")

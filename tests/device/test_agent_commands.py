@@ -110,7 +110,7 @@ def test_commands_are_done_in_their_order_and_each_once(pumps: Federation) -> No
 
 
 def test_with_show_rows_the_server_has_the_anomalous_rows(pumps: Federation) -> None:
-    with at_work(**joined(pumps, "pump", follow=True, show_rows=True)):
+    with at_work(**joined(pumps, "pump", follow=True, reports="rows")):
         wait_until(lambda: shown(pumps) != {})
     waiting = shown(pumps)["told"]["quarantine"]
     values = np.array([list(row["values"].values()) for row in waiting])

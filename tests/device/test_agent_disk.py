@@ -33,7 +33,7 @@ def test_a_full_disk_ends_nothing(device: Start, tmp_path: Path) -> None:
     exchange = FolderExchange(Path("fans"))
     FolderExchange.create(Path("fans"), charter("fans", merged=False))
     alarm = "touch alarm.told"
-    soon = {"confidence": 0.0, "alarm_k": 1, "alarm_n": 1, "command": alarm, "guard": False}
+    soon = {"watch_now": True, "alarm": "1/1", "command": alarm, "guard": False}
     write_rows(Path("fan.csv"), normal_rows(1, 200))
     fan = device("fan", follow=True, save_rows=5, exchange="fans", sync_seconds=0.1, **soon)
     fan.until(lambda: learned(STATE) >= 200 and "sums of 200 rows sent" in fan.log)
@@ -162,7 +162,7 @@ def test_a_ridge_of_0_is_no_end(patterns: str) -> None:
     X[:10] = 0.5
     write_rows(Path("fan.csv"), X)
     joined = {"name": "fan", "state": "fan.elm", "source": "fan.csv", "exchange": "fans"}
-    Agent(Settings(**joined, patterns=patterns, verdicts="fan.jsonl", sync_rows=1)).run()
+    Agent(Settings(**joined, patterns=patterns, verdicts="fan.jsonl", sync_seconds=0.001)).run()
     found = verdicts(Path("fan.jsonl"))
     assert [one["score"] for one in found[:10]] == pytest.approx([0.25] * 10)
     assert len(found) == 40

@@ -19,8 +19,8 @@ from support.factories import detector_in
 pytestmark = pytest.mark.usefixtures("own_folder")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BEGIN = 1714564800000000123
-RUN = ["device", "run", "--source", "-", "--format", "influx", "--measurement", "machine"]
-QUICK = ["--state", "fan.elm", "--start-rows", "50", "--confidence", "0", "--rate", "0.01"]
+RUN = ["device", "run", "--source", "-", "--measurement", "machine"]
+QUICK = ["--state", "fan.elm", "--start-rows", "50", "--watch-now", "--rate", "0.01"]
 
 
 def metrics(first: int, last: int, shift: float = 0.0) -> list[str]:

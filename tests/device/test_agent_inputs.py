@@ -188,14 +188,14 @@ def test_what_was_learned_before_the_source_was_refused_is_saved(device: Start) 
 
 def test_missing_values_are_held_and_counted(device: Start) -> None:
     frame = pump()
-    frame.loc[100:103, "temp"] = np.nan
+    frame.loc[100:105, "temp"] = np.nan
     frame.to_csv("pump.csv", index=False)
-    run = device("pump", missing="hold", hold_rows=3)
+    run = device("pump", missing="hold")
     assert run.end() == 0
-    assert "3 missing values were filled with the last ones" in run.log
-    assert "line 105 is left out: column 2 ('temp'): the value is missing" in run.log
+    assert "5 missing values were filled with the last ones" in run.log
+    assert "line 107 is left out: column 2 ('temp'): the value is missing" in run.log
     noted = member_in("pump.elm").notes[HEARING]
-    assert (noted["used"], noted["left_out"], noted["held"]) == (299, 1, 3)
+    assert (noted["used"], noted["left_out"], noted["held"]) == (299, 1, 5)
 
 
 def test_words_of_the_first_rows_are_features_and_a_new_one_is_anomalous(device: Start) -> None:

@@ -82,6 +82,6 @@ def test_a_federation_that_can_be_asked_later_is_joined_with_the_next_start(
     charter = Charter("pumps", Basis.fitted(others, NAMES, scaling="standard"))
     FolderExchange.create(Path("shared"), charter)
     exchange = FolderExchange(Path("shared"))
-    session = AgentSession(member_in("pump.elm"), exchange, Path("pump.key"), days=0.0)
+    session = AgentSession(member_in("pump.elm"), exchange, Path("pump.key"))
     with pytest.raises(Mismatch, match="Start the agent again: it converts what it learned"):
         session.transfer(session.prepare())

@@ -78,8 +78,8 @@ def grown_up(name: str, **settings: object) -> dict[str, object]:
         "state": f"{name}.elm",
         "source": f"{name}.csv",
         "verdicts": f"{name}.jsonl",
-        "confidence": 0.0,
-        "alarm_cooldown": 10,
+        "watch_now": True,
+        "alarm": "3/5/10",
         **settings,
     }
     Agent(Settings(**usual, like="like.evidence")).run()

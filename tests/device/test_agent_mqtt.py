@@ -20,7 +20,7 @@ from support.pump import NAMES, pump_rows
 from support.serving import wait_until
 
 #: Settings with which a device watches after some fifty rows.
-QUICK = {"start_rows": 50, "confidence": 0, "verdicts": "", "window": 1}
+QUICK = {"start_rows": 50, "watch_now": True, "verdicts": "", "window": 1}
 #: The broker of most tests need not keep anything over its end, and drops no message. (Not by 0: so
 #: mosquitto 2.0.11 hangs up on who publishes what it may not.)
 FAST = "autosave_on_changes false\nmax_queued_messages 100000"
@@ -282,8 +282,7 @@ def test_with_tls_a_password_and_rules_what_is_refused_is_told_once(
             agent = device(
                 "pump",
                 source=place.url("plant/pump", "pump"),
-                mqtt=place.url("told"),
-                mqtt_user="pump",
+                mqtt=place.url("told", "pump"),
                 mqtt_password="secret",
                 ca=ca,
                 **QUICK,
@@ -305,7 +304,8 @@ def test_a_certificate_says_who_the_device_is(
     mosquitto: None, tmp_path: Path, authority: Authority, device: Start
 ) -> None:
     asks = f"{FAST}\nrequire_certificate true\nuse_identity_as_username true"
-    plants, own = ({"ca": authority.ca, **authority.signed(name)} for name in ("plant", "pump"))
+    plants = {"ca": authority.ca, **authority.signed("plant")}
+    own = {"ca": authority.ca, "certificate": authority.signed_with_key("pump")}
     with (
         running_broker(tmp_path, asks, acl=ACL, authority=authority) as place,
         somebody_at(place, "told/#", **plants) as plant,
@@ -368,7 +368,7 @@ def test_devices_learn_from_each_other_by_the_broker_that_has_their_rows(
     plant.listen("told/left/#", "told/right/#")
     usual = {"exchange": where, "mqtt": place.url("told"), "sync_seconds": 0.5, "guard": False}
     agents = [
-        device(name, source=place.url(f"plant/{name}"), confidence=0, verdicts="", **usual)
+        device(name, source=place.url(f"plant/{name}"), watch_now=True, verdicts="", **usual)
         for name in names
     ]
     for seed, (name, agent) in enumerate(zip(names, agents, strict=True), 21):

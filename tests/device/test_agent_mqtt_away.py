@@ -22,7 +22,7 @@ from support.serving import wait_until
 RESTARTS = int(os.environ.get("ELMGROVE_TEST_BROKER_RESTARTS", "4"))
 #: Rows after which it watches.
 LEARNED = 300
-QUICK = {"start_rows": 50, "confidence": 0, "window": 1}
+QUICK = {"start_rows": 50, "watch_now": True, "window": 1}
 BEGIN = 1714564800
 TOO_HOT = np.array([0.0, 40.0, 0.0, 0.0])
 
@@ -42,7 +42,7 @@ def test_the_broker_may_end_again_and_again_and_nothing_is_lost(
         source=place.url("plant/pump"),
         mqtt=place.url("told"),
         log_format="json",
-        **QUICK | {"alarm_cooldown": 5},
+        **QUICK | {"alarm": "3/5/5"},
     )
     agent.logs("subscribed to")
     # After the rows by which it learns, an event with each restart.

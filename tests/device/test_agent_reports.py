@@ -135,7 +135,7 @@ def test_a_device_that_does_no_commands_refuses_them() -> None:
 def test_a_device_that_tells_nothing_asks_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     server = HonestExchange(CHARTER, [], asks=[command(1)])
-    with told_of(server, 0.01, reports=False):
+    with told_of(server, 0.01, reports="none"):
         wait_until(lambda: synced(caplog) >= 5)
     assert server.heard == []
 

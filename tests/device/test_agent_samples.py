@@ -33,7 +33,7 @@ def told() -> list[dict]:
 def test_a_frame_has_a_verdict_with_its_last_sample() -> None:
     X = whistling(samples(1, 300, more=9), 280)
     write_rows(Path("fan.csv"), X, NAMES)
-    detector = run(spectrum=TEXT, confidence=0.0, alarm_k=1)
+    detector = run(spectrum=TEXT, watch_now=True, alarm="1/5")
     assert [one["where"] for one in told()] == [
         f"fan.csv, line {1 + (frame + 1) * LENGTH}" for frame in range(300)
     ]

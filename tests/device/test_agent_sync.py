@@ -54,17 +54,6 @@ from support.serving import (
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 
-def test_it_syncs_after_so_many_rows(federation: Federation) -> None:
-    X = normal_rows(1, 60)
-    write_rows(Path("fan.csv"), X[:9])
-    settings = joined(federation, "fan", sync_seconds=0, sync_rows=10, follow=True, guard=False)
-    with at_work(**settings):
-        wait_until(lambda: counts(federation) != {})
-        append_rows(Path("fan.csv"), X[9:50])
-        # A sync begins at least every ten rows; rows that came while one was under way follow.
-        wait_until(lambda: counts(federation)["fan"] >= 40)
-
-
 def test_it_syncs_so_often(federation: Federation) -> None:
     X = normal_rows(1, 60)
     write_rows(Path("fan.csv"), X[:30])
@@ -117,7 +106,7 @@ def test_while_it_follows_its_rows_the_guard_holds_as_well() -> None:
         return sum(one.evidence.count for one in FolderExchange(Path("shared")).fetch(["fan"]))
 
     fan = {"name": "fan", "state": "fan.elm", "source": "fan.csv", "verdicts": "fan.jsonl"}
-    with at_work(**fan, exchange="shared", follow=True, save_rows=1, sync_rows=1):
+    with at_work(**fan, exchange="shared", follow=True, save_rows=1, sync_seconds=0.001):
         wait_until(lambda: held() >= 17)
         for number in range(20, 30):
             before = held()
@@ -165,7 +154,7 @@ def test_a_rule_that_needs_each_contribution_is_refused_where_sums_are_shown(
     write_rows(Path("fan-1.csv"), normal_rows(1, 40))
     write_rows(Path("fan-2.csv"), normal_rows(2, 40))
     Agent(Settings(**joined(federation, "fan-1"))).run()
-    Agent(Settings(**joined(federation, "fan-2", merge="quality", sync_rows=5))).run()
+    Agent(Settings(**joined(federation, "fan-2", merge="quality", sync_seconds=0.01))).run()
     assert counts(federation) == {"fan-1": 40, "fan-2": 40}, "it contributes all the same"
     member = member_in("fan-2.elm")
     assert (member.merged, len(member.ledger), member.detector.learned) == (None, 0, 40)

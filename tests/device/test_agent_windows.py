@@ -48,9 +48,9 @@ def test_the_first_rows_decide_the_window_and_the_log_says_why(
 def test_what_is_stated_is_not_decided(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     write_rows(Path("fan.csv"), fan_series(1, 150), NAMES)
-    detector = run(window="3", score="loss", confidence=0.8, rate=0.05)
-    assert (detector.basis.window, detector.basis.score) == (3, "loss")
-    assert (detector.gate.policy.rate, detector.gate.policy.confidence) == (0.05, 0.8)
+    detector = run(window="3", watch_now=True, rate=0.05)
+    assert detector.basis.window == 3
+    assert (detector.gate.policy.rate, detector.gate.policy.confidence) == (0.05, 0.0)
     assert "window of" not in caplog.text
 
 
@@ -126,7 +126,7 @@ def test_a_verdict_says_which_sensor_it_was_and_how_long_ago() -> None:
     X = fan_series(1, 420)
     X[405, 2] += 6.0
     write_rows(Path("fan.csv"), X, NAMES)
-    run(window=str(WIDE), confidence=0.0)
+    run(window=str(WIDE), watch_now=True)
     anomalous = told()[405 : 405 + WIDE]
     assert all(one["anomalous"] for one in anomalous)
     assert [one["causes"][0]["feature"] for one in anomalous] == ["speed [m/s]"] * WIDE
@@ -165,7 +165,7 @@ def test_the_log_says_that_the_machine_changes(caplog: pytest.LogCaptureFixture)
     caplog.set_level(logging.INFO)
     X = np.vstack([fan_rows(1, 600), fan_rows(2, 60) + 9.0])
     write_rows(Path("fan.csv"), X, NAMES)
-    detector = run(confidence=0.0)
+    detector = run(watch_now=True)
     assert detector.state == "changing"
     changed = next(n for n, one in enumerate(told()) if one["state"] == "changing")
     anomalous = sum(one["anomalous"] for one in told()[changed - 100 : changed])

@@ -21,7 +21,7 @@ from support.serving import wait_until
 
 #: What the mqtt component of a Home Assistant said of itself (tests/support/home_assistant_schema).
 COMPONENT = json.loads((GOLDEN / "home-assistant-2026.2.json").read_text())
-QUICK = {"start_rows": 50, "confidence": 0, "verdicts": "", "window": 1}
+QUICK = {"start_rows": 50, "watch_now": True, "verdicts": "", "window": 1}
 TOO_HOT = np.array([0.0, 40.0, 0.0, 0.0])
 ENTITIES = {
     "sensor.pump_1_score",
@@ -108,17 +108,6 @@ def test_a_device_says_it_again_when_home_assistant_begins(place: Mosquitto, dev
             assert late.under(where)[0].retain
         assert agent.stop() == 0
     assert len(house.under(where)) == 2
-
-
-def test_nobody_is_told_where_nobody_asked_for_it(place: Mosquitto, device: Start) -> None:
-    with somebody_at(place, "homeassistant/#", "told/#") as house:
-        more = {"home_assistant": "", **QUICK}
-        agent = device("pump 1", source=place.url("plant"), mqtt=place.url("told"), **more)
-        agent.until(lambda: bool(house.under("told/pump%201/status")))
-        house.say("homeassistant/status", "online")
-        assert agent.stop() == 0
-        said = [one.topic for one in house.all() if one.topic != "homeassistant/status"]
-        assert {*said} == {"told/pump%201/status"}
 
 
 # With Home Assistant itself

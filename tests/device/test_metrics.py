@@ -55,7 +55,7 @@ def watched_fixture(device: Start, tmp_path: Path) -> Callable[..., Watched]:
     def start(**more: object) -> Watched:
         port = free_port()
         write_rows(tmp_path / "fan.csv", normal_rows(1, 300))
-        shown = {"follow": True, "metrics": f"127.0.0.1:{port}", "confidence": 0.0}
+        shown = {"follow": True, "metrics": f"127.0.0.1:{port}", "watch_now": True}
         return Watched(device("fan", **shown, **more), port)
 
     return start

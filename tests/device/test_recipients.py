@@ -325,12 +325,11 @@ def test_a_title_with_other_letters_is_encoded_as_headers_have_them(server: Serv
     assert str(make_header(decode_header(title))) == f"Lüfter {40 * 'ä'}: event 3 opened"
 
 
-def test_an_end_is_told_unless_it_is_not_wanted(server: Server) -> None:
+def test_an_end_is_posted_as_well(server: Server) -> None:
     both = news("opened"), news("ended")
     posted(server, "json", *both)
-    posted(server, "json", *both, alarm_end=False)
     kinds = [message["kind"] for _, _, message in server.told]
-    assert kinds == ["opened", "ended", "opened"]
+    assert kinds == ["opened", "ended"]
 
 
 # A command

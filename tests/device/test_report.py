@@ -88,7 +88,7 @@ def test_no_row_leaves_unless_the_setting_says_so() -> None:
     assert "5123456" not in json.dumps(found.fields)
     assert found.status["rows"] == {"used": 90, "left_out": 1}
 
-    shown = reports(device, show_rows=True)
+    shown = reports(device, reports="rows")
     found = made(shown)
     assert readings(found) >= {f".quarantine.values.{name}" for name in COLUMNS}
     assert found.quarantine is not None
@@ -157,7 +157,7 @@ def test_a_report_that_cant_be_made_costs_no_sync(
 
 def test_a_day_without_a_server_fits_into_a_report() -> None:
     device = member()
-    told = reports(device, show_rows=True)
+    told = reports(device, reports="rows")
     for number in range(2 * 1440):
         verdict = device.detector.observe(rows(number, 1)[0], START + 60.0 * number)
         told.observe(Observation(device, None, verdict, ()))

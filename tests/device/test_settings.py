@@ -26,16 +26,12 @@ CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "webhook_format": ("slack", "ntfy", "json"),
     "patterns": ("auto", "3", "2"),
     "window": ("7", "auto", "1"),
-    "compare": ("raw", "typical", "raw"),
-    "others": ("instead", "beside", "instead"),
-    "score": ("loss", "distance", "loss"),
     "on_change": ("adapt", "relearn", "ask"),
     "server_commands": ("none", "any", "bounded"),
+    "reports": ("none", "rows", "figures"),
+    "alarm": ("1/1", "2/4/9", "3/5"),
     "spectrum": ("2000:256", "16000:1024:64:mel", "200:32:8"),
-    # There is but one.
-    "format": ("influx", "influx", "influx"),
     "measurement": ("pump", "cpu,cpu=cpu-total", "my\\ pump"),
-    "delimiter": (";", "|", "\t"),
     "decimal": (",", ".", ","),
     "encoding": ("latin-1", "utf-16", "cp1252"),
     "missing": ("hold", "refuse", "hold"),
@@ -119,14 +115,14 @@ def test_without_anything_the_defaults_hold(settled: Callable[..., Settings]) ->
 
 
 def test_the_variable_is_the_name_in_capitals() -> None:
-    assert variable_of("sync_rows") == "ELMGROVE_DEVICE_SYNC_ROWS"
+    assert variable_of("sync_seconds") == "ELMGROVE_DEVICE_SYNC_SECONDS"
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("sorce = 'x.csv'", "no setting is called 'sorce'; did you mean source or score?"),
-        ("qqq = 1", "no setting is called 'qqq'; 'device run --help' lists all"),
+        ("sorce = 'x.csv'", "no setting is called 'sorce'; did you mean source? "),
+        ("qqq = 1", "no setting is called 'qqq'; 'device run --help-all' lists all"),
         ("[device]\nsource = 'x.csv'", "settings stand above any [device]"),
         ("save_rows = '10'", "save_rows = '10' is not of type int"),
         ("save_rows = 10.5", "save_rows = 10.5 is not of type int"),
@@ -142,6 +138,8 @@ def test_the_variable_is_the_name_in_capitals() -> None:
         ("save_seconds = nan", "save_seconds must be above 0"),
         ("sync_seconds = -1", "sync_seconds can't be negative"),
         ("sync_seconds = nan", "sync_seconds can't be negative"),
+        ("alarm = '3'", "alarm: K/N or K/N/COOLDOWN, like 3/5 or 3/5/60, not '3'"),
+        ("alarm = '5/3'", "an alarm needs 1 ≤ k ≤ n, not k = 5 and n = 3"),
         ("metrics = '9190'", "metrics: host:port"),
         ("metrics = '127.0.0.1:http'", "metrics: host:port"),
         ("metrics = '127.0.0.1:99999'", "metrics: host:port"),
@@ -189,16 +187,12 @@ def test_patterns_make_the_rule() -> None:
     assert Settings().pattern_rule is None
     assert Settings(patterns="auto").pattern_rule == PatternRule()
     assert Settings(patterns="3").pattern_rule == PatternRule(3)
-    printed = Settings(patterns="2", compare="raw", others="instead")
-    assert printed.pattern_rule == PatternRule(2, compare="raw", others="instead")
 
 
-def test_a_window_is_a_number_or_auto_and_a_score_one_of_two() -> None:
+def test_a_window_is_a_number_or_auto() -> None:
     for window in ("0", "-1", "2.5", "some", ""):
         with pytest.raises(BadInput, match=f"window: auto or a number from 1 on, not '{window}'"):
             Settings(window=window)
-    with pytest.raises(BadInput, match="score: distance or loss, not 'length'"):
-        Settings(score="length")
 
 
 @pytest.mark.parametrize(
@@ -207,7 +201,6 @@ def test_a_window_is_a_number_or_auto_and_a_score_one_of_two() -> None:
         ({"mqtt": "http://host/told"}, "is no broker's URL"),
         ({"mqtt": "mqtt://fan:secret@host/told"}, "a password does not belong into a URL"),
         ({"mqtt": "mqtt://host/told/#"}, "mqtt: one publishes under a topic without"),
-        ({"mqtt": "mqtt://host/a", "home_assistant": "+/a"}, "home_assistant: one publishes"),
         ({"source": "mqtt://fan:secret@host/rows"}, "a password does not belong into a URL"),
         ({"source": "mqtt://host/"}, "name the topics of the rows"),
         ({"source": "mqtt://host/a#"}, "# stands alone"),

@@ -35,11 +35,12 @@ def test_columns_by_name_and_without_some(tmp_path: Path) -> None:
 def test_the_first_rows_decide_where_nothing_else_does(start_rows: int, fitted: int) -> None:
     X = normal_rows(1, 50) * 7 + 3
     write_rows(Path("fan.csv"), X)
-    chosen = {"units": 4, "seed": 8, "rate": 0.05, "forgetting": 0.999, "scaling": "minmax"}
-    Agent(Settings(**LIKE | chosen | {"like": ""}, source="fan.csv", start_rows=start_rows)).run()
+    Agent(
+        Settings(**LIKE | {"like": "", "rate": 0.05}, source="fan.csv", start_rows=start_rows)
+    ).run()
     detector = detector_in("fan.elm")
-    assert detector.basis == Basis.fitted(X[:fitted], None, scaling="minmax", units=4, seed=8)
-    assert (detector.gate.policy.rate, detector.model.forgetting) == (0.05, 0.999)
+    assert detector.basis == Basis.fitted(X[:fitted], None, scaling="standard")
+    assert detector.gate.policy.rate == 0.05
     assert len(verdicts(Path("fan.jsonl"))) == 50
 
 

@@ -25,18 +25,15 @@ def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
     device: Start,
 ) -> None:
     write_rows(Path("fan.csv"), normal_rows(1, 900))
-    assert device("fan", alarm_k=2, alarm_n=2).end() == 0
+    assert device("fan", alarm="2/2").end() == 0
     before = detector_in("fan.elm")
     assert before.state == "watching"
     append_rows(Path("fan.csv"), normal_rows(2, 1) + 9.0)
-    changed = device(
-        "fan", alarm_k=1, alarm_n=1, alarm_cooldown=0, rate=0.05, forgetting=0.999, window="auto"
-    )
+    changed = device("fan", alarm="1/1/0", rate=0.05, window="auto")
     assert changed.end() == 0
     after = detector_in("fan.elm")
     for line in (
         "settings: rate: 0.05, before 0.01",
-        "settings: forgetting: 0.999, before 1",
         "settings: alarm_k: 1, before 2",
         "settings: alarm_n: 1, before 2",
         "settings: alarm_cooldown: 0, before 60",
@@ -44,7 +41,6 @@ def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
         assert f"INFO {line}\n" in changed.log
     assert f"before: {before.threshold:.4g}" in changed.log
     assert after.gate.policy.rate == 0.05
-    assert after.model.forgetting == 0.999
     assert after.threshold < before.threshold
     assert after.events.rule == AlarmRule(1, 1, 0)
     assert verdicts(Path("fan.jsonl"))[-1]["alarm"]
@@ -55,23 +51,9 @@ def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
     assert detector_in("fan.elm").events.rule == AlarmRule(1, 1, 0)
 
 
-def test_what_anomalous_rows_and_unused_patterns_become_can_be_set() -> None:
-    write_rows(Path("fan.csv"), normal_rows(1, 600))
-    work(promote_after=30, patterns="2", retire_after=40)
-    detector = detector_in("fan.elm")
-    assert detector.quarantine.promote_after == 30
-    assert detector.patterns is not None
-    assert detector.patterns.retire_after == 40
-    work(promote_after=0, retire_after=50)
-    detector = detector_in("fan.elm")
-    assert detector.quarantine.promote_after is None
-    assert detector.patterns is not None
-    assert detector.patterns.retire_after == 50
-
-
 def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
     write_rows(Path("fan.csv"), normal_rows(1, 300))
-    same = {"rate": 0.02, "alarm_k": 1, "window": "3", "seed": 4, "scaling": "minmax"}
+    same = {"rate": 0.02, "alarm": "1/5", "window": "3"}
     work(**same)
     caplog.set_level("INFO")
     work(**same)
@@ -81,15 +63,9 @@ def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> Non
 @pytest.mark.parametrize(
     ("setting", "value", "held"),
     [
-        ("scaling", "minmax", "standard"),
-        ("units", 3, "6"),
         ("window", "5", "1"),
         ("spectrum", "2000:64", "none"),
-        ("score", "loss", "distance"),
-        ("seed", 7, "0"),
         ("patterns", "2", "1"),
-        ("compare", "raw", "typical"),
-        ("others", "instead", "beside"),
     ],
 )
 def test_what_would_need_learning_again_is_refused(setting: str, value: Any, held: str) -> None:
@@ -105,22 +81,22 @@ def test_what_would_need_learning_again_is_refused(setting: str, value: Any, hel
 
 def test_as_it_is_is_never_refused() -> None:
     write_rows(Path("fan.csv"), normal_rows(1, 60))
-    work(window="3", units=4, patterns="2")
-    work(window="auto", units=0, spectrum="", patterns="auto", retire_after=0)
+    work(window="3", patterns="2")
+    work(window="auto", spectrum="", patterns="auto")
     assert detector_in("fan.elm").window == 3
 
 
 def test_another_layer_than_the_files_is_refused_at_the_first_start_already() -> None:
     write_rows(Path("fan.csv"), normal_rows(1, 60))
-    with pytest.raises(BadInput, match=r"scaling: like\.evidence has none, not minmax"):
-        work(like="like.evidence", scaling="minmax")
+    with pytest.raises(BadInput, match=r"window: like\.evidence has 1, not 3"):
+        work(like="like.evidence", window="3")
 
 
 def test_a_change_that_is_refused_leaves_the_state(device: Start) -> None:
     write_rows(Path("fan.csv"), normal_rows(1, 60))
     assert device("fan").end() == 0
     before = Path("fan.elm").read_bytes()
-    wrong = device("fan", alarm_k=9, alarm_n=2)
+    wrong = device("fan", alarm="9/2")
     assert wrong.end() == 1
     assert "an alarm needs 1 ≤ k ≤ n, not k = 9 and n = 2" in wrong.log
     assert Path("fan.elm").read_bytes() == before

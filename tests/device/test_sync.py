@@ -54,16 +54,16 @@ class RecordedSync:
 
 
 @contextmanager
-def sync(recorded: RecordedSync, seconds: float = 0.0, rows: int = 0) -> Iterator[BackgroundSync]:
-    made = BackgroundSync(recorded, seconds, rows)
+def sync(recorded: RecordedSync, seconds: float = 0.0) -> Iterator[BackgroundSync]:
+    made = BackgroundSync(recorded, seconds)
     yield made
     recorded.go.set()
     made.close()
 
 
-def step_until_applied(made: BackgroundSync, recorded: RecordedSync, rows: int = 0) -> None:
+def step_until_applied(made: BackgroundSync, recorded: RecordedSync) -> None:
     before = recorded.count("apply")
-    wait_until(lambda: made.step(rows) and recorded.count("apply") > before)
+    wait_until(lambda: made.step() and recorded.count("apply") > before)
 
 
 def test_only_the_transfer_is_done_in_another_thread() -> None:
@@ -81,50 +81,39 @@ def test_only_the_transfer_is_done_in_another_thread() -> None:
 def test_one_at_a_time_and_nobody_waits_for_it() -> None:
     recorded = RecordedSync()
     recorded.go.clear()
-    with sync(recorded, rows=1) as made:
-        for rows in range(100):
-            assert made.step(rows) is False
+    with sync(recorded, seconds=0.001) as made:
+        for _ in range(100):
+            assert made.step() is False
         wait_until(lambda: recorded.count("transfer") == 1)
         assert recorded.count("prepare") == 1
         recorded.go.set()
-        step_until_applied(made, recorded, 100)
+        step_until_applied(made, recorded)
 
 
-def test_by_rows_alone_the_first_is_at_once_and_the_next_after_so_many() -> None:
-    recorded = RecordedSync()
-    with sync(recorded, rows=10) as made:
-        step_until_applied(made, recorded, 1)
-        for rows in range(1, 11):
-            made.step(rows)
-        assert recorded.count("prepare") == 1
-        made.step(11)
-        assert recorded.count("prepare") == 2
-
-
-def test_by_time_alone_rows_do_not_matter() -> None:
+def test_the_first_is_at_once_and_the_next_when_it_is_time() -> None:
     recorded = RecordedSync()
     with sync(recorded, seconds=3600) as made:
-        step_until_applied(made, recorded, 1)
-        made.step(10**9)
+        step_until_applied(made, recorded)
+        made.step()
         assert recorded.count("prepare") == 1
     recorded = RecordedSync()
     with sync(recorded, seconds=0.01) as made:
         for _ in range(3):
-            step_until_applied(made, recorded, 1)
+            step_until_applied(made, recorded)
 
 
-def test_after_a_failure_it_waits_longer_than_rows_would_have_it(
+def test_after_a_failure_it_waits_longer(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = iter([3600.0])
     monkeypatch.setattr(module.Backoff, "failed", lambda self, at_least: next(waits))
     recorded = RecordedSync()
     recorded.failure = Unreachable("the server sleeps")
-    with sync(recorded, rows=1) as made:
-        made.step(1)
-        wait_until(lambda: not made.step(2) and "the server sleeps" in caplog.text)
-        for rows in range(3, 50):
-            made.step(rows)
+    with sync(recorded, seconds=0.001) as made:
+        made.step()
+        wait_until(lambda: not made.step() and "the server sleeps" in caplog.text)
+        for _ in range(50):
+            made.step()
         assert recorded.count("prepare") == 1
         assert "sync failed, next try in 3600 s" in caplog.text
 
@@ -134,9 +123,9 @@ def test_after_the_wait_it_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = RecordedSync()
     recorded.failure = Unreachable("the server sleeps")
     with sync(recorded) as made:
-        wait_until(lambda: not made.step(1) and recorded.count("transfer") == 3)
+        wait_until(lambda: not made.step() and recorded.count("transfer") == 3)
         recorded.failure = None
-        step_until_applied(made, recorded, 1)
+        step_until_applied(made, recorded)
 
 
 @pytest.mark.parametrize("where", ["prepare", "transfer", "apply", "synced"])
@@ -150,13 +139,13 @@ def test_a_fault_is_told_once_with_its_trace_and_ends_nothing(
         faults.append(where)
         raise ZeroDivisionError("a fault in the program")
 
-    made = BackgroundSync(recorded, 0.001, 0, broken if where == "synced" else lambda: None)
+    made = BackgroundSync(recorded, 0.001, broken if where == "synced" else lambda: None)
     if where != "synced":
         monkeypatch.setattr(recorded, where, broken)
     updates = list[bool]()
 
     def often_enough() -> bool:
-        updates.append(made.step(1))
+        updates.append(made.step())
         return len(faults) >= 5
 
     wait_until(often_enough)
@@ -200,7 +189,7 @@ def test_who_finds_everything_outdated_is_asked_again_once() -> None:
     with sync(recorded, seconds=3600) as made:
         for _ in range(2):
             step_until_applied(made, recorded)
-        made.step(1)
+        made.step()
         assert recorded.count("prepare") == 2
 
 
@@ -208,7 +197,7 @@ def test_an_exchange_that_asks_for_patience_gets_it() -> None:
     recorded = RecordedSync()
     recorded.failure = Unreachable("busy", 200.0)
     with sync(recorded) as made:
-        wait_until(lambda: not made.step(1) and made.last is not None)
+        wait_until(lambda: not made.step() and made.last is not None)
         assert made.last is not None
         assert 200 <= made.last["next"] - made.last["time"] <= 300
 
@@ -254,7 +243,7 @@ def waited(made: BackgroundSync, recorded: RecordedSync, clock: Clock) -> float:
     begun, before = recorded.count("prepare"), clock.now
     while recorded.count("prepare") == begun:
         clock.now += 0.01
-        made.step(1)
+        made.step()
         assert clock.now < before + 7200
     return clock.now - before
 
@@ -287,9 +276,9 @@ def test_nobody_can_keep_a_device_busy_with_syncs(clock: Clock) -> None:
         # A while later it is soon again.
         clock.now += 600
         made.hasten()
-        made.step(1)
+        made.step()
         clock.now += 600
-        made.step(1)
+        made.step()
         step_until_applied(made, recorded)
         made.hasten()
         assert waited(made, recorded, clock) < 1.0
@@ -302,7 +291,7 @@ def test_no_haste_makes_a_wait_after_a_failure_shorter(
     recorded = RecordedSync()
     recorded.failure = Unreachable("the server sleeps")
     with sync(recorded, seconds=3600) as made:
-        wait_until(lambda: not made.step(1) and made.failed == 1)
+        wait_until(lambda: not made.step() and made.failed == 1)
         made.hasten()
         assert waited(made, recorded, clock) == pytest.approx(50, abs=0.1)
 
@@ -311,7 +300,7 @@ def test_at_the_end_one_more_than_what_was_under_way() -> None:
     """What is under way may have begun before the last rows came."""
     recorded = RecordedSync()
     with sync(recorded, seconds=3600) as made:
-        made.step(1)
+        made.step()
         assert made.finish(60) is True
         assert recorded.count("apply") == 2
 

@@ -21,14 +21,14 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 KEY = Path("fan.key")
 
 
-def run(federation: Federation, **more: float) -> None:
+def run(federation: Federation) -> None:
     """One run of the agent, over some more rows, with a sync at its end."""
     X = normal_rows(1, 20)
     if KEY.exists():
         append_rows(Path("fan.csv"), X)
     else:
         write_rows(Path("fan.csv"), X)
-    Agent(Settings(**joined(federation, "fan", **more))).run()
+    Agent(Settings(**joined(federation, "fan"))).run()
 
 
 def grow_old(days: float) -> str:
@@ -44,13 +44,14 @@ def expect_worthless(federation: Federation, key: str) -> None:
         _ = exchange.charter
 
 
-def test_a_key_older_than_the_setting_is_changed(federation: Federation) -> None:
-    run(federation, rotate_key_days=7.0)
-    young = grow_old(6.9)
-    run(federation, rotate_key_days=7.0)
+def test_a_key_is_changed_in_time_before_it_expires(running_server: Server) -> None:
+    federation = running_server.found(charter(terms=Terms(key_days=30.0)))
+    run(federation)
+    young = grow_old(19.9)
+    run(federation)
     assert KEY.read_text() == young
-    old = grow_old(7.1)
-    run(federation, rotate_key_days=7.0)
+    old = grow_old(20.1)
+    run(federation)
     assert KEY.read_text() != old
     assert KEY.stat().st_mode & 0o777 == 0o600
     assert counts(federation) == {"fan": 60}
@@ -59,23 +60,10 @@ def test_a_key_older_than_the_setting_is_changed(federation: Federation) -> None
     assert federation.told(*told) == [("device fan", act) for act in told]
 
 
-def test_where_keys_expire_they_are_changed_in_time_without_a_setting(
-    running_server: Server,
-) -> None:
-    federation = running_server.found(charter(terms=Terms(key_days=30.0)))
-    run(federation)
-    young = grow_old(19.9)
-    run(federation)
-    assert KEY.read_text() == young
-    grow_old(20.1)
-    run(federation)
-    assert KEY.read_text() != young
-    expect_worthless(federation, young)
-
-
 def test_a_key_that_can_not_be_kept_is_not_used(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    running_server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    federation = running_server.found(charter(terms=Terms(key_days=12.0)))
     run(federation)
     old = grow_old(9)
 
@@ -84,10 +72,10 @@ def test_a_key_that_can_not_be_kept_is_not_used(
 
     with monkeypatch.context() as disk, caplog.at_level(logging.WARNING):
         disk.setattr("elmgrove.exchange.http.write", full)
-        run(federation, rotate_key_days=7.0)
+        run(federation)
     assert caplog.text.count("the key of this device could not be changed") == 1
     assert KEY.read_text() == old
     assert counts(federation) == {"fan": 40}, "it syncs nevertheless"
-    run(federation, rotate_key_days=7.0)
+    run(federation)
     assert KEY.read_text() != old
     expect_worthless(federation, old)

@@ -75,7 +75,8 @@ def test_a_server_that_asks_for_certificates_hears_nobody_without_one(
         write_rows(authority.folder / "fan.csv", normal_rows(1))
         settings = {"state": f"{authority.folder}/fan.elm", "name": "fan-3", "verdicts": ""}
         source = {"source": f"{authority.folder}/fan.csv", "exchange": url, "token": token}
-        Agent(Settings(**settings, **source, ca=ca, **own)).run()
+        both = authority.signed_with_key("fan-3")
+        Agent(Settings(**settings, **source, ca=ca, certificate=both)).run()
         with client(url, ADMIN, tls=Tls(ca, **own)) as opened:
             joined = request(opened, "GET", "/devices").json()["devices"]
         assert [device["name"] for device in joined] == ["fan-1", "fan-3"]

@@ -23,6 +23,13 @@ class Authority:
             pem.write_to_path(paths["certificate"], append=True)
         return paths
 
+    def signed_with_key(self, name: str) -> str:
+        """The file of a new certificate and its key, as a device's setting has it."""
+        files = self.signed(name)
+        with Path(files["certificate"]).open("a") as both:
+            both.write(Path(files["private_key"]).read_text())
+        return files["certificate"]
+
     @property
     def ca(self) -> str:
         path = self.folder / "ca.pem"

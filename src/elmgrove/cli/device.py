@@ -30,6 +30,11 @@ from elmgrove.reading.formats import STANDARD_INPUT
 from elmgrove.storage.disk import load, locked, save
 
 log = logging.getLogger("elmgrove.device")
+# The settings that most agents need: ``device run --help`` shows them alone.
+_USUAL = (
+    *("name", "state", "source", "follow", "exchange", "token"),
+    *("verdicts", "only", "webhook", "command", "mqtt", "watch_now"),
+)
 # Settings that nobody else may know.
 _SECRETS = ("token", "mqtt_password")
 
@@ -44,9 +49,8 @@ device = typer.Typer(
 def run(context: typer.Context, config: Path | None, **given: Any) -> None:
     """Run the agent: score, decide and learn row by row, and sync with others.
 
-    Every option can also be in the TOML file (with _ for -) or in the environment; an option
-    wins over the environment, and the environment over the file. SIGTERM and Ctrl-C end the
-    agent, and it saves first.
+    An option goes before an environment variable (ELMGROVE_DEVICE_NAME for --name),
+    and that before the TOML file (name = ...). On SIGTERM and Ctrl-C the agent saves and ends.
 
     Example: [bold]elmgrove device run --config device.toml[/]
     """
@@ -131,7 +135,9 @@ def _option(one: Field[Any]) -> inspect.Parameter:
         flag,
         help=help_of(one.name),
         envvar=variable_of(one.name),
-        rich_help_panel=group_of(one.name),
+        show_envvar=False,
+        rich_help_panel=None if one.name in _USUAL else group_of(one.name),
+        hidden=one.name not in _USUAL,
     )
     return inspect.Parameter(
         one.name,
@@ -139,6 +145,15 @@ def _option(one: Field[Any]) -> inspect.Parameter:
         default=default,
         annotation=Annotated[type_of(one.name), option],
     )
+
+
+def _help_all(context: typer.Context, wanted: bool) -> None:
+    """Shows the help with all options, and ends."""
+    if wanted and not context.resilient_parsing:
+        for parameter in context.command.params:
+            setattr(parameter, "hidden", False)  # noqa: B010 (arguments of click have none)
+        typer.echo(context.get_help())
+        raise typer.Exit
 
 
 def _with_settings() -> Any:
@@ -154,10 +169,22 @@ def _with_settings() -> Any:
         ],
     )
 
-    def command(**given: Any) -> None:
+    every = inspect.Parameter(
+        "help_all",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False,
+        annotation=Annotated[
+            bool,
+            typer.Option(
+                "--help-all", callback=_help_all, is_eager=True, help="Show all options, and exit."
+            ),
+        ],
+    )
+
+    def command(help_all: bool, **given: Any) -> None:
         run(**given)
 
-    parameters = [first, config, *map(_option, fields(Settings))]
+    parameters = [first, config, every, *map(_option, fields(Settings))]
     command.__doc__ = run.__doc__
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {one.name: one.annotation for one in parameters}

@@ -24,7 +24,7 @@ from elmgrove.device.notify import Alarms
 from elmgrove.device.output import Observation, Observer, Verdicts
 from elmgrove.device.report import AgentReports
 from elmgrove.device.saving import Saving
-from elmgrove.device.settings import ASK, Settings
+from elmgrove.device.settings import ASK, NO_REPORTS, Settings
 from elmgrove.device.sources import open_source
 from elmgrove.device.sources.base import Bookmark, Item, Reading, Source
 from elmgrove.device.sources.lines import Bad
@@ -104,12 +104,12 @@ class Work:
         self._commands = Commands(member, self._saved, self._note, allowed=settings.server_commands)
         told = AgentReports(settings, member, self._commands, self._note)
         looked_at = exchange is not None and exchange.somebody_looks
-        self._reports = told if looked_at and settings.reports else None
+        self._reports = told if looked_at and settings.reports != NO_REPORTS else None
         syncing = syncing_of(settings, member, exchange, self._save_to_send, self._reports)
         self._sync = (
             None
             if syncing is None
-            else BackgroundSync(syncing, settings.sync_seconds, settings.sync_rows, peers.compare)
+            else BackgroundSync(syncing, settings.sync_seconds, peers.compare)
         )
 
     def process(self, reading: Reading) -> None:
@@ -167,7 +167,7 @@ class Work:
             self._sync.hasten()
         if self._notify(None):
             self._updated = True
-        if self._sync is not None and self._sync.step(self._rows):
+        if self._sync is not None and self._sync.step():
             self._updated = True
         late = now - self._saved_at >= self._settings.save_seconds
         due = new >= self._settings.save_rows or (late and (new or self._updated))
@@ -264,7 +264,7 @@ class Agent:
     """One device at work, until its rows end or ``stop`` is called (from a signal handler, too).
 
     A new device takes its layer and scaling from its federation, from a file, or from its first
-    rows. From then on each row is ``Work``. What was learned is saved every so many rows together
+    rows. From then on each row is ``Work``. What was learned is saved from time to time together
     with the place in the source: after a crash the agent goes on right there. From standard input,
     which can't be read again, and from a broker, which keeps no row that was judged, the rows since
     the last save are lost. A disk that takes nothing does not end it.
@@ -346,8 +346,7 @@ class Agent:
             name,
             token=settings.token or None,
             keyfile=keyfile(settings.path),
-            tls=Tls(settings.ca, settings.certificate, settings.private_key),
-            user=settings.mqtt_user,
+            tls=Tls(settings.ca, settings.certificate),
             password=settings.mqtt_password or None,
             blobs=settings.blobs,
         )

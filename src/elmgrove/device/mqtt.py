@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -43,17 +43,15 @@ _TLS = Tls()
 
 @dataclass(frozen=True)
 class Access:
-    """What lets an agent in at a broker: a user with a password, a certificate, or both."""
+    """What lets an agent in at a broker: a password of the URL's user, a certificate, or both."""
 
-    user: str = ""
     password: str = ""
     tls: Tls = _TLS
 
     @classmethod
     def of(cls, settings: Settings) -> "Access":
         """Takes it from the settings, which are the same for every broker."""
-        tls = Tls(settings.ca, settings.certificate, settings.private_key)
-        return cls(settings.mqtt_user, settings.mqtt_password, tls)
+        return cls(settings.mqtt_password, Tls(settings.ca, settings.certificate))
 
     def broker(
         self,
@@ -64,13 +62,12 @@ class Access:
         clean: bool = True,
         receipts: bool = False,
     ) -> "Broker":
-        """Makes a link to the broker at a URL, whose user counts if it names one."""
+        """Opens a connection to the broker at a URL."""
         # Here, since it needs the extra, which most devices do without.
         from elmgrove.exchange.broker import Broker
 
-        address = BrokerAddress.parsed(url)
         return Broker(
-            address if address.user else replace(address, user=self.user),
+            BrokerAddress.parsed(url),
             client_id,
             password=self.password or None,
             tls=self.tls,
@@ -435,8 +432,7 @@ class Sink:
         self._rows = self._rows_told = 0
         self._state({"state": WAITING})
         self._broker.follow([self.topics.do], self._inbox.hear)
-        if settings.home_assistant:
-            self._appear(settings.home_assistant)
+        self._appear("homeassistant")
 
     def __enter__(self) -> Self:
         return self

@@ -55,7 +55,6 @@ class Alarms:
             tells.append(Webhook(settings.webhook, settings.webhook_format).tell)
         if settings.command:
             tells.append(Command(settings.command).tell)
-        self._silent = () if settings.alarm_end else (ENDED,)
         self._queues = [AlarmQueue(tell) for tell in tells]
 
     def observe(self, seen: Observation) -> None:
@@ -65,8 +64,6 @@ class Alarms:
 
     def send(self, message: Message) -> None:
         """Takes an alarm to deliver, returns at once, and never fails."""
-        if message.get("kind") in self._silent:
-            return
         for queue in self._queues:
             queue.take(message)
 

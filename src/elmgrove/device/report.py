@@ -20,7 +20,7 @@ from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.device.commands import Commands
 from elmgrove.device.output import Observation
-from elmgrove.device.settings import Settings
+from elmgrove.device.settings import ROWS, Settings
 from elmgrove.device.status import status_of, told
 from elmgrove.errors import BadInput
 from elmgrove.exchange.responses import plain
@@ -195,7 +195,7 @@ class AgentReports:
     """Gathers how a device is doing, and says so; each minute and event until it was heard.
 
     What is told are counts, scores, names of columns, and of events a few readings
-    (``Redaction``). Rows are told with the setting ``show_rows`` alone; so is why a row could not
+    (``Redaction``). Rows are reported with ``reports = rows`` alone; so is why a row could not
     be used, which may quote it. All of it is bounded: a report has at most ``MOST_BYTES_REPORT``.
     ``look`` notes in the member what its status shows beside its state.
     """
@@ -261,7 +261,7 @@ class AgentReports:
 
     def _made(self) -> Report:
         member, events = self._member, self._member.detector.events
-        shows, waiting = self._settings.show_rows, member.detector.quarantine.waiting
+        shows, waiting = self._settings.reports == ROWS, member.detector.quarantine.waiting
         now = (*events.closed, *(() if events.open is None else (events.open,)))
         new = [event for event in now if event not in self._heard]
         self._under_way, status = now, self._status()
@@ -280,7 +280,7 @@ class AgentReports:
         settings, status = self._settings, status_of(self._member)
         # They are told as events, once.
         del status["last_events"]
-        if not settings.show_rows:
+        if settings.reports != ROWS:
             status |= self._without_rows(status)
         status["version"], status["sync_seconds"] = __version__, settings.sync_seconds or None
         status["last_row"] = None if self._last_row is None else json_when(self._last_row)

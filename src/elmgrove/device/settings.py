@@ -9,16 +9,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from elmgrove.algebra.basis import SCORES
-from elmgrove.algebra.scaling import SCALINGS
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.inputs import require_window
-from elmgrove.detector.patterns import COMPARISONS, OTHERS, PatternRule
+from elmgrove.detector.patterns import PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.exchange.broker_address import BrokerAddress, is_at_broker
 from elmgrove.federation.selection import RULES, Rule, rule_of
-from elmgrove.reading.layout import INFLUX, REFUSE, Layout
+from elmgrove.reading.layout import REFUSE, Layout
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
@@ -26,6 +24,8 @@ PREFIX = "ELMGROVE_DEVICE_"
 ASK, ADAPT, PATTERN, RELEARN = ON_CHANGE = "ask", "adapt", "pattern", "relearn"
 #: What a server may ask of a device.
 NONE, BOUNDED, ANY = COMMANDS_ALLOWED = "none", "bounded", "any"
+#: What a server is told of a device.
+NO_REPORTS, FIGURES, ROWS = REPORTS = "none", "figures", "rows"
 # The groups of settings, as ``device run --help`` shows them.
 DEVICE, SOURCE, ALARMS, FLEET, NEW = "Device", "Source", "Alarms", "Fleet", "New device"
 #: What a webhook may be given: the plain object, or what Slack or ntfy take.
@@ -48,8 +48,8 @@ class Settings:
 
     source: Annotated[
         str,
-        "Rows: a file (CSV, JSON lines, line protocol, also with gzip; .npy, Parquet), a folder "
-        "that files drop into, topics of a broker (mqtt://host/plant/pump1/#), - for input.",
+        "Rows: a file, a folder, topics of a broker (mqtt://host/plant/pump1/#), or - for standard "
+        "input.",
         SOURCE,
     ] = "-"
     follow: Annotated[bool, "Wait for more rows at the end of the file.", SOURCE] = False
@@ -59,15 +59,10 @@ class Settings:
         "npy, parquet, gz. Of a broker: topics below the source's, as pump1/# hall/temp.",
         SOURCE,
     ] = ""
-    format: Annotated[
-        str,
-        f"{INFLUX}: rows and verdicts are InfluxDB line protocol, as for Telegraf; '' = found.",
-        SOURCE,
-    ] = ""
     measurement: Annotated[
         str,
-        "Which lines of line protocol are rows, like cpu,cpu=cpu-total; '' = those of the first "
-        "measurement.",
+        "Which lines of InfluxDB line protocol are rows, like cpu,cpu=cpu-total; as for Telegraf, "
+        "verdicts are line protocol, too.",
         SOURCE,
     ] = ""
     time: Annotated[
@@ -79,16 +74,11 @@ class Settings:
     drop: Annotated[list[str], "Leave this column out (repeatable).", SOURCE] = field(
         default_factory=list
     )
-    label: Annotated[str, "Column that says which rows were anomalous: never learned.", SOURCE] = ""
-    delimiter: Annotated[
-        str, "What separates cells: one character, or tab; '' = found.", SOURCE
-    ] = ""
     decimal: Annotated[str, "What a decimal point is written as: . or ,", SOURCE] = "."
     encoding: Annotated[str, "Of text: utf-8, utf-16, latin-1, cp1252, ...", SOURCE] = "utf-8"
     missing: Annotated[
         str, "Where a value is missing: refuse the row, or hold the last value.", SOURCE
     ] = REFUSE
-    hold_rows: Annotated[int, "Rows for which a missing value is held, at most.", SOURCE] = 5
     categories: Annotated[
         list[str], "New device: column of words, each becomes a 0 or 1 (repeatable).", SOURCE
     ] = field(default_factory=list)
@@ -115,22 +105,22 @@ class Settings:
     ] = ""
     ca: Annotated[str, "Certificate of the authority that signed the server's.", FLEET] = ""
     certificate: Annotated[str, "The device's own, for a server that asks for one.", FLEET] = ""
-    private_key: Annotated[str, "Its key; '' = in the same file.", FLEET] = ""
-    mqtt_user: Annotated[str, "Who the device is at a broker whose URL does not say.", FLEET] = ""
-    mqtt_password: Annotated[str, "Its password at brokers.", FLEET] = ""
-    rotate_key_days: Annotated[
-        float, "Change the key after this many days; 0 = in time, where keys expire.", FLEET
-    ] = 0.0
+    mqtt_password: Annotated[
+        str, "The device's password at brokers; the user is in the URL: mqtts://fan-1@host.", FLEET
+    ] = ""
     merge: Annotated[
         str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", FLEET
     ] = "everyone"
     guard: Annotated[
         bool, "Upload only after enough new rows; this is no proof of privacy.", FLEET
     ] = True
-    sync_seconds: Annotated[float, "Seconds between two syncs; 0 = not by time.", FLEET] = 60.0
-    sync_rows: Annotated[int, "Rows between two syncs; 0 = not by rows.", FLEET] = 0
-    reports: Annotated[bool, "Tell the server how the device is doing.", FLEET] = True
-    show_rows: Annotated[bool, "Also the anomalous rows, with their values.", FLEET] = False
+    sync_seconds: Annotated[float, "Seconds between two syncs; 0 = only at the end.", FLEET] = 60.0
+    reports: Annotated[
+        str,
+        "What the server is told with each sync: none, figures (how the device is doing), or rows "
+        "(also anomalous rows, with their values).",
+        FLEET,
+    ] = FIGURES
     server_commands: Annotated[
         str,
         "What the server may ask for, as its dashboard does: none, bounded (accept, reject and "
@@ -154,21 +144,12 @@ class Settings:
     command: Annotated[
         str, "Command that gets each alarm on its standard input, as one line of JSON.", ALARMS
     ] = ""
-    alarm_end: Annotated[bool, "Also tell webhook and command when an event has ended.", ALARMS] = (
-        True
-    )
 
     mqtt: Annotated[
         str,
-        "Broker that gets verdicts, events and status, and where the device may be asked, "
-        "like mqtts://host/elmgrove; '' = none.",
+        "Broker for verdicts, events, status and commands, like mqtts://host/elmgrove; '' = none.",
         ALARMS,
     ] = ""
-    home_assistant: Annotated[
-        str,
-        "With mqtt: topic under which Home Assistant discovers the device; '' = it does not.",
-        ALARMS,
-    ] = "homeassistant"
 
     on_change: Annotated[
         str,
@@ -184,14 +165,12 @@ class Settings:
         f"at least {_START_FRAMES} frames.",
         NEW,
     ] = 100
-    scaling: Annotated[str, f"New device: {', '.join(SCALINGS)}.", NEW] = "standard"
     units_from: Annotated[
         str,
         "New device in own units, with exchange or like: a file of its normal rows, a day or more, "
         "that tell its level and deviation of each column.",
         NEW,
     ] = ""
-    units: Annotated[int, "New device: hidden units; 0 = by the number of inputs.", NEW] = 0
     window: Annotated[
         str,
         "New device: rows that are one input, or auto: 10 for a time series, 1 for a table.",
@@ -203,54 +182,32 @@ class Settings:
         "'' = they are not.",
         NEW,
     ] = ""
-    score: Annotated[str, f"New device: {' or '.join(SCORES)}.", NEW] = "distance"
-    seed: Annotated[int, "New device: seed of the hidden layer.", NEW] = 0
     patterns: Annotated[str, "New device: number of normal patterns, or auto.", NEW] = "1"
-    compare: Annotated[str, "New device: compare patterns by typical or raw.", NEW] = COMPARISONS[0]
-    others: Annotated[str, "New device: others' patterns beside or instead.", NEW] = OTHERS[0]
     rate: Annotated[float, "The share of normal rows that may be flagged.", ALARMS] = 0.01
-    confidence: Annotated[
-        float,
-        "How sure counting must be of that rate before there are alarms; 0 = at once.",
-        ALARMS,
-    ] = 0.95
     watch_now: Annotated[
-        bool, "Alarms from the first threshold on: do not count first (confidence 0).", ALARMS
+        bool, "Alarms from the first threshold on: do not count normal rows first.", ALARMS
     ] = False
-    forgetting: Annotated[
-        float, "The weight that a row keeps with each later row; 1 = forget nothing.", NEW
-    ] = 1.0
+    alarm: Annotated[
+        str,
+        "An event opens at K anomalous rows of the last N, and ends after COOLDOWN rows without "
+        "another such K: K/N or K/N/COOLDOWN.",
+        ALARMS,
+    ] = "3/5"
     merged: Annotated[
         bool,
         "One model of everybody decides, as in the papers; else as the federation says, or as "
         "before.",
         FLEET,
     ] = False
-    alarm_k: Annotated[int, "How many anomalous rows open an event...", ALARMS] = AlarmRule.k
-    alarm_n: Annotated[int, "...of how many last rows.", ALARMS] = AlarmRule.n
-    alarm_cooldown: Annotated[
-        int, "Rows without another alarm until the event has ended.", ALARMS
-    ] = AlarmRule.cooldown
-    promote_after: Annotated[
-        int, "Learn this many anomalous rows in a row if they are alike; 0 = never.", ALARMS
-    ] = 0
-    increment: Annotated[
-        float, "New device: seconds of learned rows that can be taken out together; 0 = none.", NEW
-    ] = 3600.0
-    retire_after: Annotated[
-        int, "Put a pattern aside that got none of this many rows; 0 = never.", DEVICE
-    ] = 0
 
     def __post_init__(self) -> None:
         for name, known in {
             "only": ("all", "anomalies", "alarms", "events"),
             "webhook_format": FORMATS,
             "log_format": ("text", "json"),
-            "score": SCORES,
             "on_change": ON_CHANGE,
             "server_commands": COMMANDS_ALLOWED,
-            "compare": COMPARISONS,
-            "others": OTHERS,
+            "reports": REPORTS,
         }.items():
             _require_choice(name, getattr(self, name), known)
         port = self.metrics.rpartition(":")[2]
@@ -262,18 +219,18 @@ class Settings:
 
             RowTopics.of(self.source, self.pattern)
         if self.mqtt:
-            _require_topic("mqtt", BrokerAddress.parsed(self.mqtt).topic)
-            _require_topic("home_assistant", self.home_assistant)
+            topic = BrokerAddress.parsed(self.mqtt).topic
+            if {*topic} & {"+", "#"}:
+                raise BadInput(f"mqtt: one publishes under a topic without + and #, not {topic!r}")
         if self.patterns != "auto" and not (self.patterns.isdecimal() and int(self.patterns)):
             raise BadInput(f"patterns: auto or a number from 1 on, not {self.patterns!r}")
         require_window(self.window)
-        # Both raise if they can't be read.
-        _ = self.chosen_spectrum, self.layout
+        # They raise if they can't be read.
+        _ = self.chosen_spectrum, self.layout, self.alarm_rule
         self._require_numbers()
 
     def _require_numbers(self) -> None:
-        not_negative = ("sync_seconds", "sync_rows", "rotate_key_days")
-        for name in (*not_negative, "units", "increment", "mqtt_seconds"):
+        for name in ("sync_seconds", "mqtt_seconds"):
             if not getattr(self, name) >= 0:
                 raise BadInput(f"{name} can't be negative")
         for name in ("save_rows", "start_rows", "save_seconds"):
@@ -292,10 +249,10 @@ class Settings:
 
     @property
     def layout(self) -> Layout:
-        """What is said about how the rows are written."""
-        said = {name: getattr(self, name) for name in vars(Layout()) if name != "remembered"}
+        """How the rows are written."""
+        known = [one.name for one in fields(Layout) if hasattr(self, one.name)]
         # '' is how a setting says nothing.
-        return Layout(**{name: value for name, value in said.items() if value != ""})
+        return Layout(**{name: getattr(self, name) for name in known if getattr(self, name) != ""})
 
     @property
     def pattern_rule(self) -> PatternRule | None:
@@ -303,9 +260,15 @@ class Settings:
         if self.patterns == "1":
             return None
         number = self.patterns if self.patterns == "auto" else int(self.patterns)
-        return PatternRule(
-            number, retire_after=self.retire_after, compare=self.compare, others=self.others
-        )
+        return PatternRule(number)
+
+    @property
+    def alarm_rule(self) -> AlarmRule:
+        """When events open and end."""
+        parts = self.alarm.split("/")
+        if len(parts) not in (2, 3) or not all(part.isdecimal() for part in parts):
+            raise BadInput(f"alarm: K/N or K/N/COOLDOWN, like 3/5 or 3/5/60, not {self.alarm!r}")
+        return AlarmRule(*map(int, parts))
 
     @property
     def chosen_spectrum(self) -> Spectrum | None:
@@ -344,11 +307,6 @@ def _require_choice(setting: str, value: str, known: Sequence[str]) -> None:
         raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
 
 
-def _require_topic(setting: str, topic: str) -> None:
-    if {*topic} & {"+", "#"}:
-        raise BadInput(f"{setting}: one publishes under a topic without + and #, not {topic!r}")
-
-
 def _secret_in(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
@@ -385,7 +343,7 @@ def _read(path: Path) -> dict[str, Any]:
             if isinstance(value, dict):
                 meant = f"settings stand above any [{key}]; "
             raise BadInput(
-                f"{path}: no setting is called {key!r}; {meant}'device run --help' lists all"
+                f"{path}: no setting is called {key!r}; {meant}'device run --help-all' lists all"
             )
         table[key] = _fitting(path, key, value)
     return table

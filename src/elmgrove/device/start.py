@@ -10,13 +10,11 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.scaling import OWN
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.events import AlarmRule, when_text
+from elmgrove.detector.events import when_text
 from elmgrove.detector.inputs import choose_window, rows_to_decide
-from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.thresholds import FalseAlarmRate
-from elmgrove.detector.tuning import TUNABLE, tune
+from elmgrove.detector.tuning import tune
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources.base import Reading, Source
 from elmgrove.errors import BadInput, ElmgroveError, Mismatch, Unreachable
@@ -32,7 +30,7 @@ from elmgrove.storage.disk import load
 log = logging.getLogger("elmgrove.device")
 
 # What a setting says that leaves a thing as it is.
-_AS_IT_IS = {"units": 0, "window": "auto", "spectrum": "", "patterns": "auto"}
+_AS_IT_IS = {"window": "auto", "spectrum": "", "patterns": "auto"}
 
 
 def member_from_state(settings: Settings) -> Member | None:
@@ -127,16 +125,12 @@ def _made_for(settings: Settings, X: Array, source: Source) -> Member:
     basis = Basis.fitted(
         X,
         source.names,
-        scaling=settings.scaling,
-        units=settings.units or None,
-        seed=settings.seed,
+        scaling="standard",
         window=_window(settings, X),
-        score=settings.score,
         spectrum=settings.chosen_spectrum,
         categories=source.categories,
     )
-    units_from = X if basis.scaling.kind == OWN else None
-    return _member(settings, Charter("alone", basis), units_from, "these rows have")
+    return _member(settings, Charter("alone", basis), None, "these rows have")
 
 
 class Begun:
@@ -261,14 +255,8 @@ def _detector_settings(settings: Settings) -> dict[str, Any]:
     return {
         "merged": settings.merged,
         "patterns": settings.pattern_rule,
-        "threshold": FalseAlarmRate(
-            settings.rate, 0.0 if settings.watch_now else settings.confidence
-        ),
-        "forgetting": settings.forgetting,
-        "alarm": AlarmRule(settings.alarm_k, settings.alarm_n, settings.alarm_cooldown),
-        # 0 is how a setting says never.
-        "promote_after": settings.promote_after or None,
-        "increment": settings.increment,
+        "threshold": FalseAlarmRate(settings.rate, 0.0 if settings.watch_now else 0.95),
+        "alarm": settings.alarm_rule,
     }
 
 
@@ -276,16 +264,9 @@ def _require_made_so(settings: Settings, detector: Detector, found: str) -> None
     """Raises ``BadInput`` if a setting was given that says another thing than what was found."""
     basis, rule = detector.basis, detector.patterns
     made: dict[str, tuple[Any, Any]] = {
-        "scaling": (basis.scaling.kind, settings.scaling),
-        "units": (basis.layer.units, settings.units),
         "window": (str(basis.window), settings.window),
         "spectrum": (basis.spectrum or "none", settings.chosen_spectrum),
-        "score": (basis.score, settings.score),
-        "seed": (basis.layer.seed, settings.seed),
         "patterns": ("1" if rule is None else str(rule.patterns), settings.patterns),
-        "compare": ((rule or PatternRule()).compare, settings.compare),
-        "others": ((rule or PatternRule()).others, settings.others),
-        "increment": (detector.increments.seconds, settings.increment),
     }
     for name, (had, wanted) in made.items():
         if name not in settings.given or getattr(settings, name) == _AS_IT_IS.get(name):
@@ -299,8 +280,13 @@ def _require_made_so(settings: Settings, detector: Detector, found: str) -> None
 
 def _tune(settings: Settings, detector: Detector) -> None:
     """Lets settings that were given hold for a device that was made with others."""
-    given = {name: getattr(settings, name) for name in TUNABLE if name in settings.given}
-    if settings.watch_now:
-        given["confidence"] = 0.0
+    given: dict[str, float] = {}
+    if "rate" in settings.given:
+        given["rate"] = settings.rate
+    if "watch_now" in settings.given:
+        given["confidence"] = 0.0 if settings.watch_now else 0.95
+    if "alarm" in settings.given:
+        rule = settings.alarm_rule
+        given |= {"alarm_k": rule.k, "alarm_n": rule.n, "alarm_cooldown": rule.cooldown}
     for change in tune(detector, **given):
         log.info("settings: %s", change)

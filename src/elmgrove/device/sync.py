@@ -33,8 +33,8 @@ SECONDS_BETWEEN_KEYS = 3600.0
 class AgentSession(Session):
     """A session that changes the device's key when it has become old, and tells how it is doing.
 
-    A key is old after ``days`` (0: not by itself), and when two thirds of the time are over for
-    which keys of the federation last. The age of a key is that of its file. What ``reports`` tell
+    A key is old when two thirds of the time are over for which keys of the federation last. The age
+    of a key is that of its file. What ``reports`` tell
     goes with each sync, if there are any; a sync does not fail because it was not heard.
     """
 
@@ -43,13 +43,11 @@ class AgentSession(Session):
         member: Member,
         exchange: Exchange,
         keyfile: Path,
-        days: float,
         reports: AgentReports | None = None,
         **more: Any,
     ) -> None:
         super().__init__(member, exchange, **more)
         self._keyfile = keyfile
-        self._days = days
         self._not_before = 0.0
         self._reports = reports
         # Why a report was not taken the last time: told once.
@@ -115,10 +113,9 @@ class AgentSession(Session):
 
     def _is_old(self) -> bool:
         lasts = self.exchange.charter.terms.key_days
-        limits = [self._days] * (self._days > 0) + ([] if lasts is None else [lasts * 2 / 3])
-        if not limits or not self._keyfile.exists():
+        if lasts is None or not self._keyfile.exists():
             return False
-        return time.time() - self._keyfile.stat().st_mtime > min(limits) * DAY
+        return time.time() - self._keyfile.stat().st_mtime > lasts * DAY * 2 / 3
 
 
 def syncing_of(
@@ -137,7 +134,6 @@ def syncing_of(
         member,
         exchange,
         path,
-        settings.rotate_key_days,
         reports,
         rule=settings.rule,
         guarded=settings.guard,
@@ -174,7 +170,7 @@ class Syncing(Protocol):
 
 
 class BackgroundSync:
-    """Syncs every so many seconds or rows, one sync at a time, and later after a failure.
+    """Syncs every ``seconds``, one sync at a time, and later after a failure.
 
     ``synced`` is called after each one that did not fail, in the device's own thread. Whatever goes
     wrong is a failed sync, and the device goes on; the same trouble is told once, until there is
@@ -185,13 +181,11 @@ class BackgroundSync:
         self,
         syncing: Syncing,
         seconds: float,
-        rows: int,
         synced: Callable[[], None] = lambda: None,
     ) -> None:
         self._syncing = syncing
         self._synced = synced
         self._seconds = seconds or float("inf")
-        self._rows = rows or float("inf")
         self._backoff = Backoff()
         self._under_way: Future[Any] | None = None
         self._due = 0.0
@@ -201,7 +195,6 @@ class BackgroundSync:
         self._told = ""
         # How many others were used the last time: another number is told beside old trouble.
         self._devices = 0
-        self._rows_before = 0
         # Whether the guard hindered an upload: the log warns of that once.
         self._hindered = False
         # Whether the next one is to come soon, how soon that is, and when the last one began.
@@ -212,16 +205,11 @@ class BackgroundSync:
         self.succeeded = self.failed = 0
         self.succeeded_at = math.nan
 
-    def step(self, rows: int) -> bool:
-        """Starts or ends a sync if it is time, quickly; says whether the member was updated.
-
-        ``rows`` is how many rows the device has seen so far.
-        """
+    def step(self) -> bool:
+        """Starts or ends a sync if it is time, quickly; returns whether the member was updated."""
         if self._under_way is not None:
             return self._under_way.done() and self._finish()
-        enough = rows - self._rows_before >= self._rows and not self._after_failure
-        if time.monotonic() >= self._due or enough:
-            self._rows_before = rows
+        if time.monotonic() >= self._due:
             self._start()
         return False
 
