@@ -4,6 +4,8 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -13,33 +15,9 @@ import typer
 from rich.console import Console
 
 from elmgrove.cli.demo.fleet import DemoFleet, DemoProcesses, DemoServer
-from elmgrove.cli.demo.picture import draw
-from elmgrove.cli.demo.pumps import (
-    BREAKS,
-    END,
-    LATE,
-    LEAVES,
-    MOVES,
-    NAMES,
-    WARMS,
-    Plant,
-    Pump,
-    PumpRow,
-)
-from elmgrove.cli.demo.story import Story, Wording
+from elmgrove.cli.demo.pumps import BREAKS, END, LATE, LEAVES, MOVES, WARMS, Plant, Pump, PumpRow
+from elmgrove.cli.demo.story import Story
 from elmgrove.errors import require_extra
-
-# Seconds from one row of a pump to its next: a minute of its life.
-_PACE = 1.0
-# Rows between two things that happen to a pump, from and to: more of them after a fault, since an
-# event that lasted takes its time to end. Until the first one at most.
-_QUIET, _REPAIRED, _SOON = (90, 240), (300, 480), 60
-# Rows while wear grows and then stays, and of a clogged impeller.
-_WEARS, _WORN, _CLOGGED = 40, 40, 40
-# Loads that a pump moves to, in turn: two that it knows by now, and one that others know.
-_LOADS = (1.05, 0.70, 0.92)
-# Minutes for which a pump stands, told in so many seconds.
-_STANDS, _TOLD_IN = 120, 15
 
 #: What a pump does in each second: rows, or nothing while it stands.
 Life = Iterator[list[PumpRow]]
@@ -60,16 +38,16 @@ class Live:
         say: Callable[[str], None],
     ) -> None:
         self._fleet, self._processes, self._say = fleet, processes, say
+        self._plant = plant
         self._rng = np.random.default_rng(seed)
         happens = {
-            BREAKS: self._breaks,
+            BREAKS: self._wears,
             MOVES: self._moves,
-            LEAVES: self._works,
-            WARMS: self._warms,
+            WARMS: self._stands,
             LATE: self._clogs,
         }
-        self._plant = plant
-        self._lives = {name: happens[name](plant.pumps[name]) for name in NAMES}
+        self._lives = {name: self._life(plant.pumps[name], one) for name, one in happens.items()}
+        self._lives[LEAVES] = self._works()
 
     def run(self) -> None:
         """Streams for ever; a signal ends it (``SystemExit``), and so does an agent that ended."""
@@ -83,59 +61,53 @@ class Live:
             now = time.time()
             for name, life in self._lives.items():
                 self._fleet.give(name, next(life), now)
-            due += _PACE
+            due += 1.0
             time.sleep(max(due - time.monotonic(), 0.0))
 
-    def _breaks(self, pump: Pump) -> Life:
-        yield from self._quiet(pump, (0, _SOON))
+    def _life(self, pump: Pump, happens: Callable[[Pump], Life]) -> Life:
+        yield from self._quiet(pump, 0, 60)
         while True:
-            self._say(f"{BREAKS}: its bearing begins to wear.")
-            for step in range(_WEARS):
-                yield pump.run(1, wear=(step + 1) / _WEARS)
-            yield from (pump.run(1) for _ in range(_WORN))
-            self._say(f"{BREAKS} is repaired.")
-            pump.wear = 0.0
-            yield from self._quiet(pump, _REPAIRED)
+            yield from happens(pump)
+
+    def _wears(self, pump: Pump) -> Life:
+        self._say(f"{BREAKS}: its bearing begins to wear.")
+        for step in range(40):
+            yield pump.run(1, wear=(step + 1) / 40)
+        yield from (pump.run(1) for _ in range(40))
+        self._say(f"{BREAKS} is repaired.")
+        pump.wear = 0.0
+        # An event that lasted takes its time to end.
+        yield from self._quiet(pump, 300, 480)
 
     def _moves(self, pump: Pump) -> Life:
-        yield from self._quiet(pump, (0, _SOON))
-        while True:
-            for load in _LOADS:
-                self._say(f"{MOVES} moves to {100 * load:.0f} m³/h.")
-                pump.load = load
-                yield from self._quiet(pump)
+        # Two loads that it knows by now, and one that others know.
+        for load in (1.05, 0.70, 0.92):
+            self._say(f"{MOVES} moves to {100 * load:.0f} m³/h.")
+            pump.load = load
+            yield from self._quiet(pump, 90, 240)
 
-    def _warms(self, pump: Pump) -> Life:
-        yield from self._quiet(pump, (0, _SOON))
-        while True:
-            self._say(f"{WARMS} stands still for {_STANDS} minutes, shown in {_TOLD_IN} seconds.")
-            pump.rest(_STANDS)
-            yield from ([] for _ in range(_TOLD_IN))
-            self._say(f"{WARMS} starts cold.")
-            yield from self._quiet(pump)
+    def _stands(self, pump: Pump) -> Life:
+        self._say(f"{WARMS} stands still for 120 minutes, shown in 15 seconds.")
+        pump.rest(120)
+        yield from ([] for _ in range(15))
+        self._say(f"{WARMS} starts cold.")
+        yield from self._quiet(pump, 90, 240)
 
     def _clogs(self, pump: Pump) -> Life:
-        yield from self._quiet(pump, (0, _SOON))
-        while True:
-            self._say(f"{LATE}: its impeller clogs.")
-            pump.clog = 1.0
-            yield from (pump.run(1) for _ in range(_CLOGGED))
-            self._say(f"{LATE} is cleaned.")
-            pump.clog = 0.0
-            yield from self._quiet(pump, _REPAIRED)
+        self._say(f"{LATE}: its impeller clogs.")
+        pump.clog = 1.0
+        yield from (pump.run(1) for _ in range(40))
+        self._say(f"{LATE} is cleaned.")
+        pump.clog = 0.0
+        yield from self._quiet(pump, 300, 480)
 
-    def _works(self, _: Pump) -> Life:
+    def _works(self) -> Life:
         while True:
             yield from self._plant.batch()
-            yield from ([] for _ in range(_TOLD_IN))
+            yield from ([] for _ in range(15))
 
-    def _quiet(self, pump: Pump, between: tuple[int, int] = _QUIET) -> Life:
-        """A while in which nothing happens, as long as chance has it."""
-        yield from (pump.run(1) for _ in range(self._rng.integers(*between)))
-
-
-# The pumps' minute 0 is that of a Monday, 2026-03-02; where the fleet goes on, rows lead up to now.
-_MONDAY = 1772409600.0
+    def _quiet(self, pump: Pump, least: int, most: int) -> Life:
+        yield from (pump.run(1) for _ in range(self._rng.integers(least, most)))
 
 
 def demo(
@@ -157,50 +129,72 @@ def demo(
     began = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     picture, numbers = output / "demo.png", output / "demo.json"
-    wording, plant = Wording(Console(highlight=False)), Plant(seed)
+    console, plant = Console(highlight=False), Plant(seed)
     with TemporaryDirectory(prefix="elmgrove-demo-") as scratch:
         folder = Path(scratch)
         with DemoProcesses(folder) as processes:
             server = DemoServer(processes)
-            first = time.time() - 60.0 * END if live else _MONDAY
+            # Minute 0 is that of a Monday, 2026-03-02; with --live, rows lead up to now.
+            first = time.time() - 60.0 * END if live else 1772409600.0
             fleet = DemoFleet(folder, processes, server, first)
-            story = Story(fleet, plant)
-            _tell(story, wording, seed, server)
+            console.print(
+                f"  Five pumps and a server. The pumps are [bold]simulated[/] (seed {seed}): "
+                "equations make their rows,\n  one a minute. The server and the pumps' agents are "
+                "real processes on this machine."
+            )
+            story = Story(fleet, plant, console)
+            _tell(story, server)
             found = {"seed": seed, **story.found, "promises": story.promises}
             found["seconds"] = round(time.monotonic() - began, 1)
-            draw(story.material, picture)
+            story.draw(picture)
             numbers.write_text(json.dumps(found, indent=2))
-            wording.ended([picture, numbers])
-            broken = wording.broken(story.promises)
+            console.print(f"\nWrote {picture} and {numbers}.", soft_wrap=True)
+            broken = print_broken(console, story.promises)
             if live:
-                wording.goes_on(server.dashboard, server.admin_token)
-                _go_on(Live(fleet, processes, plant, seed, wording.happens))
+                _go_on(console, server, Live(fleet, processes, plant, seed, _happens(console)))
             else:
-                wording.closes(server.dashboard)
+                console.print(
+                    f"Its dashboard was at {server.dashboard}; make demo-live keeps it open."
+                )
     if broken:
         raise typer.Exit(1)
 
 
-def _tell(story: Story, wording: Wording, seed: int, server: DemoServer) -> None:
-    """Lets each chapter happen, and tells it."""
-    # Its own stream: what is typed in this process has another one meanwhile.
+def _tell(story: Story, server: DemoServer) -> None:
+    # Its own stream: the commands that run in this process have another one meanwhile.
     with Console(file=sys.stderr).status("Four pumps learn, each alone") as status:
-        wording.begin(seed)
-        wording.learned(story.learn())
+        story.learn()
         status.update("The server starts, and four agents, which join")
         server.wait()
-        wording.joined(story.join(), server.dashboard)
+        story.join(server.dashboard)
         status.update("A day goes by; a fifth agent starts")
-        wording.day(story.day())
+        story.day()
         status.update("The fifth one joins")
-        wording.late(story.late())
+        story.late()
         status.update("One leaves")
-        wording.left(story.leave())
+        story.leave()
 
 
-def _go_on(live: Live) -> None:
+def print_broken(console: Console, promises: dict[str, bool]) -> bool:
+    """Prints the promises that this run did not keep; returns whether there are any."""
+    broken = [promise for promise, kept in promises.items() if not kept]
+    for promise in broken:
+        console.print(f"  [bold red]Not so in this run:[/] {promise}.")
+    return bool(broken)
+
+
+def _happens(console: Console) -> Callable[[str], None]:
+    return lambda what: console.print(f"  {datetime.now(UTC):%H:%M} {what}")
+
+
+def _go_on(console: Console, server: DemoServer, live: Live) -> None:
     """Streams rows until a signal comes, which is how it is meant to end."""
-    try:
+    console.print(
+        "\n[bold]The fleet goes on, until Ctrl-C[/]\n"
+        "  A second is a minute: each pump has a row a second, and now and then a fault.\n"
+        f"  Dashboard: [bold]{server.dashboard}[/]\n"
+        f"  Log in with the administrator's token: [bold]{server.admin_token}[/]",
+        soft_wrap=True,
+    )
+    with suppress(SystemExit):
         live.run()
-    except SystemExit:
-        return

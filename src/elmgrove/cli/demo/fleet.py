@@ -28,7 +28,6 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 
-COMMAND = (sys.executable, "-m", "elmgrove")
 #: Seconds after which something that should have happened is taken to have failed.
 PATIENCE = 120.0
 
@@ -46,7 +45,7 @@ class DemoProcesses:
         """Starts ``elmgrove`` with these arguments; its output goes to NAME.log."""
         with (self._folder / f"{name}.log").open("wb") as log, self._undisturbed():
             self._running[name] = subprocess.Popen(
-                [*COMMAND, *arguments],
+                [sys.executable, "-m", "elmgrove", *arguments],
                 cwd=self._folder,
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
@@ -67,7 +66,7 @@ class DemoProcesses:
             raise ElmgroveError(f"{name} ended with {code}: {self._log(name)}")
 
     def wait(self, what: str, done: Callable[[], bool]) -> None:
-        """Waits until ``done`` says so; raises ``ElmgroveError`` if that takes too long."""
+        """Waits until ``done``; raises ``ElmgroveError`` if that takes too long."""
         until = time.monotonic() + PATIENCE
         while not done():
             self.require_running()
@@ -115,7 +114,7 @@ class DemoProcesses:
 
 
 class DemoServer:
-    """``elmgrove serve`` on a free port of this machine; ``wait`` says when it can be asked."""
+    """``elmgrove serve`` on a free port of this machine; ``wait`` until it answers."""
 
     def __init__(self, processes: DemoProcesses) -> None:
         self._processes = processes
@@ -124,7 +123,6 @@ class DemoServer:
             port = probe.getsockname()[1]
         self._host = f"127.0.0.1:{port}"
         self.url = f"http://{self._host}"
-        #: Where the fleet can be looked at.
         self.dashboard = f"{self.url}/ui/"
         self.admin_token = secrets.token_urlsafe(32)
         processes.start(
@@ -149,11 +147,6 @@ class DemoServer:
             connection.close()
 
 
-FEDERATION = "pumps"
-# So that nobody has to wait for what takes a minute by default.
-_HASTE = ("--sync-seconds", "1", "--save-seconds", "0.3")
-
-
 class DemoFleet:
     """Agents that each follow the CSV file of a pump, in a federation on a server.
 
@@ -171,10 +164,10 @@ class DemoFleet:
         self._given, self._before = dict[str, int](), dict[str, int]()
         self._members = dict[str, tuple[int, Member]]()
         self._token = ""
-        self.address = f"{server.url}/{FEDERATION}"
+        self.address = f"{server.url}/pumps"
 
     def learn(self, name: str, rows: Sequence[PumpRow], like: str | None = None) -> Member:
-        """Lets a pump learn rows that are known to be normal, all by itself."""
+        """Learns rows that are known to be normal, into a new state."""
         path = self._folder / f"{name}-learned.csv"
         self._write(path, [(self.time_of(row.minute), row.values) for row in rows])
         alike = () if like is None else ("--like", str(self._state(like)))
@@ -183,21 +176,22 @@ class DemoFleet:
 
     def found(self, like: str) -> None:
         """Makes the federation, with the layer and the scaling of a pump."""
-        said = typed(
+        printed = typed(
             *("federation", "--server", self._server.url),
             *("--admin-token", self._server.admin_token),
-            *("create", FEDERATION, "--like", str(self._state(like))),
+            *("create", "pumps", "--like", str(self._state(like))),
         )
-        self._token = said.split()[-1]
+        self._token = printed.split()[-1]
 
-    def start(self, name: str, *settings: str) -> None:
+    def start(self, name: str) -> None:
         """Starts a pump's agent, which joins the federation and waits for rows."""
         self._before[name] = self._given.setdefault(name, 0)
         self._processes.start(
             name,
             *("device", "run", "--name", name, "--state", f"{name}.elm"),
             *("--source", f"{name}.csv", "--follow", "--verdicts", f"{name}.jsonl"),
-            *("--exchange", self.address, *_HASTE, *settings),
+            # So that nobody has to wait for what takes a minute by default.
+            *("--exchange", self.address, "--sync-seconds", "1", "--save-seconds", "0.3"),
             ELMGROVE_DEVICE_TOKEN=self._token,
         )
 
@@ -207,7 +201,7 @@ class DemoFleet:
         self._write(self._folder / f"{name}.csv", timed)
         self._given[name] += len(rows)
 
-    def catch_up(self, names: Collection[str]) -> None:
+    def catch_up(self, *names: str) -> None:
         """Waits until agents have read all rows, and saved what they learned."""
         self._processes.wait(
             f"{', '.join(names)} have read all", lambda: all(map(self._has_read, names))
@@ -226,18 +220,18 @@ class DemoFleet:
         typed("device", "leave", self.address, "--state", str(self._state(name)))
 
     def accept(self, name: str) -> str:
-        """Lets a running agent learn as a new normal what waits in its quarantine."""
+        """Accepts as a new normal what waits in a running agent's quarantine."""
         return typed("accept", str(self._state(name)))
 
     def member(self, name: str) -> Member:
-        """Loads a pump's member from its agent's state file, if that is another one by now."""
+        """Loads a pump's member from its agent's state file, if that has changed."""
         changed = self._state(name).stat().st_mtime_ns
         if self._members.get(name, (0,))[0] != changed:
             self._members[name] = changed, load(self._state(name), Member.from_bytes)
         return self._members[name][1]
 
     def verdicts(self, name: str, begin: int = 0) -> list[dict[str, Any]]:
-        """Reads what an agent said of each row, from the one of this number on."""
+        """Reads an agent's verdicts, from the one of this number on."""
         path = self._folder / f"{name}.jsonl"
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         # The last line may still be being written.
@@ -261,16 +255,15 @@ class DemoFleet:
         return made
 
     def time_of(self, minute: int) -> float:
-        """Gives the time of a pump's minute."""
         return self._begin + 60.0 * minute
 
     def _has_read(self, name: str) -> bool:
-        told = self._folder / f"{name}.jsonl"
+        verdicts = self._folder / f"{name}.jsonl"
         # To look into the state takes longer.
-        if not told.exists() or told.read_bytes().count(b"\n") < self._given[name]:
+        if not verdicts.exists() or verdicts.read_bytes().count(b"\n") < self._given[name]:
             return False
-        heard = status_of(self.member(name))["rows"]
-        return heard is not None and heard["used"] + self._before[name] == self._given[name]
+        rows = status_of(self.member(name))["rows"]
+        return rows is not None and rows["used"] + self._before[name] == self._given[name]
 
     def _settled(self, readers: Collection[str], givers: Collection[str]) -> bool:
         for name in readers:
@@ -300,7 +293,7 @@ class DemoFleet:
 
 
 def typed(*arguments: str) -> str:
-    """Runs ``elmgrove`` with these arguments in this process; gives what it printed."""
+    """Runs ``elmgrove`` with these arguments in this process; returns what it printed."""
     printed = StringIO()
     with redirect_stdout(printed), redirect_stderr(printed):
         code = app(list(arguments), standalone_mode=False)

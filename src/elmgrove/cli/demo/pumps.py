@@ -17,21 +17,6 @@ SENSORS = {
 }
 #: Minutes of a day.
 DAY = 1440
-# How far each sensor is off, at random: its standard deviation.
-_NOISE = (1.0, 0.04, 0.15, 0.4, 0.05, 0.2)
-# How far pumps of one make differ whose sensors were calibrated alike: in pressure, power, heat and
-# vibration, as shares. If they differed by much more, none could say what is normal at another one.
-_TOLERANCE = (0.002, 0.002, 0.003, 0.008)
-# The rated flow, the pressure without flow, and what of it is gone at the rated flow.
-_RATED, _SHUT, _DROP = 100.0, 6.2, 1.8
-# The best efficiency, how fast it falls away from the rated flow, and the power that turns it.
-_EFFICIENCY, _FALL, _IDLE = 0.8, 0.5, 1.0
-# Degrees a kW; minutes in which it warms up while it runs, and cools down while it stands.
-_HEAT, _WARMING, _COOLING = 2.2, 40.0, 40.0
-# The air: its mean, how far it follows the day, its steps, and minutes that it remembers.
-_AIR, _SWING, _STEP, _WEATHER = 18.0, 5.0, 0.1, 120.0
-# What a worn bearing adds: kW, degrees and mm/s. What a clogged impeller takes: a share.
-_FRICTION, _GLOW, _SHAKE, _LOST = 0.4, 18.0, 2.0, 0.1
 
 
 class PumpRow(NamedTuple):
@@ -42,7 +27,7 @@ class PumpRow(NamedTuple):
 
 
 class Duty(NamedTuple):
-    """What is asked of a pump: its demand, as a share of the rated flow.
+    """The demand on a pump, as a share of the rated flow.
 
     ``load`` is its mean, ``swing`` how far that follows the day, and ``spread`` the deviation from
     minute to minute, as valves open and close.
@@ -54,36 +39,37 @@ class Duty(NamedTuple):
 
 
 class Pump:
-    """One pump: what it does is set, and ``run`` gives its rows.
+    """One pump. ``load`` may be set while it runs; ``wear`` and ``clog`` go from 0 to 1.
 
-    ``load`` is the mean of its demand, and may be set while it runs; ``wear`` and ``clog`` are 0
-    for a pump in order and 1 for one that is to be repaired. The same seed and number make the same
-    pump.
+    The same seed and number make the same pump.
     """
 
     def __init__(self, seed: int, number: int, minute: int, duty: Duty) -> None:
         self._rng = np.random.default_rng([seed, number])
-        made = 1.0 + np.array(_TOLERANCE) * self._rng.normal(size=len(_TOLERANCE))
+        # Pumps of one make, calibrated alike, differ as little as this, in pressure, power, heat
+        # and vibration. If they differed by much more, none could say what is normal at another.
+        tolerance = np.array([0.002, 0.002, 0.003, 0.008])
+        made = 1.0 + tolerance * self._rng.normal(size=len(tolerance))
         self._head, self._draw, self._heat, self._shake = map(float, made)
         self.minute = minute
         self.load, self._swing, self._spread = duty
         self.wear = self.clog = 0.0
         self._weather = 0.0
-        # It has run for long, unless it rests first.
-        self._above = _HEAT * self._heat * self._power(self.load)
+        # It has run for long, unless it rests first: 2.2 degrees a kW above the air.
+        self._above = 2.2 * self._heat * self._power(self.load)
 
     def run(self, minutes: int, wear: float | None = None) -> list[PumpRow]:
-        """Runs so long, and lets the wear grow evenly to what it is to be at the end."""
+        """Runs, with wear that grows evenly to ``wear``."""
         end = self.wear if wear is None else wear
         worn = np.linspace(self.wear, end, minutes + 1)[1:].tolist()
         draws = self._rng.normal(size=(minutes, len(SENSORS) + 2)).tolist()
         return [self._row(one, now) for one, now in zip(draws, worn, strict=True)]
 
     def rest(self, minutes: int) -> None:
-        """Stands still for so long, and cools down: no rows."""
+        """Stands still and cools down; there are no rows."""
         for draw in self._rng.normal(size=minutes).tolist():
             self._air(draw)
-            self._above -= self._above / _COOLING
+            self._above -= self._above / 40.0
             self.minute += 1
 
     def _row(self, draws: list[float], wear: float) -> PumpRow:
@@ -91,27 +77,30 @@ class Pump:
         day = math.sin(2.0 * math.pi * (self.minute / DAY - 0.25))
         load = max(self.load + self._swing * day + self._spread * draws[-1], 0.1)
         air, power = self._air(draws[-2]), self._power(load)
-        self._above += (_HEAT * self._heat * power + _GLOW * wear - self._above) / _WARMING
-        shaken = self._shake * (1.0 + 0.5 * load + (load - 1.0) ** 2) + _SHAKE * wear
-        true = (_RATED * load, self._pressure(load), power, air + self._above, shaken, air)
-        values = (value + off * draw for value, off, draw in zip(true, _NOISE, draws, strict=False))
+        # It warms up within 40 minutes or so; a worn bearing adds 18 degrees and 2 mm/s.
+        self._above += (2.2 * self._heat * power + 18.0 * wear - self._above) / 40.0
+        vibration = self._shake * (1.0 + 0.5 * load + (load - 1.0) ** 2) + 2.0 * wear
+        true = (100.0 * load, self._pressure(load), power, air + self._above, vibration, air)
+        noise = (1.0, 0.04, 0.15, 0.4, 0.05, 0.2)
+        values = (value + off * draw for value, off, draw in zip(true, noise, draws, strict=False))
         row = PumpRow(self.minute, tuple(values))
         self.minute += 1
         return row
 
     def _pressure(self, load: float) -> float:
-        return self._head * (1.0 - _LOST * self.clog) * (_SHUT - _DROP * load**2)
+        # 6.2 bar without flow, 1.8 bar less at the rated one; a clogged impeller takes a tenth.
+        return self._head * (1.0 - 0.1 * self.clog) * (6.2 - 1.8 * load**2)
 
     def _power(self, load: float) -> float:
-        efficiency = _EFFICIENCY * (1.0 - _FALL * (load - 1.0) ** 2)
-        # bar × m³/h / 36 are kW.
-        moving = self._pressure(load) * _RATED * load / 36.0 / efficiency
-        return self._draw * (moving + _IDLE) + _FRICTION * self.wear
+        efficiency = 0.8 * (1.0 - 0.5 * (load - 1.0) ** 2)
+        # bar × m³/h / 36 are kW; 1 kW turns it, and friction in a worn bearing takes 0.4.
+        moving = self._pressure(load) * 100.0 * load / 36.0 / efficiency
+        return self._draw * (moving + 1.0) + 0.4 * self.wear
 
     def _air(self, draw: float) -> float:
-        self._weather += _STEP * draw - self._weather / _WEATHER
+        self._weather += 0.1 * draw - self._weather / 120.0
         day = math.sin(2.0 * math.pi * (self.minute / DAY - 0.375))
-        return _AIR + _SWING * day + self._weather
+        return 18.0 + 5.0 * day + self._weather
 
 
 #: Who breaks, moves to another operating point, knows much and leaves, warms up, and comes late.
@@ -123,89 +112,73 @@ DUTIES = {
     LEAVES: "batches at 60 to 115 m³/h, from cold",
     WARMS: "steady, about 70 m³/h",
 }
-# The first minute is 6 o'clock. Two days and a half are learned, then nothing happens for a night,
-# and the next morning begins the day on which it all does.
+# Rows begin at 6 o'clock. Two days and a half are learned, then nothing happens for a night, and
+# the next morning begins the day on which it all does.
 _BEGIN, _LEARNED, _NIGHT = 360, 5 * DAY // 2, DAY // 2
 _TODAY = _BEGIN + _LEARNED + _NIGHT
-# Minutes of a batch and of the pause before it.
+# Minutes of a batch, and of the pause before it.
 _BATCH, _PAUSE = 85, 75
-_STEADY, _BATCHES, _NEW = Duty(0.70, 0.04, 0.05), Duty(0.88, 0.0, 0.15), Duty(0.70, 0.08, 0.05)
-_MOVED = 0.92
-# On that day, in minutes: until a bearing begins to wear, while the wear grows, and after it.
-_SOUND, _WEARING, _WORN = 420, 180, 120
-# ...until one moves, and after it; until one is stopped, while it stands, and after it.
-_STAYS, _MOVED_FOR, _RUNS, _STANDS, _RUNS_AGAIN = 240, 480, 120, 120, 480
-# Batches that are learned, of the night and of the day.
-_MANY, _AT_NIGHT, _BY_DAY = 22, 5, 4
-# Rows of the mover after the move was accepted, and when one has left.
-_ACCEPTED, _LEFT = 120, 90
-# Then nothing happens for a while.
-_REST = 240
-#: The first minute after all that.
-END = _TODAY + _STAYS + _MOVED_FOR + _ACCEPTED + _LEFT + _REST
-#: Rows that the late one learns, its next rows in order, and those of a fault.
-MORNING, NEXT, CLOGGED = 300, 120, 40
+#: The first minute after the story: of the mover 240 before the move, 480 after it, 120 after it
+#: was accepted, 90 after one left, and 240 of rest.
+END = _TODAY + 240 + 480 + 120 + 90 + 240
 
 
 class Plant:
     """Five pumps from one seed: rows to learn, and a day with a fault, a move and a cold start."""
 
     def __init__(self, seed: int) -> None:
-        duties = dict.fromkeys(NAMES, _STEADY) | {LEAVES: _BATCHES, LATE: _NEW}
-        begins = dict.fromkeys(NAMES, _BEGIN)
-        begins |= {LEAVES: _BEGIN - _PAUSE, LATE: _TODAY}
+        duties = dict.fromkeys(NAMES, Duty(0.70, 0.04, 0.05))
+        duties |= {LEAVES: Duty(0.88, 0.0, 0.15), LATE: Duty(0.70, 0.08, 0.05)}
+        begins = dict.fromkeys(NAMES, _BEGIN) | {LEAVES: _BEGIN - _PAUSE, LATE: _TODAY}
         self.pumps = {
             name: Pump(seed, number, begins[name], duties[name])
             for number, name in enumerate(NAMES)
         }
+        #: The minute from which on each is another, on the day.
+        self.onsets = {BREAKS: _TODAY + 420, MOVES: _TODAY + 240, WARMS: _TODAY + 240}
 
     def learned(self) -> dict[str, list[PumpRow]]:
-        """Gives the rows of two days and a half on which nothing happened."""
-        return self._quiet(_LEARNED, _MANY)
+        """The rows of two days and a half on which nothing happened."""
+        return self._quiet(_LEARNED, batches=22)
 
     def night(self) -> dict[str, list[PumpRow]]:
-        """Gives the rows of the night after that, on which nothing happens either."""
-        return self._quiet(_NIGHT, _AT_NIGHT)
+        """The rows of the night after that, on which nothing happens either."""
+        return self._quiet(_NIGHT, batches=5)
 
     def day(self) -> dict[str, list[PumpRow]]:
-        """Gives the rows of the day on which one breaks, one moves and one starts cold."""
+        """The rows of the day on which one breaks, one moves and one starts cold."""
         breaks, moves, warms = (self.pumps[name] for name in (BREAKS, MOVES, WARMS))
-        rows = {BREAKS: breaks.run(_SOUND) + breaks.run(_WEARING, wear=1.0) + breaks.run(_WORN)}
-        rows[MOVES] = moves.run(_STAYS)
-        moves.load = _MOVED
-        rows[MOVES] += moves.run(_MOVED_FOR)
-        rows[LEAVES] = self._run_batches(_BY_DAY)
-        rows[WARMS] = warms.run(_RUNS)
-        warms.rest(_STANDS)
-        rows[WARMS] += warms.run(_RUNS_AGAIN)
+        rows = {BREAKS: breaks.run(420) + breaks.run(180, wear=1.0) + breaks.run(120)}
+        rows[MOVES] = moves.run(240)
+        moves.load = 0.92
+        rows[MOVES] += moves.run(480)
+        rows[LEAVES] = self._run_batches(4)
+        rows[WARMS] = warms.run(120)
+        warms.rest(120)
+        rows[WARMS] += warms.run(480)
         return rows
 
-    @property
-    def onsets(self) -> dict[str, int]:
-        """The minute from which on each is another, on the day."""
-        return {BREAKS: _TODAY + _SOUND, MOVES: _TODAY + _STAYS, WARMS: _TODAY + _RUNS + _STANDS}
-
     def morning(self) -> list[PumpRow]:
-        """Gives the first rows of the late one."""
-        return self.pumps[LATE].run(MORNING)
+        """The first rows of the late one."""
+        return self.pumps[LATE].run(300)
 
-    def afternoon(self) -> list[PumpRow]:
-        """Gives the late one's next rows: in order at first, then its impeller is clogged."""
+    def afternoon(self) -> tuple[list[PumpRow], list[PumpRow]]:
+        """The late one's next rows: in order at first, then its impeller is clogged."""
         late = self.pumps[LATE]
-        rows = late.run(NEXT)
+        normal = late.run(120)
         late.clog = 1.0
-        return rows + late.run(CLOGGED)
+        return normal, late.run(40)
 
     def accepted(self) -> list[PumpRow]:
-        """Gives the mover's rows after a person has accepted its operating point."""
-        return self.pumps[MOVES].run(_ACCEPTED)
+        """The mover's rows after a person has accepted its operating point."""
+        return self.pumps[MOVES].run(120)
 
     def left(self) -> list[PumpRow]:
-        """Gives the mover's rows after the one left that knew its operating point before it."""
-        return self.pumps[MOVES].run(_LEFT)
+        """The mover's rows after the one left that knew its operating point before it."""
+        return self.pumps[MOVES].run(90)
 
     def rest(self) -> dict[str, list[PumpRow]]:
-        """Gives the rows of all pumps up to the end; what was broken has been repaired."""
+        """The rows of all pumps up to the end; what was broken has been repaired."""
         rows = dict[str, list[PumpRow]]()
         for name, pump in self.pumps.items():
             pump.wear = pump.clog = 0.0
@@ -215,7 +188,7 @@ class Plant:
         return rows
 
     def batch(self) -> Iterator[list[PumpRow]]:
-        """Gives the rows of the next batch, one by one, after a pause."""
+        """The rows of the next batch, one by one, after a pause."""
         pump = self.pumps[LEAVES]
         pump.rest(_PAUSE)
         for _ in range(_BATCH):
