@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from elmgrove import Detector
 from elmgrove.detector.drift import CHANGE, SCATTERED, SPIKE, Drift
@@ -139,13 +140,53 @@ def test_gross_spikes_stay_anomalous_however_often_they_come(seed: int) -> None:
     assert detector.threshold <= 4.0 * limit
 
 
-def test_a_threshold_that_follows_after_it_stayed_is_told_once_more_and_then_no_more() -> None:
+def test_a_threshold_that_stayed_may_follow_without_another_question() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(6000, 4))
     odd = (rng.random(6000) < 0.07) & (np.arange(6000) >= 1500)
     X[odd, 0] += rng.uniform(4.0, 16.0, odd.sum()) * np.sign(rng.normal(size=odd.sum()))
     agent = Detector.for_data(X[:300], window=1)
-    told = [drift for drift in (agent.observe(x).drift for x in X) if drift is not None]
-    stayed, followed = (str(one) for one in told if one.kind == SCATTERED)
-    assert "the threshold, which stays" in stayed
-    assert "the threshold follows, 3.88 → " in followed
+    _, asked, _ = Stream(agent).observe(X)
+    assert ["the threshold, which stays" in str(one) for one in asked] == [True]
+    assert agent.gate.raised is not None
+    assert agent.threshold > 5.0
+
+
+def test_a_threshold_that_rises_a_little_is_no_question() -> None:
+    X, rng = gaussian(5000, 4), np.random.default_rng(4)
+    stream = Stream(Detector.for_data(X[:2000], window=1))
+    detector = stream.detector
+    detector.learn_many(X[:2000])
+    later, limit = X[2000:], detector.threshold
+    for place in np.flatnonzero(rng.random(len(later)) < 0.06):
+        later[place] *= np.sqrt(rng.uniform(1.02, 1.1) * limit / detector.score_one(later[place]))
+    verdicts, asked, _ = stream.observe(later)
+    assert asked == []
+    assert detector.threshold > limit
+    assert share(verdicts[-1000:]) < 0.03
+
+
+# Counting alone decides after 734 rows.
+@pytest.mark.parametrize("seed", [0, 4])
+def test_where_counting_stays_undecided_the_threshold_follows_and_it_watches(
+    seed: int,
+) -> None:
+    steps = np.random.default_rng(seed).normal(size=(6000, 3))
+    X = lfilter([1.0], [1.0, -0.9], steps, axis=0)
+    verdicts = Detector.for_data(X[:300], window=10).observe_many(X)
+    first = next(place for place, one in enumerate(verdicts) if one.state == WATCHING)
+    assert first <= 506
+    assert share(verdicts[first:]) < 0.025
+
+
+def test_what_was_taught_is_not_forgotten_sooner_than_it_was_taught() -> None:
+    rng = np.random.default_rng(0)
+    calm, lively = rng.normal(size=(1500, 4)), 4.0 * rng.normal(size=(100, 4))
+    week = np.insert(calm, np.arange(0, 1500, 15), lively, axis=0)
+    detector = Detector.for_data(week, window=1)
+    detector.learn_many(week)
+    limit = detector.threshold
+    detector.observe_many(rng.normal(size=(1500, 4)))
+    assert detector.threshold == limit
+    detector.observe_many(rng.normal(size=(1500, 4)))
+    assert detector.threshold < limit

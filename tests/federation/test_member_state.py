@@ -54,7 +54,6 @@ SETTINGS: dict[str, Any] = {
         "taught": 4,
     },
     "raised": [1.125, 12.0],
-    "rose": True,
     "cautious_until": 8,
     "by_few": None,
     "above": [[1.5, 1]],

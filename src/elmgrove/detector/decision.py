@@ -11,7 +11,7 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.false_alarms import CHANGING, LEARNING, RateTest
 from elmgrove.detector.recent import Recent, Stamp
-from elmgrove.detector.thresholds import RISES, FalseAlarmRate, Threshold
+from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
 
 # The threshold may be older than the scores it is computed from by this part of them.
@@ -46,10 +46,11 @@ class AlarmGate:
 
     Where anomalous rows come one by one, more of them than stated, the threshold was too low: it is
     raised to where the stated share of the rows since then lies above it, but for those that are
-    far above. It stays there until the scores that it is computed from are all younger; meanwhile
-    it may be raised further, which is no new question. As long has a threshold that comes from rows
-    known to be normal a margin; and it falls only where counting shows that it is too high, each
-    time to half of it at most: what is rare, and was known to be normal, comes again.
+    far above. So it is where counting can't decide whether the stated rate holds. It stays there
+    until the scores that it is computed from are all younger; meanwhile it may be raised further,
+    which is no new question. For as long, a threshold that comes from rows known to be normal has
+    a margin. It falls only where counting over as many rows as were known to be normal shows that
+    it is too high, each time to half of it at most: what is rare comes again.
     """
 
     def __init__(
@@ -80,8 +81,6 @@ class AlarmGate:
         # What anomalous rows raised the threshold to, and up to how many rows accepted that holds;
         # and up to how many what was taught has a margin.
         self._raised, self._raised_until, self._cautious_until = 0.0, 0, 0
-        # Whether it was raised since then, or stayed as it was.
-        self._rose = False
         # The threshold by few rows, which were taught: others are not known to be normal.
         self._by_few: float | None = None
         self._warm = False
@@ -102,8 +101,7 @@ class AlarmGate:
             elif enough and recent.accepted < self._cautious_until:
                 cautious = self._cautious_limit(recent.scores)
                 self._limit = max(self._limit, min(cautious, _MARGIN * self._limit))
-            if recent.accepted < self._raised_until:
-                self._limit = max(self._limit, self._raised)
+            self._limit = max(self._limit, self.raised or 0.0)
             self._limit = max(self._limit, least)
             self._limit_until = recent.clock + 1 + len(recent) // _SHARE
         return self._limit
@@ -113,11 +111,17 @@ class AlarmGate:
         progress, rate = self.progress, self.policy.rate
         if not (self._limit and progress.taught and self._judged and rate):
             return 0.0
+        if self._judged < progress.taught:
+            return self._kept
         # Even with one more burst there would be no more than stated.
         if self._near + progress.seen.length > rate * self._judged:
-            return self._limit if self._limit < math.inf else 0.0
+            return self._kept
         self._judged = self._near = 0
         return self._limit / 2.0
+
+    @property
+    def _kept(self) -> float:
+        return self._limit if self._limit is not None and self._limit < math.inf else 0.0
 
     def _limit_by_few(self) -> float:
         """The threshold by the last rows, each scored by a model without it."""
@@ -161,6 +165,7 @@ class AlarmGate:
         state = progress.state
         progress.count(above)
         if state == LEARNING:
+            self._earn(score, above, limit)
             return Decision(LEARNING, math.inf, False)
         excess, raised = progress.excess_rows, None
         self._judged += 1
@@ -168,8 +173,7 @@ class AlarmGate:
             if score <= _FOLLOW * limit:
                 self._near += 1
             if excess:
-                # As JSON holds it, which knows no infinity.
-                self._above.append((score if score < _LARGEST else _LARGEST, excess))
+                self._note_above(score, excess)
             if progress.lasting:
                 if progress.scattered and self._together:
                     # What came one by one before is no part of the change.
@@ -178,6 +182,21 @@ class AlarmGate:
         elif self._above:
             self._note_below(score)
         return Decision(state, limit, above, excess, raised)
+
+    def _earn(self, score: float, above: bool, limit: float) -> None:
+        """Notes a row while the stated rate is not shown, and raises a threshold that may be."""
+        progress = self.progress
+        if progress.state != LEARNING or not progress.test_rows:
+            self._forget_excess()
+            return
+        if above:
+            self._note_above(score, progress.test_rows)
+        if progress.undecided:
+            self._raise_to_follow(limit, progress.test_rows)
+
+    def _note_above(self, score: float, row: int) -> None:
+        # As JSON holds it, which knows no infinity.
+        self._above.append((score if score < _LARGEST else _LARGEST, row))
 
     def _note_below(self, score: float) -> None:
         if not self.progress.excess:
@@ -204,24 +223,32 @@ class AlarmGate:
     def _follow_or_change(self, limit: float) -> float | None:
         """Raises the threshold where rows are anomalous one by one; else, they have changed."""
         progress = self.progress
-        # Those far above say nothing about where normal rows end.
-        near = sorted((one for one, _ in self._above if one <= _FOLLOW * limit), reverse=True)
-        scattered = progress.scattered and not self._shifted and not self._together
-        self._forget_excess()
-        if not scattered:
+        if not progress.scattered or self._shifted or self._together:
+            self._forget_excess()
             progress.change()
             return None
-        stated = (self.policy.rate or 0.0) * progress.excess_rows
-        many = len(near) > stated + 2.0 * math.sqrt(stated)
-        follows = near[max(math.floor(stated), 1) - 1] if many else limit
-        rises = follows > RISES * limit
-        # Told once that it stays, and once that it follows.
-        told = self.recent.accepted < self._raised_until and (self._rose or not rises)
-        self._raised, self._rose = follows, (told and self._rose) or rises
+        asked = self.recent.accepted < self._raised_until
+        self._raise_to_follow(limit, progress.excess_rows)
+        return None if asked or limit < self._raised <= _MARGIN * limit else limit
+
+    def _raise_to_follow(self, limit: float, rows: int) -> None:
+        """Raises the threshold to where the stated share of the last rows lies above it."""
+        # Those far above say nothing about where normal rows end.
+        near = sorted((one for one, _ in self._above if one <= _FOLLOW * limit), reverse=True)
+        stated = (self.policy.rate or 0.0) * rows
+        if len(near) > stated + 3.0 * math.sqrt(stated):
+            self._raised = near[max(math.floor(stated), 1) - 1]
+        elif self.raised is None:
+            self._raised = 0.0
         self._raised_until = 2 * self.recent.accepted
-        progress.settle()
+        self._forget_excess()
+        self.progress.settle()
         self.expire()
-        return None if told else limit
+
+    @property
+    def raised(self) -> float | None:
+        """What anomalous rows raised the threshold to, as long as that holds."""
+        return self._raised or None if self.recent.accepted < self._raised_until else None
 
     def learned(self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None) -> None:
         """Takes in rows that are known to be normal, each scored before it was learned.
@@ -320,7 +347,6 @@ class AlarmGate:
             # So that it goes on with the threshold it had.
             "limit": limit,
             "raised": [self._raised, float(self._raised_until)],
-            "rose": self._rose,
             "cautious_until": self._cautious_until,
             "by_few": self._by_few,
             "above": [list(one) for one in self._above],
@@ -339,7 +365,6 @@ class AlarmGate:
         if fields["by_few"] is not None:
             self._by_few, _ = _threshold_until("by_few", [fields["by_few"], 0])
         self._raised, self._raised_until = _threshold_until("raised", fields["raised"])
-        self._rose = bool(fields["rose"])
         if fields["limit"] is not None:
             self._limit, self._limit_until = _threshold_until("limit", fields["limit"])
 

@@ -19,7 +19,7 @@ CHANGING = "changing"
 
 # So many times the stated rate is not the stated rate.
 _TIMES = 5.0
-# So many anomalous rows more than the rate explains are no chance.
+# This many anomalous rows more than the rate explains are no chance.
 _LASTING = 12.0
 # Where no more than this share of rows is anomalous, they come one by one.
 _SCATTERED = 0.2
@@ -138,6 +138,9 @@ class RateTest:
         self._cost = math.log((1.0 - rate) / (1.0 - more))
         self._relief = -self._cost / self._gain
         self._bound = math.log(max(self.confidence, 0.5) / (1.0 - max(self.confidence, 0.5)))
+        # Rows in which three anomalous ones are to be expected, and that could have shown the rate.
+        needed = self._tested.length * self._bound / self._cost
+        self._patience = math.ceil(max(3.0 / rate, needed))
 
     def teach(self, rows: int) -> None:
         """Counts rows that are known to be normal: the rate need not be earned on others."""
@@ -165,6 +168,11 @@ class RateTest:
     def lasting(self) -> bool:
         """Whether more rows are anomalous than chance explains, while watching."""
         return self.state == WATCHING and self.excess >= _LASTING
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the test has gone on for long, while learning, and has shown nothing."""
+        return self.state == LEARNING and self._patience <= self.test_rows
 
     @property
     def scattered(self) -> bool:
@@ -236,8 +244,10 @@ class RateTest:
         """Rows without an anomalous one that would show the stated rate; 0 once it is shown."""
         if self.state == WATCHING:
             return 0
-        needed = self._bound * self._tested.length + self._evidence
-        return max(math.ceil(needed / self._cost), 1)
+        needed = math.ceil((self._bound * self._tested.length + self._evidence) / self._cost)
+        if self.state == LEARNING:
+            needed = min(needed, self._patience - self.test_rows)
+        return max(needed, 1)
 
     def restate(self, rate: float | None, confidence: float) -> None:
         """Goes on with another rate or confidence.

@@ -23,6 +23,7 @@ class StateLog:
         self._state = detector.state
         self._restarts = detector.progress.restarts
         self._missing = 0
+        self._raised = detector.gate.raised
         self._anomalous: deque[bool] = deque(maxlen=100)
         self._log_state()
         if detector.events.open is not None:
@@ -48,6 +49,10 @@ class StateLog:
         elif restarts != self._restarts and state == LEARNING:
             log.info("still learning: more were anomalous than stated; counting begins again")
         self._restarts = restarts
+        raised = self._detector.gate.raised
+        if raised != self._raised and raised and verdict.raised is None:
+            log.info("the threshold follows anomalous rows that come one by one, to %.4g", raised)
+        self._raised = raised
         if verdict.drift is not None:
             level = logging.INFO if verdict.drift.kind == SPIKE else logging.WARNING
             log.log(level, "%s", verdict.drift, extra={"drift": verdict.drift.fields})
