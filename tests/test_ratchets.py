@@ -23,16 +23,16 @@ LIBRARY = ROOT / "src" / "elmgrove"
 #: Lines of Python without blanks, comments and docstrings, by chapter.
 LINES = {
     "adapters": 300,
-    "algebra": 3711,
+    "algebra": 3713,
     "checks": 223,
     "cli": 4925,
-    "detector": 6582,
-    "device": 4563,
+    "detector": 6607,
+    "device": 4568,
     "exchange": 2736,
-    "federation": 2880,
-    "reading": 2163,
-    "rounds": 2015,
-    "server": 6247,
+    "federation": 2879,
+    "reading": 2161,
+    "rounds": 2009,
+    "server": 6213,
     "storage": 214,
 }
 MOST = {"files": 217, "commands": 38, "options": 304, "settings": 46, "routes": 32, "names": 154}

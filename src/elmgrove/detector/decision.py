@@ -229,7 +229,7 @@ class AlarmGate:
             return None
         asked = self.recent.accepted < self._raised_until
         self._raise_to_follow(limit, progress.excess_rows)
-        return None if asked or limit < self._raised <= _MARGIN * limit else limit
+        return None if asked or limit < self.limit() <= _MARGIN * limit else limit
 
     def _raise_to_follow(self, limit: float, rows: int) -> None:
         """Raises the threshold to where the stated share of the last rows lies above it."""
