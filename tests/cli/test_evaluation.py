@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from elmgrove import Detector, Spectrum
 from elmgrove.cli.evaluate import Evaluation, Mahalanobis
 from elmgrove.detector.inputs import stacked
-from elmgrove.detector.replay import Prepared
+from elmgrove.detector.replay import ScoredRows
 from elmgrove.federation.member import Member
 from elmgrove.reading.table import Table
 from support.commands import Elmgrove, Ran
@@ -248,7 +248,7 @@ def test_the_label_of_a_frame_is_that_of_any_sample() -> None:
     rows = np.random.default_rng(0).normal(size=(1024, 1))
     detector = Detector.for_data(rows, spectrum=Spectrum.parsed("1000:64"))
     detector.learn_many(rows)
-    prepared = Prepared(detector, rows, gaps=[500])
+    prepared = ScoredRows(detector, rows, gaps=[500])
     labels = np.zeros(1024, bool)
     labels[[70, 510]] = True
     found = prepared.any_of(labels)

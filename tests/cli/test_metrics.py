@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from elmgrove.cli.evaluate import Found, Mahalanobis, Ranking, found_by, stretches_of
-from elmgrove.detector.replay import Spell
+from elmgrove.detector.replay import Interval
 
 
 @st.composite
@@ -69,10 +69,10 @@ def test_an_event_finds_the_stretch_that_it_opened_for() -> None:
     for first, end in ((10, 20), (40, 45), (70, 80)):
         labels[first:end] = True
     events = [
-        Spell(12, 14, 15),  # in the first stretch
-        Spell(38, 39, 60),  # a little before the second, and beyond it
-        Spell(64, 66, 75),  # long before the third, and into it
-        Spell(90, 92, 95),  # at none
+        Interval(12, 14, 15),  # in the first stretch
+        Interval(38, 39, 60),  # a little before the second, and beyond it
+        Interval(64, 66, 75),  # long before the third, and into it
+        Interval(90, 92, 95),  # at none
     ]
     found = found_by(events, labels, calm=5, tolerance=5)
     # 38, 39, 45 to 60, 64 to 69 and 90 to 95 of 75 others.
@@ -85,7 +85,7 @@ def test_an_event_finds_the_stretch_that_it_opened_for() -> None:
 def test_an_event_without_an_end_finds_nothing_and_is_false() -> None:
     labels = np.zeros(100, bool)
     labels[50:60] = True
-    assert found_by([Spell(0, 2, 99)], labels, 5, 5) == Found(1, 0, 1, 1.0, [], None)
+    assert found_by([Interval(0, 2, 99)], labels, 5, 5) == Found(1, 0, 1, 1.0, [], None)
 
 
 def test_the_distance_is_the_textbooks() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.cli.plot import course_of_verdicts, holds_verdicts
-from elmgrove.detector.replay import TIME, Spell
+from elmgrove.cli.plot import holds_verdicts, replay_of_verdicts
+from elmgrove.detector.replay import TIME, Interval
 
 CAUSE = {"feature": "flow", "share": 0.9, "seen": 3.0, "expected": None, "ago": 0}
 
@@ -26,12 +26,12 @@ def test_what_was_infinite_is_the_highest(tmp_path: Path) -> None:
         {"score": 7.0, "device": "fan-2"},
         {"score": None, "anomalous": True, "causes": [CAUSE]},
     )
-    course = course_of_verdicts(path)
-    assert course.scores.tolist() == [1.0, 7.0, 7.0]
-    assert course.thresholds.tolist() == [np.inf, 2.0, 2.0]
-    assert course.name == "fan"
-    assert course.sensors.values("flow")[2] == 3.0
-    assert np.isnan(course.sensors.expected("flow", np.array([2])).value)
+    replay = replay_of_verdicts(path)
+    assert replay.scores.tolist() == [1.0, 7.0, 7.0]
+    assert replay.thresholds.tolist() == [np.inf, 2.0, 2.0]
+    assert replay.name == "fan"
+    assert replay.sensors.values("flow")[2] == 3.0
+    assert np.isnan(replay.sensors.expected("flow", np.array([2])).value)
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,20 @@ def test_what_was_infinite_is_the_highest(tmp_path: Path) -> None:
 def test_rows_are_where_their_time_or_line_says(
     tmp_path: Path, told: list[dict[str, Any]], axis: str, where: float
 ) -> None:
-    course = course_of_verdicts(written(tmp_path / "fan.jsonl", *told))
-    assert course.axis == axis
-    assert course.where[1] - course.where[0] == where
-    assert list(course.gaps) == ([1] if axis == "line" else [])
+    replay = replay_of_verdicts(written(tmp_path / "fan.jsonl", *told))
+    assert replay.axis == axis
+    assert replay.where[1] - replay.where[0] == where
+    assert list(replay.gaps) == ([1] if axis == "line" else [])
 
 
 def test_events_are_those_that_were_told(tmp_path: Path) -> None:
     numbers = [None, 4, 4, None, 4, 5]
     told = [{"event": one, "alarm": place == 2} for place, one in enumerate(numbers)]
-    course = course_of_verdicts(written(tmp_path / "fan.jsonl", *told))
-    assert course.spells == [Spell(1, 2, 4), Spell(5, 5, 5)]
+    replay = replay_of_verdicts(written(tmp_path / "fan.jsonl", *told))
+    assert replay.intervals == [Interval(1, 2, 4), Interval(5, 5, 5)]
     anomalous = [{"anomalous": place in (1, 2, 3)} for place in range(6)]
-    course = course_of_verdicts(written(tmp_path / "fan.jsonl", *anomalous))
-    assert course.spells == [Spell(1, 3, 3)], "by the usual rule, where no event is told"
+    replay = replay_of_verdicts(written(tmp_path / "fan.jsonl", *anomalous))
+    assert replay.intervals == [Interval(1, 3, 3)], "by the usual rule, where no event is told"
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "[1, 2]\n", '{"score": 1}\n', "\x00\xff{"])

@@ -17,12 +17,10 @@ from elmgrove import AlarmRule, BadInput, Detector, FixedThreshold, MissingExtra
 from elmgrove.detector.plot import draw, save_picture, thinned, title
 from elmgrove.detector.replay import (
     TIME,
-    Course,
-    ToldSensors,
-    course_of,
-    course_of_state,
-    spells_of,
-    spells_told,
+    NamedCauses,
+    Replay,
+    intervals_by_rule,
+    intervals_of_events,
 )
 from elmgrove.detector.verdict import Cause
 from support.factories import detector_for
@@ -62,11 +60,11 @@ def test_events_are_those_that_a_stream_gives(
     detector.learn_many(np.eye(2).repeat(20, axis=0))
     verdicts = detector.observe_many([[1e6, 0] if one else [1, 0] for one in anomalous] or [[1, 0]])
     assert [one.anomalous for one in verdicts] == (anomalous or [False])
-    found = spells_of(np.array([one.anomalous for one in verdicts]), rule)
-    told = spells_told([one.event for one in verdicts], [one.alarm for one in verdicts])
+    found = intervals_by_rule(np.array([one.anomalous for one in verdicts]), rule)
+    told = intervals_of_events([one.event for one in verdicts], [one.alarm for one in verdicts])
     # A stream names an event from its alarm on, and anomalous rows after its last one as well.
-    assert [one.told for one in found] == [one.told for one in told]
-    assert all(a.first <= a.told <= a.last <= b.last for a, b in zip(found, told, strict=True))
+    assert [one.alarm for one in found] == [one.alarm for one in told]
+    assert all(a.first <= a.alarm <= a.last <= b.last for a, b in zip(found, told, strict=True))
     ended = [*detector.events.closed]
     assert [(one.first + 1, one.last + 1) for one in found[: len(ended)]] == [
         (one.begin, one.end) for one in ended
@@ -74,13 +72,13 @@ def test_events_are_those_that_a_stream_gives(
 
 
 def test_a_course_says_what_scoring_says(detector: Detector) -> None:
-    course = course_of(detector, ROWS, times(len(ROWS)))
-    assert course.scores == pytest.approx(detector.score_many(ROWS))
-    assert np.array_equal(course.anomalous, course.scores > detector.threshold)
-    assert course.axis == TIME
+    replay = Replay.of_rows(detector, ROWS, times(len(ROWS)))
+    assert replay.scores == pytest.approx(detector.score_many(ROWS))
+    assert np.array_equal(replay.anomalous, replay.scores > detector.threshold)
+    assert replay.axis == TIME
     touched = {
         next(i for i, one in enumerate((300, 900, 1100, 1400)) if abs(one - s.first) < 60)
-        for s in course.spells
+        for s in replay.intervals
     }
     assert touched == {0, 1, 2, 3}, "all four faults are events"
 
@@ -89,12 +87,12 @@ def test_rows_after_a_gap_complete_no_window() -> None:
     detector = trained_detector(window=5)
     rows = np.vstack([ROWS[:50], ROWS[300:310], ROWS[500:520]])
     rows[50:54] += 1e3
-    course = course_of(detector, rows, gaps=[50, 60])
+    replay = Replay.of_rows(detector, rows, gaps=[50, 60])
     whole = detector.score_many(rows[:50])
-    assert course.scores[:50] == pytest.approx(whole)
-    assert not course.anomalous[50:54].any()
-    assert course.gaps == [50, 60]
-    expected = course.sensors.expected("temp", np.arange(len(rows)))
+    assert replay.scores[:50] == pytest.approx(whole)
+    assert not replay.anomalous[50:54].any()
+    assert replay.gaps == [50, 60]
+    expected = replay.sensors.expected("temp", np.arange(len(rows)))
     unknown = np.isnan(expected.value)
     assert unknown.nonzero()[0].tolist() == [0, 1, 2, 3, 50, 51, 52, 53, 60, 61, 62, 63]
 
@@ -102,9 +100,9 @@ def test_rows_after_a_gap_complete_no_window() -> None:
 def test_times_that_go_back_are_no_axis(detector: Detector) -> None:
     when = times(len(ROWS))
     when[10] = when[5]
-    course = course_of(detector, ROWS, when, lines=range(2, len(ROWS) + 2))
-    assert (course.axis, course.where[0]) == ("line", 2.0)
-    assert course_of(detector, ROWS, when).axis == "row"
+    replay = Replay.of_rows(detector, ROWS, when, lines=range(2, len(ROWS) + 2))
+    assert (replay.axis, replay.where[0]) == ("line", 2.0)
+    assert Replay.of_rows(detector, ROWS, when).axis == "row"
 
 
 # Sensors
@@ -113,24 +111,24 @@ def test_times_that_go_back_are_no_axis(detector: Detector) -> None:
 @pytest.mark.parametrize("window", [1, 4])
 def test_what_was_expected_is_what_a_cause_says(window: int) -> None:
     detector = trained_detector(window=window)
-    course = course_of(detector, ROWS)
+    replay = Replay.of_rows(detector, ROWS)
     place = 1420
-    [causes] = course.sensors.causes([place])
+    [causes] = replay.sensors.causes([place])
     assert [(c.feature, c.share) for c in causes] == [
         (c.feature, c.share) for c in detector.blame_at(ROWS, place, 4)
     ]
     for one in causes:
-        value = course.sensors.expected(one.feature, np.array([place - one.ago])).value
+        value = replay.sensors.expected(one.feature, np.array([place - one.ago])).value
         if not one.ago:
             assert value[0] == pytest.approx(one.expected)
-        seen = course.sensors.values(one.feature)
+        seen = replay.sensors.values(one.feature)
         assert seen == pytest.approx(ROWS[:, NAMES.index(one.feature)])
 
 
 def test_nearly_all_normal_rows_are_in_the_band(detector: Detector) -> None:
-    course = course_of(detector, ROWS)
+    replay = Replay.of_rows(detector, ROWS)
     for column, name in enumerate(NAMES):
-        value, deviation = course.sensors.expected(name, np.arange(len(ROWS)))
+        value, deviation = replay.sensors.expected(name, np.arange(len(ROWS)))
         off = np.abs(ROWS[:, column] - value) / deviation
         assert (off[~LABELS] < 3.0).mean() > 0.98
         assert off[~LABELS].std() > 0.5, "and not in one that is far too wide"
@@ -139,16 +137,16 @@ def test_nearly_all_normal_rows_are_in_the_band(detector: Detector) -> None:
 @pytest.mark.parametrize("settings", [{"score": "loss"}, {"patterns": PatternRule(patterns=2)}])
 def test_other_models_say_what_they_expected(settings: dict[str, object]) -> None:
     detector = trained_detector(window=1, **settings)
-    course = course_of(detector, ROWS[:20])
-    [causes] = course.sensors.causes([7])
+    replay = Replay.of_rows(detector, ROWS[:20])
+    [causes] = replay.sensors.causes([7])
     [first, *_] = causes
-    value, deviation = course.sensors.expected(first.feature, np.array([7]))
+    value, deviation = replay.sensors.expected(first.feature, np.array([7]))
     assert value[0] == pytest.approx(first.expected)
     assert np.isnan(deviation[0]) == ("score" in settings)
 
 
 def test_of_verdicts_only_causes_are_known() -> None:
-    told = ToldSensors([[], [Cause("flow", 0.9, 3.0, 5.0)], [Cause("flow", 0.8, 2.0, 4.0, ago=2)]])
+    told = NamedCauses([[], [Cause("flow", 0.9, 3.0, 5.0)], [Cause("flow", 0.8, 2.0, 4.0, ago=2)]])
     assert told.values("flow").tolist() == [2.0, 3.0, pytest.approx(np.nan, nan_ok=True)]
     value, deviation = told.expected("flow", np.array([0, 1]))
     assert value.tolist() == [4.0, 5.0]
@@ -172,49 +170,49 @@ def test_the_highest_and_lowest_are_drawn(values: np.ndarray, parts: int) -> Non
 
 
 def test_the_title_says_what_is_to_be_seen(detector: Detector) -> None:
-    said = title(course_of(detector, ROWS, times(len(ROWS)), name="pump"))
+    said = title(Replay.of_rows(detector, ROWS, times(len(ROWS)), name="pump"))
     assert said.startswith("pump: 4 events in 1,600 rows, the worst at 2026-03-0")
     assert " was " in said
     assert ", not " in said
     calm = ROWS[detector.score_many(ROWS) < detector.threshold][:120]
-    quiet = title(course_of(detector, calm, name="pump"))
+    quiet = title(Replay.of_rows(detector, calm, name="pump"))
     assert quiet.startswith("pump: nothing anomalous in 120 rows; the highest score is 0.")
     odd = np.vstack([calm, ROWS[1420:1421]])
-    assert title(course_of(detector, odd)) == (
+    assert title(Replay.of_rows(detector, odd)) == (
         "1 of 121 rows is anomalous, too few together for an event"
     )
-    warm = title(course_of(detector, ROWS[:120] + WARMER))
+    warm = title(Replay.of_rows(detector, ROWS[:120] + WARMER))
     assert warm.startswith("120 of 120 rows are anomalous: another machine, or a new normal?")
-    assert title(course_of(detector, ROWS[300:301])).startswith("1 of 1 row")
+    assert title(Replay.of_rows(detector, ROWS[300:301])).startswith("1 of 1 row")
     fresh = Detector.for_data(ROWS)
     fresh.learn_many(ROWS[:20])
-    assert "still learning" in title(course_of(fresh, ROWS[:50]))
+    assert "still learning" in title(Replay.of_rows(fresh, ROWS[:50]))
 
 
 def test_a_state_shows_what_it_learned_and_what_waits() -> None:
     detector = trained_detector()
-    assert title(course_of_state(detector)).endswith("learned; nothing waits in quarantine")
+    assert title(Replay.of_state(detector)).endswith("learned; nothing waits in quarantine")
     detector.observe_many(ROWS)
-    course = course_of_state(detector, "pump")
+    replay = Replay.of_state(detector, "pump")
     waiting = len(detector.quarantine)
-    assert title(course) == (
+    assert title(replay) == (
         f"pump: the last 512 rows it learned, and {waiting} anomalous ones that wait in quarantine"
     )
-    assert np.median(course.scores[-waiting:]) > 2.0 * detector.threshold
-    assert [one.split(":")[0] for one in course.history] == [
+    assert np.median(replay.scores[-waiting:]) > 2.0 * detector.threshold
+    assert [one.split(":")[0] for one in replay.history] == [
         f"event {event.number}" for event in detector.events.closed[-4:]
     ]
     timed = trained_detector()
     timed.observe_many(ROWS, times(len(ROWS)))
-    assert "quarantine (2026-03-01T" in title(course_of_state(timed))
+    assert "quarantine (2026-03-01T" in title(Replay.of_state(timed))
     with pytest.raises(BadInput, match="nothing to draw"):
-        course_of_state(Detector.for_data(ROWS))
+        Replay.of_state(Detector.for_data(ROWS))
 
 
-def _drawn(course: Course, path: Path, **how: int) -> np.ndarray:
+def _drawn(replay: Replay, path: Path, **how: int) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        save_picture(draw(course, **how), path)
+        save_picture(draw(replay, **how), path)
     return imread(path)
 
 
@@ -225,8 +223,8 @@ def test_any_number_of_rows_is_drawn_without_a_warning(
     tmp_path: Path, detector: Detector, count: int, timed: bool
 ) -> None:
     rows = np.resize(ROWS, (count, 4))
-    course = course_of(detector, rows, times(count) if timed else None, name="a $1 pump $2")
-    seen = _drawn(course, tmp_path / "picture.png")
+    replay = Replay.of_rows(detector, rows, times(count) if timed else None, name="a $1 pump $2")
+    seen = _drawn(replay, tmp_path / "picture.png")
     assert seen.std() > 0.02, "not blank"
 
 
@@ -236,31 +234,31 @@ def test_what_can_be_drawn_at_the_ends(tmp_path: Path, detector: Detector) -> No
         "huge": ROWS[:40] * 1e6,
         "all anomalous": ROWS[:40] + WARMER,
     }.items():
-        _drawn(course_of(detector, rows), tmp_path / f"{name}.png")
-    _drawn(course_of_state(detector), tmp_path / "state.png")
+        _drawn(Replay.of_rows(detector, rows), tmp_path / f"{name}.png")
+    _drawn(Replay.of_state(detector), tmp_path / "state.png")
     one = Detector.for_data(labelled_pump_rows(500)[:, :1])
     one.learn_many(labelled_pump_rows(500)[:, :1])
-    _drawn(course_of(one, ROWS[:, :1]), tmp_path / "one column.png")
+    _drawn(Replay.of_rows(one, ROWS[:, :1]), tmp_path / "one column.png")
 
 
 def test_names_that_the_font_lacks_are_no_warning(tmp_path: Path) -> None:
     rows = pd.DataFrame(labelled_pump_rows(300), columns=["回転数", "температура", "$x$", "_"])
     detector = Detector.for_data(rows)
     detector.learn_many(rows)
-    _drawn(course_of(detector, rows), tmp_path / "names.png")
+    _drawn(Replay.of_rows(detector, rows), tmp_path / "names.png")
 
 
 def test_an_event_that_is_not_there_is_refused(detector: Detector) -> None:
-    course = course_of(detector, ROWS)
-    draw(course, event=4)
+    replay = Replay.of_rows(detector, ROWS)
+    draw(replay, event=4)
     with pytest.raises(BadInput, match="no event 5, but 1 to 4"):
-        draw(course, event=5)
+        draw(replay, event=5)
     with pytest.raises(BadInput, match="no event 1: nothing here is one"):
-        draw(course_of(detector, ROWS[:20]), event=1)
+        draw(Replay.of_rows(detector, ROWS[:20]), event=1)
 
 
 def test_sensors_are_those_that_caused_the_event(detector: Detector) -> None:
-    figure = draw(course_of(detector, ROWS), event=2, most=1)
+    figure = draw(Replay.of_rows(detector, ROWS), event=2, most=1)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles[1].startswith("volt: explains ")
     assert len(figure.axes) == 2
@@ -270,7 +268,7 @@ def test_a_long_course_shows_sensors_around_its_worst_event(detector: Detector) 
     rows = np.vstack(
         [labelled_pump_rows(4000, seed=5), ROWS[1380:1460], labelled_pump_rows(1000, seed=6)]
     )
-    figure = draw(course_of(detector, rows))
+    figure = draw(Replay.of_rows(detector, rows))
     low, high = figure.axes[1].get_xlim()
     assert 3800 < low < 4020 < 4060 < high < 4300
     assert "around event" in figure.axes[-1].get_xlabel()
@@ -317,9 +315,9 @@ def test_rows_beside_the_fault_do_not_water_down_what_explains_it(detector: Dete
     rows[200:206] += WARMER
     # An event that goes on for long after its fault, as one does whose rows are anomalous by
     # chance.
-    course = course_of(detector, rows)
-    first = course.spells[0]
-    wide = replace(course, spells=(first._replace(last=first.last + 60),))
+    replay = Replay.of_rows(detector, rows)
+    first = replay.intervals[0]
+    wide = replace(replay, intervals=(first._replace(last=first.last + 60),))
     said = [axes.get_title(loc="left") for axes in draw(wide).axes]
     share = int(said[1].removeprefix("temp: explains ").partition(" ")[0])
     assert share >= 90

@@ -35,7 +35,7 @@ from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.detector.inputs import choose_window, require_window, rows_to_decide
-from elmgrove.detector.replay import Prepared, Spell, spells_of, spells_told
+from elmgrove.detector.replay import Interval, ScoredRows, intervals_by_rule, intervals_of_events
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.detector.tuning import too_few_scores, tune
 from elmgrove.detector.verdict import Verdict
@@ -124,7 +124,7 @@ def stretches_of(labels: Array, calm: int) -> list[slice]:
 
 
 def found_by(
-    events: Sequence[Spell], labels: Array, calm: int, tolerance: int, times: Array | None = None
+    events: Sequence[Interval], labels: Array, calm: int, tolerance: int, times: Array | None = None
 ) -> Found:
     """Compares events with labels: an event finds a stretch only if it opened for it.
 
@@ -142,7 +142,7 @@ def found_by(
         inside[event.first : event.last + 1] = True
     # An alarm just before the stretch has no delay.
     first = [
-        (stretch.start, max(min(event.told for event in some), stretch.start))
+        (stretch.start, max(min(event.alarm for event in some), stretch.start))
         for stretch, some in zip(stretches, opened, strict=True)
         if some
     ]
@@ -218,7 +218,7 @@ class Evaluation:
         assert table.labels is not None, "a table that was read with its labels"
         self._member, self._table = member, table
         self.detector = detector = member.detector
-        self._prepared = Prepared(detector, table.rows, table.gaps)
+        self._prepared = ScoredRows(detector, table.rows, table.gaps)
         #: The threshold, also where the stated rate has not been shown yet.
         self.limit = detector.gate.limit()
         self.rate = detector.gate.policy.rate or 0.01
@@ -271,15 +271,15 @@ class Evaluation:
         chosen = [verdicts[place] for place in self.places.tolist()]
         flagged = np.array([one.anomalous for one in chosen], bool)
         scores = np.array([one.score for one in chosen])
-        events = spells_told([one.event for one in chosen], [one.alarm for one in chosen])
+        events = intervals_of_events([one.event for one in chosen], [one.alarm for one in chosen])
         # An event begins with the first of the rows that raised its alarm.
         k = self.rule.k
-        events = [one._replace(first=_last_of(flagged, one.told, k)) for one in events]
+        events = [one._replace(first=_last_of(flagged, one.alarm, k)) for one in events]
         return self._measured(name, scores, detector.threshold, flagged, events)
 
     def mahalanobis(self, learned: Table) -> list[Measured]:
         """Judges by the textbook's distance over the rows learned, and over windows of them."""
-        train = Prepared(self.detector, learned.rows, learned.gaps)
+        train = ScoredRows(self.detector, learned.rows, learned.gaps)
         window, judged = self.detector.basis.window, self._prepared
         tries = [("Mahalanobis", train.rows, judged.rows[self.places])]
         if window > 1:
@@ -299,10 +299,10 @@ class Evaluation:
         scores: Array,
         limit: float,
         flagged: Array,
-        events: Sequence[Spell] | None = None,
+        events: Sequence[Interval] | None = None,
     ) -> Measured:
         """Compares with the labels; without ``events`` the alarm rule makes them."""
-        events = spells_of(flagged, self.rule) if events is None else events
+        events = intervals_by_rule(flagged, self.rule) if events is None else events
         return Measured(
             name,
             limit,

@@ -17,13 +17,11 @@ from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.plot import draw, save_picture, title
 from elmgrove.detector.replay import (
     TIME,
-    Course,
-    Spell,
-    ToldSensors,
-    course_of,
-    course_of_state,
-    spells_of,
-    spells_told,
+    Interval,
+    NamedCauses,
+    Replay,
+    intervals_by_rule,
+    intervals_of_events,
 )
 from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadFile, BadInput
@@ -79,19 +77,19 @@ def plot(
 
     Example: [bold]elmgrove plot new.csv --state fan-1.elm[/]
     """
-    course = _course(file, state, skip_bad)
+    replay = _course(file, state, skip_bad)
     path = out or Path("plot.png" if str(file) == STANDARD_INPUT else f"{file.name}.png")
-    save_picture(draw(course, event=event, most=sensors), path)
-    notes.print(f"{title(course)}. Wrote {path}.")
+    save_picture(draw(replay, event=event, most=sensors), path)
+    notes.print(f"{title(replay)}. Wrote {path}.")
 
 
-def _course(file: Path, state: Path | None, skip_bad: bool) -> Course:
+def _course(file: Path, state: Path | None, skip_bad: bool) -> Replay:
     if state is not None:
         member = load(state, Member.from_bytes)
         table = read_for(member, file, Layout(), skip_bad)
         if not len(table.rows):
             raise BadInput(f"{file}: no rows to draw")
-        return course_of(
+        return Replay.of_rows(
             member.detector,
             table.rows,
             table.times,
@@ -102,7 +100,7 @@ def _course(file: Path, state: Path | None, skip_bad: bool) -> Course:
     if str(file) == STANDARD_INPUT:
         raise BadInput("rows from standard input need the state that judges them (--state)")
     if holds_verdicts(file):
-        return course_of_verdicts(file)
+        return replay_of_verdicts(file)
     try:
         member = load(file, Member.from_bytes)
     except BadFile as error:
@@ -110,7 +108,7 @@ def _course(file: Path, state: Path | None, skip_bad: bool) -> Course:
             f"{error}; nor does it hold verdicts: to draw rows, give the state that judges them "
             "(--state)"
         ) from error
-    return course_of_state(member.detector, member.name)
+    return Replay.of_state(member.detector, member.name)
 
 
 # Verdicts that were written
@@ -126,7 +124,7 @@ def holds_verdicts(path: Path) -> bool:
         return False
 
 
-def course_of_verdicts(path: Path) -> Course:
+def replay_of_verdicts(path: Path) -> Replay:
     """Reads verdicts to be drawn; their sensors are those that were told as causes."""
     told = list(_verdicts(path))
     scores = np.array([math.inf if one["score"] is None else one["score"] for one in told])
@@ -136,7 +134,7 @@ def course_of_verdicts(path: Path) -> Course:
     anomalous = np.array([bool(one["anomalous"]) for one in told])
     causes = [[_cause(cause) for cause in one["causes"]] for one in told]
     axis, where = _where(told)
-    return Course(
+    return Replay(
         str(told[0].get("device", path.stem)),
         "rows",
         axis,
@@ -144,8 +142,8 @@ def course_of_verdicts(path: Path) -> Course:
         np.minimum(scores, highest),
         np.array(limits, np.float64),
         anomalous,
-        _spells(told, anomalous),
-        ToldSensors(causes),
+        _intervals(told, anomalous),
+        NamedCauses(causes),
         _gaps(axis, where),
     )
 
@@ -202,11 +200,13 @@ def _line(verdict: dict[str, Any]) -> float:
     return math.nan if found is None else float(found[1])
 
 
-def _spells(told: list[dict[str, Any]], anomalous: Array) -> list[Spell]:
+def _intervals(told: list[dict[str, Any]], anomalous: Array) -> list[Interval]:
     """The events that were told; of verdicts without them, those of the usual alarm rule."""
     if "event" not in told[0]:
-        return spells_of(anomalous, AlarmRule())
-    return spells_told([one.get("event") for one in told], [bool(one.get("alarm")) for one in told])
+        return intervals_by_rule(anomalous, AlarmRule())
+    return intervals_of_events(
+        [one.get("event") for one in told], [bool(one.get("alarm")) for one in told]
+    )
 
 
 def _gaps(axis: str, where: Array) -> list[int]:

@@ -297,7 +297,11 @@ class Gaussian:
             self.learn(row)
 
 
-def single_model(basis: Basis, **settings: Any) -> Autoencoder | Gaussian:
+#: One model of rows that are alike.
+SingleModel = Autoencoder | Gaussian
+
+
+def single_model(basis: Basis, **settings: Any) -> SingleModel:
     """Makes one model of rows that are alike: a Gaussian for a distance, else an autoencoder."""
     if basis.score == "distance":
         return Gaussian(basis, **settings)

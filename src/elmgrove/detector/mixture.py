@@ -12,8 +12,8 @@ from elmgrove.algebra.linalg import one_thread
 from elmgrove.algebra.moments import Moments, Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.similarity import fit, groups
-from elmgrove.detector.gaussian import typical_score
-from elmgrove.detector.model import Answer, Part, SingleModel
+from elmgrove.detector.gaussian import SingleModel, typical_score
+from elmgrove.detector.model import Answer, Part
 from elmgrove.detector.patterns import INSTEAD, RAW, Matching, OwnPatterns, Pattern, PatternRule
 from elmgrove.errors import BadInput, NotAdmissible, require_whole
 

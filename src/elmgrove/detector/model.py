@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import Moments, Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import Fresh
+
+if TYPE_CHECKING:
+    from elmgrove.detector.gaussian import SingleModel
 
 #: More parts than this are not taken from any device, so no device has more.
 MOST_PARTS = 16
@@ -54,93 +57,8 @@ class Answer(NamedTuple):
     pattern: int = 0
 
 
-class SingleModel(Protocol):
-    """One model of rows that are alike: an ``Autoencoder`` or a ``Gaussian``."""
-
-    basis: Basis
-    ridge: float
-    forgetting: float
-    dtype: np.dtype[Any]
-    learned: int
-    fresh: Fresh
-
-    def answer(self, x: Array) -> Answer:
-        """Scores one row."""
-        ...
-
-    def keep(self, answer: Answer, x: Array) -> None:
-        """Learns the row that was answered, with the work that was done for that."""
-        ...
-
-    def learn(self, x: Array) -> None:
-        """Learns one row."""
-        ...
-
-    def learn_all(self, X: Array) -> None:
-        """Learns rows in their order."""
-        ...
-
-    def forget_by(self, forgetting: float) -> None:
-        """Lets each row make those before it count so much less, from the next one on."""
-        ...
-
-    def answers(self, X: Array) -> Array:
-        """Scores rows that are about to be learned, by a model that may be older."""
-        ...
-
-    def scores(self, X: Array) -> Array:
-        """Scores each row."""
-        ...
-
-    def plain_losses(self, X: Array) -> Array:
-        """Computes what is not explained of each row, to be compared with other models'."""
-        ...
-
-    def left_out(self, X: Array) -> Array:
-        """Scores the last rows learned, each by the model without it and its neighbours."""
-        ...
-
-    def without(self, X: Array, ages: Array) -> "SingleModel":
-        """Makes the model that never learned these rows, each followed by ``ages`` others."""
-        ...
-
-    def explainer(self, x: Array) -> tuple[int, Any]:
-        """Gives what explains rows."""
-        ...
-
-    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks which anomalous rows make a new normal; learns none of them."""
-        ...
-
-    def reduce_to(self, rest: Part) -> None:
-        """Goes on with what is left of its own evidence, as if no more had been learned."""
-        ...
-
-    @property
-    def evidence(self) -> Evidence:
-        """What was learned here."""
-        ...
-
-    @property
-    def total(self) -> Evidence:
-        """What was learned here and what was received together."""
-        ...
-
-    def merge(self, other: Evidence) -> None:
-        """Adds evidence as own."""
-        ...
-
-    def use_prior(self, prior: Evidence | None) -> None:
-        """Lets this be all that was received from others."""
-        ...
-
-    def set_loan(self, loan: Moments | None) -> None:
-        """Takes from others how readings move together, as long as few rows were learned here."""
-        ...
-
-
 class Model(Protocol):
-    """What a detector needs of its model: a ``SingleModel``, or a ``Mixture`` of several.
+    """What a detector needs of its model: a ``Gaussian``, an ``Autoencoder``, or a ``Mixture``.
 
     Rows come scaled, checked, side by side in windows, and in the model's dtype. ``version`` is
     another number whenever the model changed otherwise than by learning.
@@ -154,7 +72,7 @@ class Model(Protocol):
     learned: int
 
     @property
-    def models(self) -> Sequence[SingleModel]:
+    def models(self) -> Sequence["SingleModel"]:
         """The models that answer, own ones first."""
         ...
 
@@ -265,7 +183,7 @@ class Model(Protocol):
         ...
 
 
-def left_out(model: SingleModel, X: Array) -> Array:
+def left_out(model: "SingleModel", X: Array) -> Array:
     """Scores the last rows learned, in blocks, each block by the model without it.
 
     Neighbouring windows share rows, and neighbouring rows their cause, so leaving out one row

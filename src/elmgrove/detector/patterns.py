@@ -13,8 +13,8 @@ from elmgrove.algebra.moments import Moments, Packed, pack_part, unpack_part
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.similarity import fit, groups, usual_tolerance
 from elmgrove.algebra.unsent import Fresh
-from elmgrove.detector.gaussian import single_model, typical_score
-from elmgrove.detector.model import MOST_PARTS, Part, SingleModel
+from elmgrove.detector.gaussian import SingleModel, single_model, typical_score
+from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.errors import BadInput, require_whole
 
 AUTO = "auto"

@@ -10,8 +10,7 @@ import numpy as np
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.gaussian import single_model, typical_score
-from elmgrove.detector.model import SingleModel
+from elmgrove.detector.gaussian import SingleModel, single_model, typical_score
 from elmgrove.errors import BadInput
 
 #: Another's threshold counts at most as so many times one's own: a device that states a large one

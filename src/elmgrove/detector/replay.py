@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector
 
 
-class Prepared:
+class ScoredRows:
     """The rows of a file, prepared and scored, without being learned.
 
     ``gaps`` are the places of rows that do not follow the one before. Where rows are samples, there
@@ -79,7 +79,7 @@ class Expected(NamedTuple):
 
 
 class Sensors(Protocol):
-    """The sensors of a course, by name."""
+    """The sensors of a replay, by name."""
 
     def causes(self, places: Sequence[int]) -> list[list[Cause]]:
         """Finds what explains the rows at these places, most first."""
@@ -159,7 +159,7 @@ class InputSensors:
         return (value - shift) / scale
 
 
-class ToldSensors:
+class NamedCauses:
     """Sensors of which only causes are known: those that verdicts named."""
 
     def __init__(self, causes: Sequence[Sequence[Cause]]) -> None:
@@ -196,22 +196,20 @@ def _unscaled(basis: Basis, column: int, values: Array) -> Array:
     return np.asarray(values, np.float64) * scale + shift
 
 
-# Events of before that a picture tells.
-_TOLD = 4
-#: The axis of a course whose rows have times.
+#: The axis of a replay whose rows have times.
 TIME = "time (UTC)"
 
 
-class Spell(NamedTuple):
-    """The places of an event: its first row, the one at which it was told, and its last."""
+class Interval(NamedTuple):
+    """The places of an event: its first row, the one with its alarm, and its last."""
 
     first: int
-    told: int
+    alarm: int
     last: int
 
 
 @dataclass(frozen=True)
-class Course:
+class Replay:
     """Scores, thresholds and events of rows one after another, and the sensors behind them.
 
     ``where`` is the time of each row, in seconds since 1970 (UTC), if the ``axis`` is ``TIME``, and
@@ -226,7 +224,7 @@ class Course:
     scores: Array
     thresholds: Array
     anomalous: Array
-    spells: Sequence[Spell]
+    intervals: Sequence[Interval]
     sensors: Sensors
     gaps: Sequence[int] = ()
     remark: str = ""
@@ -240,7 +238,7 @@ class Course:
     def __post_init__(self) -> None:
         if not len(self.scores):
             raise BadInput("no row to draw")
-        peaks = [s.first + int(self.scores[s.first : s.last + 1].argmax()) for s in self.spells]
+        peaks = [s.first + int(self.scores[s.first : s.last + 1].argmax()) for s in self.intervals]
         object.__setattr__(self, "peaks", np.array(peaks, int))
 
     @property
@@ -255,108 +253,112 @@ class Course:
         """The place of the row that is farthest above its threshold."""
         return int(self.times.argmax())
 
+    @classmethod
+    def of_rows(
+        cls,
+        detector: "Detector",
+        rows: Any,
+        times: Any = None,
+        gaps: Iterable[int] = (),
+        lines: Any = None,
+        name: str = "",
+    ) -> "Replay":
+        """Scores rows without learning them; the alarm rule makes events of anomalous ones.
 
-def course_of(
-    detector: "Detector",
-    rows: Any,
-    times: Any = None,
-    gaps: Iterable[int] = (),
-    lines: Any = None,
-    limit: float | None = None,
-    name: str = "",
-) -> Course:
-    """Scores rows, without learning them, and lets the alarm rule make events of anomalous ones.
+        ``gaps`` are the places of rows that do not follow the one before, ``lines`` those in which
+        rows stand in a file.
+        """
+        prepared, limit = ScoredRows(detector, rows, gaps), detector.threshold
+        anomalous = prepared.whole & ~(prepared.scores <= limit)
+        axis, where = _where(prepared.last, times, lines)
+        return cls(
+            name,
+            detector.basis.counted,
+            axis,
+            where,
+            prepared.scores,
+            np.full(len(prepared.scores), limit),
+            anomalous,
+            intervals_by_rule(anomalous, detector.events.rule),
+            InputSensors(detector.model, prepared.rows, prepared.whole, prepared.inputs),
+            prepared.gaps,
+            _remark(detector) if limit == math.inf else "",
+            detector.basis.score == "loss",
+        )
 
-    ``gaps`` are the places of rows that do not follow the one before, ``lines`` those in which
-    rows stand in a file. ``limit`` is a threshold instead of the detector's.
-    """
-    prepared = Prepared(detector, rows, gaps)
-    limit = detector.threshold if limit is None else limit
-    anomalous = prepared.whole & ~(prepared.scores <= limit)
-    axis, where = _where(prepared.last, times, lines)
-    return Course(
-        name,
-        detector.basis.counted,
-        axis,
-        where,
-        prepared.scores,
-        np.full(len(prepared.scores), limit),
-        anomalous,
-        spells_of(anomalous, detector.events.rule),
-        InputSensors(detector.model, prepared.rows, prepared.whole, prepared.inputs),
-        prepared.gaps,
-        _remark(detector) if limit == math.inf else "",
-        detector.basis.score == "loss",
-    )
-
-
-def course_of_state(detector: "Detector", name: str = "") -> Course:
-    """Takes what a detector remembers: the last rows it learned, then those in quarantine."""
-    recent, waiting = detector.gate.recent.rows, detector.quarantine.rows()
-    inputs = np.concatenate([recent, waiting])
-    basis, limit = detector.basis, detector.threshold
-    if not len(inputs):
-        raise BadInput("this state has learned no row yet: there is nothing to draw")
-    scores = detector.model.scores(inputs)
-    anomalous = np.arange(len(inputs)) >= len(recent)
-    spell = Spell(len(recent), len(recent), len(inputs) - 1)
-    return Course(
-        name,
-        basis.counted,
-        "rows it learned last, then those in quarantine, in the order in which they came",
-        np.arange(1.0, len(inputs) + 1.0),
-        scores,
-        np.full(len(inputs), limit),
-        anomalous,
-        [spell] if len(waiting) else [],
-        InputSensors(
-            detector.model,
-            inputs[:, -basis.layer.inputs :],
-            np.ones(len(inputs), bool),
-            lambda places: np.asarray(inputs[places]),
-        ),
-        [len(recent)] if len(waiting) and len(recent) else [],
-        "; ".join(filter(None, [_since(detector), "" if limit < math.inf else _remark(detector)])),
-        basis.score == "loss",
-        len(recent),
-        _history(detector),
-    )
+    @classmethod
+    def of_state(cls, detector: "Detector", name: str = "") -> "Replay":
+        """Replays what a detector remembers: the rows it learned last, then quarantine."""
+        recent, waiting = detector.gate.recent.rows, detector.quarantine.rows()
+        inputs = np.concatenate([recent, waiting])
+        basis, limit = detector.basis, detector.threshold
+        if not len(inputs):
+            raise BadInput("this state has learned no row yet: there is nothing to draw")
+        scores = detector.model.scores(inputs)
+        anomalous = np.arange(len(inputs)) >= len(recent)
+        interval = Interval(len(recent), len(recent), len(inputs) - 1)
+        waited = [one.time for one in detector.quarantine.waiting if one.time is not None]
+        since = f"{when_text(min(waited))} to {when_text(max(waited))}" if waited else ""
+        running = detector.events.open
+        events = [*detector.events.closed, *([] if running is None else [running])]
+        return cls(
+            name,
+            basis.counted,
+            "rows it learned last, then those in quarantine, in the order in which they came",
+            np.arange(1.0, len(inputs) + 1.0),
+            scores,
+            np.full(len(inputs), limit),
+            anomalous,
+            [interval] if len(waiting) else [],
+            InputSensors(
+                detector.model,
+                inputs[:, -basis.layer.inputs :],
+                np.ones(len(inputs), bool),
+                lambda places: np.asarray(inputs[places]),
+            ),
+            [len(recent)] if len(waiting) and len(recent) else [],
+            "; ".join(filter(None, [since, "" if limit < math.inf else _remark(detector)])),
+            basis.score == "loss",
+            len(recent),
+            [str(event) for event in events[-4:]],
+        )
 
 
-def spells_of(anomalous: Array, rule: AlarmRule) -> list[Spell]:
+def intervals_by_rule(anomalous: Array, rule: AlarmRule) -> list[Interval]:
     """Finds the events that an alarm rule makes of rows, as ``Events`` does of a stream.
 
     A stream's events last longer while what is normal is changing, which rows alone do not tell.
 
-    >>> spells_of(np.array([0, 1, 0, 1, 1, 0, 0, 0, 1], bool), AlarmRule(k=2, n=3, cooldown=3))
-    [Spell(first=1, told=3, last=4)]
+    >>> anomalous = np.array([0, 1, 0, 1, 1, 0, 0, 0, 1], bool)
+    >>> intervals_by_rule(anomalous, AlarmRule(k=2, n=3, cooldown=3))
+    [Interval(first=1, alarm=3, last=4)]
     """
-    alarm, spells = Alarm(rule), list[Spell]()
+    alarm, intervals = Alarm(rule), list[Interval]()
     running, before = False, 0
     for row in np.flatnonzero(anomalous).tolist():
         # Whether no row in between was calm enough to end the event.
-        running = running and row <= max(spells[-1].last + rule.calm, before + rule.n)
+        running = running and row <= max(intervals[-1].last + rule.calm, before + rule.n)
         raised, before = alarm.raised(Hit(row, row)), row
         if raised and running:
-            spells[-1] = spells[-1]._replace(last=row)
+            intervals[-1] = intervals[-1]._replace(last=row)
         elif raised:
             running = True
-            spells.append(Spell(alarm.first.row, row, row))
-    return spells
+            intervals.append(Interval(alarm.first.row, row, row))
+    return intervals
 
 
-def spells_told(events: Sequence[int | None], alarms: Sequence[bool]) -> list[Spell]:
+def intervals_of_events(events: Sequence[int | None], alarms: Sequence[bool]) -> list[Interval]:
     """Finds the events that were told of rows: the number of each row's, and where alarms were.
 
-    >>> spells_told([None, 7, 7, None, 7, 8], [False, True, False, False, False, True])
-    [Spell(first=1, told=1, last=4), Spell(first=5, told=5, last=5)]
+    >>> intervals_of_events([None, 7, 7, None, 7, 8], [False, True, False, False, False, True])
+    [Interval(first=1, alarm=1, last=4), Interval(first=5, alarm=5, last=5)]
     """
     places = dict[int, list[int]]()
     for place, event in enumerate(events):
         if event is not None:
             places.setdefault(event, []).append(place)
     told = [next((row for row in rows if alarms[row]), rows[0]) for rows in places.values()]
-    return [Spell(rows[0], at, rows[-1]) for rows, at in zip(places.values(), told, strict=True)]
+    return [Interval(rows[0], at, rows[-1]) for rows, at in zip(places.values(), told, strict=True)]
 
 
 def _where(last: Array, times: Any, lines: Any) -> tuple[str, Array]:
@@ -368,19 +370,6 @@ def _where(last: Array, times: Any, lines: Any) -> tuple[str, Array]:
     if lines is not None:
         return "line", np.asarray(lines, np.float64)[last]
     return "row", last.astype(np.float64)
-
-
-def _since(detector: "Detector") -> str:
-    """Says when the rows came that wait in quarantine; nothing where no time was told."""
-    times = [one.time for one in detector.quarantine.waiting if one.time is not None]
-    return f"{when_text(min(times))} to {when_text(max(times))}" if times else ""
-
-
-def _history(detector: "Detector") -> list[str]:
-    """The last events that a detector remembers, newest last."""
-    running = detector.events.open
-    known = [*detector.events.closed, *([] if running is None else [running])]
-    return [str(event) for event in known[-_TOLD:]]
 
 
 def _remark(detector: "Detector") -> str:

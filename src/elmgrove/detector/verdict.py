@@ -28,7 +28,7 @@ def score_of(model: Model, x: Array) -> float:
     if model.basis.score == "loss":
         return model.score_one(_padded(model, x))
     views = (single.explainer(x)[1] for single in model.models)
-    return min(float(view.last(len(x)).score_one(x)) for view in views)
+    return min(view.last(len(x)).score_one(x) for view in views if isinstance(view, Distance))
 
 
 def view_of(model: Model, x: Array) -> tuple[Array, Any]:

@@ -23,8 +23,8 @@ from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import ROWS_ALIKE
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.false_alarms import WATCHING
-from elmgrove.detector.gaussian import summed
-from elmgrove.detector.model import Part, SingleModel
+from elmgrove.detector.gaussian import Gaussian, SingleModel, summed
+from elmgrove.detector.model import Part
 from elmgrove.detector.peers import Other
 from elmgrove.detector.state import STATE_FORMAT, pack_state, unpack_detector
 from elmgrove.errors import BadInput, ElmgroveError, SingularSystem
@@ -833,11 +833,10 @@ def own_score(member: Member) -> float | None:
 
 def _own_score(member: Member, model: SingleModel) -> float:
     own, total, basis = model.evidence, model.total, model.basis
-    if not isinstance(own, Moments):
+    if not isinstance(model, Gaussian):
         error = own.error_of(total.solve(model.ridge))
         return max(error, 0.0) / (own.count * basis.outputs)
     lends = member.detector.loan is not None and rows_lent(own.count, basis.inputs) >= _LEAST
     if total.count == own.count and not lends:
         return 1.0
-    _, distance = model.explainer(np.zeros(basis.inputs, model.dtype))
-    return float(distance.mean_score(Distance(own)))
+    return model.distance.mean_score(Distance(model.evidence))
