@@ -15,7 +15,6 @@ from elmgrove.cli.options import (
     Ca,
     Certificate,
     MqttPassword,
-    PrivateKey,
     SavedState,
     notes,
 )
@@ -91,7 +90,6 @@ def leave(
     state: SavedState,
     ca: Ca = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
     mqtt_password: MqttPassword = None,
 ) -> None:
     """Take this device's part out of the others' next models; running it again joins again.
@@ -100,7 +98,7 @@ def leave(
     """
     with locked(state):
         member = load(state, Member.from_bytes)
-        tls = Tls(ca, certificate, private_key)
+        tls = Tls(ca, certificate)
         opened = open_exchange(
             exchange, member.name, keyfile=keyfile(state), tls=tls, password=mqtt_password
         )

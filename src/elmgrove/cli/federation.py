@@ -20,7 +20,6 @@ from elmgrove.cli.options import (
     Certificate,
     MergedFlag,
     MqttPassword,
-    PrivateKey,
     basis_like,
     note_window,
     notes,
@@ -94,10 +93,9 @@ def server_options(
     ] = Path("elmgrove.admin"),
     ca: Ca = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
 ) -> None:
     """Make federations and decide which devices take part."""
-    tls = Tls(ca, certificate, private_key)
+    tls = Tls(ca, certificate)
     context.obj = Administrator(server, admin_token, admin_token_file, tls)
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.federation import rows_counted
-from elmgrove.cli.options import Ca, Certificate, PrivateKey, bar
+from elmgrove.cli.options import Ca, Certificate, bar
 from elmgrove.errors import BadInput
 from elmgrove.exchange.base import Exchange, Tls
 from elmgrove.exchange.connection import open_exchange
@@ -44,7 +44,6 @@ def fleet(
     ] = None,
     ca: Ca = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """Compare all devices of a federation.
@@ -56,7 +55,7 @@ def fleet(
 
     Example: [bold]elmgrove fleet http://127.0.0.1:8470/fans --key $KEY[/]
     """
-    tls = Tls(ca, certificate, private_key)
+    tls = Tls(ca, certificate)
     contributions, ridge, terms, kept = _read(where, key, tls)
     if not contributions:
         raise BadInput(f"{', '.join(where)}: no device contributed anything")

@@ -89,9 +89,9 @@ Ca = Annotated[
     str | None, typer.Option(help="Certificate of the authority that signed the server's.")
 ]
 Certificate = Annotated[
-    str | None, typer.Option(help="Your own certificate, for a server that asks for one.")
+    str | None,
+    typer.Option(help="Your own certificate with its key, for a server that asks for one."),
 ]
-PrivateKey = Annotated[str | None, typer.Option(help="Its key \\[default: in the same file].")]
 MqttPassword = Annotated[
     str | None,
     typer.Option(help="The password at a broker.", envvar="ELMGROVE_MQTT_PASSWORD"),
@@ -276,7 +276,7 @@ class _FileOptions:
     decimal: Annotated[str, _option("The decimal sign: . or ,")]
     encoding: Annotated[str, _option("Of the text: utf-8, utf-16, latin-1, cp1252, ...")]
     missing: Annotated[
-        str, _option("A missing value: refuse the file, or hold the last value for a few rows.")
+        str, _option("A missing value: refuse the file, or hold the last value, for 5 rows.")
     ]
     measurement: Annotated[
         str | None,
@@ -294,9 +294,6 @@ class _AllOptions(_FileOptions):
     drop: Annotated[list[str] | None, _option("Leave this column out (repeatable).")]
     label: Annotated[
         str | None, _option("The column that says which rows were anomalous; never learned.")
-    ]
-    hold_rows: Annotated[
-        int, _option("For how many rows a value is held; then rows are left out.", min=0)
     ]
     categories: Annotated[
         list[str] | None,
