@@ -15,10 +15,9 @@ from benchmarks.exchange.output import Output, progress
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.federation.merged import Merged
-from elmgrove.rounds.flower.simulation import simulate
-from elmgrove.rounds.local import run_plan
-from elmgrove.rounds.plan import Plan
-from elmgrove.rounds.report import RoundReport
+from elmgrove.rounds.flower import simulate
+from elmgrove.rounds.loop import RoundReport
+from elmgrove.rounds.plan import Plan, run_plan
 
 ROWS = 24
 ROUNDS = 3
@@ -53,7 +52,7 @@ def measured(size: Size, clients: int, rule: str, engine: str) -> tuple[dict[str
     """Measures one run; gives numbers, and the model that it ended with."""
     plan, reports = plan_of(size, clients, rule), list[RoundReport]()
     started = time.perf_counter()
-    merged, delivery = ENGINES[engine](plan, reports.append)
+    merged = ENGINES[engine](plan, reports.append)
     whole = time.perf_counter() - started
     # In the first round, processes are started that the others find running.
     later = median(report.seconds for report in reports[1:])
@@ -66,7 +65,6 @@ def measured(size: Size, clients: int, rule: str, engine: str) -> tuple[dict[str
         "first round s": reports[0].seconds,
         "round s": later,
         "ms a client": 1e3 * later / clients,
-        "delivery s": delivery.seconds,
         "whole s": whole,
         "bytes down": reports[-1].down,
         "bytes up": reports[-1].up,
@@ -75,14 +73,18 @@ def measured(size: Size, clients: int, rule: str, engine: str) -> tuple[dict[str
     return numbers, merged
 
 
-COLUMNS = ("layer", "rule", "clients", "engine", "round", "ms/client", "end", "all", "down", "up")
+COLUMNS = ("layer", "rule", "clients", "engine", "round", "ms/client", "all", "down", "up")
 
 
 def _row(numbers: dict[str, Any]) -> list[object]:
     layer = f"{numbers['inputs']} × {numbers['units']}"
     known = [numbers[name] for name in ("rule", "clients", "engine", "round s", "ms a client")]
-    seconds = [numbers[name] for name in ("delivery s", "whole s")]
-    return [layer, *known, *seconds, *(numbers[name] / 1e3 for name in ("bytes down", "bytes up"))]
+    return [
+        layer,
+        *known,
+        numbers["whole s"],
+        *(numbers[name] / 1e3 for name in ("bytes down", "bytes up")),
+    ]
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
 # The part of threadpoolctl's interface that Elmgrove uses; the package ships no types.
+from contextlib import AbstractContextManager
 from ctypes import CDLL
 from typing import Any
 
@@ -12,6 +13,7 @@ class ThreadpoolController:
     lib_controllers: list[LibController]
     def __init__(self) -> None: ...
     def select(self, *, user_api: str) -> ThreadpoolController: ...
+    def limit(self, *, limits: int) -> AbstractContextManager[object]: ...
 
 class threadpool_limits:
     def __init__(self, limits: int | None = None, user_api: str | None = None) -> None: ...

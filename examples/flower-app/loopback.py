@@ -4,9 +4,9 @@
 
 Both must end with the model that the local engine makes of the same rows, to 1e-9. The deployed one
 runs twice: the second time a SuperNode is killed in the middle, and the rounds go on without it.
-Which rounds it misses depends on the speed of the machine, so the local engine leaves the same fans
-out of the same rounds. Everything that is started here is stopped again, also after an error or
-Ctrl-C.
+Which rounds it misses depends on the speed of the machine, so the local engine leaves the same
+clients out of the same rounds. Everything that is started here is stopped again, also after an
+error or Ctrl-C.
 """
 
 import re
@@ -20,14 +20,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from fans.client import client
-from fans.rows import made_up
-from fans.server import sum_rule
+from digits.client import client
+from digits.rows import of_client
+from digits.server import rule
+from processes import FlowerProcesses, free_port, superlink
 
-from elmgrove import Evidence
-from elmgrove.federation import Member
-from elmgrove.rounds import Client, Loss, run_here
-from elmgrove.rounds.flower.simulation import FlowerProcesses, free_port, superlink
+from elmgrove.rounds import Client, GlobalModel, InProcess, Predictor, run_rounds
 from elmgrove.storage import load
 
 APP = Path(__file__).parent
@@ -39,30 +37,30 @@ SHORT = 15.0
 PATIENCE = 300.0
 
 Node = dict[str, Any]
-#: The rounds that a fan was left out of, by its name.
+#: The rounds that a client was left out of, by its name.
 Missed = Mapping[str, set[int]]
 
 
 def simulation(processes: FlowerProcesses) -> None:
-    """Simulates four fans by ``flwr run``."""
+    """Simulates ten clients by ``flwr run``."""
     processes.connect(superlink(processes, "--insecure", "--simulation"))
-    nodes: list[Node] = [{"partition-id": fan} for fan in range(4)]
+    nodes: list[Node] = [{"partition-id": number} for number in range(10)]
     machine = ["--federation-config", f"num-supernodes={len(nodes)}"]
     output = run(processes, [f"clients={len(nodes)}"], *machine)
     check("simulation", output, expected(nodes))
 
 
 def deployment(processes: FlowerProcesses) -> None:
-    """Deploys a SuperLink and two SuperNodes, each fan with a CSV file of its own."""
+    """Deploys a SuperLink and two SuperNodes, each client with a CSV file of its own."""
     certificate = deploy(processes)
-    nodes = [start_node(processes, fan, certificate) for fan in range(2)]
+    nodes = [start_node(processes, number, certificate) for number in range(2)]
     check("deployment", run(processes, ["clients=2"]), expected(nodes))
     killed = nodes[1]["name"]
     output = run(processes, ["clients=2", f"timeout={SHORT}"], kill=killed)
     missed = rounds_missed(said(processes))
     if ROUNDS not in missed[killed]:
         sys.exit(f"{killed} was killed, but not left out.\n{said(processes)}")
-    # What it contributed before it was killed stays in the sum.
+    # What it answered before it was killed stays in the average.
     check("a SuperNode killed after round 1", output, expected(nodes, missed))
 
 
@@ -77,11 +75,11 @@ def deploy(processes: FlowerProcesses) -> Path:
     return certificate
 
 
-def start_node(processes: FlowerProcesses, fan: int, certificate: Path) -> Node:
+def start_node(processes: FlowerProcesses, number: int, certificate: Path) -> Node:
     """Starts a SuperNode with its rows in a file."""
-    data = processes.folder / f"fan-{fan}.csv"
-    np.savetxt(data, made_up(fan), "%.6f", ",")
-    node = {"name": f"fan-{fan}", "data": str(data)}
+    data = processes.folder / f"client-{number}.csv"
+    np.savetxt(data, of_client(number), "%.6f", ",")
+    node = {"name": f"client-{number}", "data": str(data)}
     address = (processes.folder / "address").read_text()
     config = " ".join(f'{name}="{value}"' for name, value in node.items())
     command = ["flower-supernode", "--superlink", address, "--root-certificates", str(certificate)]
@@ -93,7 +91,7 @@ def start_node(processes: FlowerProcesses, fan: int, certificate: Path) -> Node:
 def run(
     processes: FlowerProcesses, config: list[str], *options: str, kill: str | None = None
 ) -> Path:
-    """Runs the app to its end, with a SuperNode killed after round 1 or none; gives the file."""
+    """Runs the app to its end, with a SuperNode killed after round 1 or none; returns the file."""
     output = processes.folder / "federation.elm"
     output.unlink(missing_ok=True)
     chosen = " ".join([f'output="{output}"', f"rounds={ROUNDS}", *config])
@@ -109,12 +107,12 @@ def run(
 
 
 def said(processes: FlowerProcesses) -> str:
-    """Gives all that the run printed so far."""
+    """All that the run printed so far."""
     return (processes.folder / "run.log").read_text(errors="replace")
 
 
 def rounds_missed(text: str) -> Missed:
-    """Reads which fans were left out of which rounds, as the server app prints it."""
+    """Reads which clients were left out of which rounds, as the server app prints it."""
     found, number = defaultdict[str, set[int]](set), 0
     for line in text.splitlines():
         if match := re.search(r"\bround (\d+): \d+ of", line):
@@ -124,23 +122,22 @@ def rounds_missed(text: str) -> Missed:
     return found
 
 
-def check(what: str, output: Path, wanted: Evidence) -> None:
+def check(what: str, output: Path, wanted: GlobalModel) -> None:
     """Exits with an error unless the model is the local engine's."""
-    found = load(output, Member.from_bytes).merged
-    assert found is not None
-    if not found.evidence.close_to(wanted, EXACT):
+    [found] = load(output, Predictor.from_bytes).models
+    off = np.abs(found.beta - wanted.beta).max() / np.abs(wanted.beta).max()
+    if off > EXACT or found.rows != wanted.rows:
         sys.exit(f"{what}: the model is not the local engine's")
-    off = np.abs(found.evidence.U - wanted.U).max() / np.abs(wanted.U).max()
-    print(f"{what}: {found.devices} fans, {wanted.count:.0f} rows, off by {off:.0e}")
+    print(f"{what}: {wanted.rows} rows, off by {off:.0e}")
 
 
-def expected(nodes: list[Node], missed: Missed | None = None) -> Evidence:
-    """Gives what the local engine makes of these nodes, of which some may miss some rounds."""
-    rule = sum_rule()
+def expected(nodes: list[Node], missed: Missed | None = None) -> GlobalModel:
+    """What the local engine makes of these nodes, of which some may miss some rounds."""
+    averages = rule()
     made = [client(node, ROUNDS) for node in nodes]
     clients = {one.name: Absent(one, (missed or {}).get(one.name, set())) for one in made}
-    run_here(rule, clients, rounds=ROUNDS, fraction=1.0, seed=0)
-    return rule.merged().evidence
+    run_rounds(averages, InProcess(clients), rounds=ROUNDS)
+    return averages.models()[0]
 
 
 class Absent(Client):
@@ -156,10 +153,6 @@ class Absent(Client):
         if number in self._absent:
             raise ConnectionError("absent")
         return self._client.train(request, number)
-
-    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
-        """Takes in the gift, as the client would."""
-        return self._client.receive(request, gift, number)
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:

@@ -1,6 +1,9 @@
 """``elmgrove federate --target``: classes and numbers, tested after every round."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,9 @@ from elmgrove.rounds.predictor import Predictor
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
 from support.labelled_fleet import CENTRES, COLUMNS, prices, sea, seas, write_csv
+from support.places import ROOT
+
+DIGIT_FILES = ROOT / "examples" / "digits" / "digit_files.py"
 
 
 def test_clients_that_know_one_class_each_learn_all_of_them(
@@ -17,7 +23,7 @@ def test_clients_that_know_one_class_each_learn_all_of_them(
 ) -> None:
     fleet = seas(tmp_path)
     # Of three columns binary weights make 16 different units at most: Fed-ELMS can't have copies.
-    for rule, weights in (("e2lm", "binary"), ("balanced", "binary"), ("fedavg", "normal")):
+    for rule, weights in (("e2lm", "binary"), ("fedavg", "normal")):
         ran = elmgrove(
             *("federate", "--data", fleet, "--target", "sea", "--test", "test.csv"),
             *("--rule", rule, "--rounds", 2, "--units", 16),
@@ -151,15 +157,6 @@ def test_groups_of_clients_have_a_model_each(elmgrove: Elmgrove, tmp_path: Path)
     assert offs == pytest.approx([right, wrong], rel=1e-2)
 
 
-def test_the_test_after_each_round_is_drawn(elmgrove: Elmgrove, tmp_path: Path) -> None:
-    fleet = seas(tmp_path)
-    chosen = ("--target", "sea", "--rounds", 3, "--plot", "rounds.png")
-    ran = elmgrove("federate", "--data", fleet, *chosen)
-    assert ran.code == 0, ran.err
-    assert "Wrote rounds.png." in ran.err
-    assert Path("rounds.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_detectors_are_tested_too(elmgrove: Elmgrove) -> None:
     prices(Path("rows.csv"))
     for rule in ("e2lm", "groups"):
@@ -173,6 +170,61 @@ def test_detectors_are_tested_too(elmgrove: Elmgrove) -> None:
         # The price follows from the others: two units explain three columns.
         assert float(told[1]) < 0.1
         assert re.search(r"seconds +test error\n", ran.out)
+
+
+def digits(folder: Path) -> np.ndarray:
+    """Files of the digits: ten clients with two of them each, and a test; gives the test's rows."""
+    subprocess.run([sys.executable, DIGIT_FILES, folder / "digits"], check=True)
+    return np.loadtxt(folder / "digits" / "test.csv", delimiter=",", skiprows=1)
+
+
+def test_the_papers_own_setting_is_had_from_the_command(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    tested = digits(tmp_path)
+    chosen = (
+        *("federate", "--data", "digits/fleet", "--target", "digit", "--test", "digits/test.csv"),
+        *("--rule", "fedavg", "--weights", "binary", "--units", 128, "--rounds", 3),
+    )
+    right = dict[str, float]()
+    for scaling in ("none", "standard"):
+        ran = elmgrove(*chosen, "--scaling", scaling, "--pca", 0.9, "-o", f"{scaling}.elm")
+        assert ran.code == 0, ran.err
+        right[scaling] = float(re.search(r"global model: ([\d.]+) %", ran.out)[1])
+    assert "principal components of 64 columns keep 90 % of the variance." in ran.err
+    assert right["none"] > right["standard"]
+    assert right["none"] > 85.0
+    made = load(Path("none.elm"), Predictor.from_bytes)
+    # By the literal equations, on components of all clients' rows.
+    train = [np.loadtxt(path, delimiter=",", skiprows=1) for path in Path("digits/fleet").iterdir()]
+    X = np.vstack(train)[:, :-1]
+    axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][: made.basis.columns].T
+    Z = (tested[:, :-1] - X.mean(axis=0)) @ axes
+    found = made.projection(tested[:, :-1])
+    np.testing.assert_allclose(np.abs(found), np.abs(Z), atol=1e-6)
+    layer = made.basis.layer
+    outputs = np.maximum(found @ layer.alpha + layer.b, 0.0) @ made.models[0].beta
+    share = np.mean(outputs.argmax(axis=1) == tested[:, -1])
+    assert right["none"] == pytest.approx(100.0 * share, abs=0.051)
+    # The columns of rows to predict are those of the files, in any order.
+    np.savetxt(
+        "turned.csv",
+        tested[:, ::-1],
+        "%g",
+        ",",
+        header=",".join(["digit", *(f"pixel {i}" for i in range(63, -1, -1))]),
+        comments="",
+    )
+    said = elmgrove("predict", "turned.csv", "--model", "none.elm").err
+    assert f"{right['none']:.1f} % of 360 rows are predicted right" in said
+    shown = json.loads(elmgrove("inspect", "none.elm", "--json").out)
+    assert shown["principal components of"] == "64 columns"
+
+
+def test_how_columns_are_scaled_is_chosen(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    fleet = seas(tmp_path)
+    chosen = ("federate", "--data", fleet, "--target", "sea")
+    for option, kind in (((), "standard"), (("--scaling", "none"), "none")):
+        assert elmgrove(*chosen, *option).code == 0
+        assert load(Path("federation.elm"), Predictor.from_bytes).basis.scaling.kind == kind
 
 
 def test_bad_rows_are_named_or_left_out(elmgrove: Elmgrove, tmp_path: Path) -> None:
@@ -241,7 +293,8 @@ def test_columns_are_found_by_name_in_any_order(elmgrove: Elmgrove, tmp_path: Pa
         (("--target", "wind"), "no column 'wind' among"),
         (("--predict", "classes"), "there is none"),
         (("--target", "sea", "--test", "test.csv", "--test-share", 0.1), "leave --test-share out"),
-        (("--plot", "rounds.png", "--drop", "sea"), "give --test or --test-share"),
+        (("--pca", 0.9), "--pca needs --target"),
+        (("--target", "sea", "--pca", 0.0), "a share above 0, up to 1, not 0"),
         (("--target", "sea", "--test-share", 0.001), "of 120 rows would be 0"),
         (("--target", "sea", "--predict", "number"), "'calm' is not a finite number"),
         (("--target", "sea", "--activation", "cosine"), "activation must be one of"),

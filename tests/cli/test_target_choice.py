@@ -39,7 +39,7 @@ def test_numbers_are_scaled_by_what_is_learned_alone() -> None:
     assert exam is not None
     assert target.mean == pytest.approx(rest.stacked().T.mean())
     assert scaled.stacked().T.std() == pytest.approx(1.0)
-    np.testing.assert_allclose(target.told(exam.T), held.X[:, 0])
+    np.testing.assert_allclose(target.decoded(exam.T), held.X[:, 0])
 
 
 def test_a_few_words_among_few_whole_numbers_are_classes_too() -> None:

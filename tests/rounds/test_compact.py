@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from elmgrove import BadFile, BadInput, Basis, HiddenLayer, Mismatch, SingularSystem
 from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, first_model, trained
 from elmgrove.algebra.scaling import Scaling
-from elmgrove.rounds.compact import CompactClassifier, CompactModel, Quantized
+from elmgrove.rounds.classifier import CompactClassifier
+from elmgrove.rounds.compact import CompactModel, Quantized
 from elmgrove.storage.sealed import seal, unseal
 from support.places import GOLDEN
 

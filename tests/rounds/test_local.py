@@ -1,18 +1,15 @@
-"""Federations in rounds in this process: failures, bytes and deadlines."""
-
-import time
-from types import SimpleNamespace
+"""Federations in rounds in this process: failures and bytes."""
 
 import numpy as np
 import pytest
 
-from elmgrove.rounds.clients import DeviceClient
+from elmgrove.rounds.clients import SumClient
 from elmgrove.rounds.rules import SumRule
 from support.patterns import rows_of
 from support.rounds import BASIS, client_evidence, device, run
 
 
-class Failing(DeviceClient):
+class Failing(SumClient):
     """A device that has trouble in one round, before or after it did its work."""
 
     round = 1
@@ -28,7 +25,7 @@ class Failing(DeviceClient):
 
 
 def failing(name: str, rows: np.ndarray, rounds: int, at: int, late: bool) -> Failing:
-    made = Failing(name, lambda number: rows[: len(rows) * number // rounds], guarded=False)
+    made = Failing(name, lambda number: (rows[: len(rows) * number // rounds],) * 2)
     made.round, made.late = at, late
     return made
 
@@ -38,7 +35,7 @@ def test_a_failing_client_is_left_out_and_its_next_reply_has_all_rows(late: bool
     good, bad = rows_of(0, 1, 40), rows_of(0, 2, 40)
     rule = SumRule("all", BASIS)
     clients = [device("good", good, 2), failing("bad", bad, 2, 1, late)]
-    reports, _ = run(rule, clients, 2)
+    reports = run(rule, clients, 2)
     words = "the reply got lost" if late else "the fan is on fire"
     assert reports[0].left_out == {"bad": f"ConnectionError: {words}"}
     assert reports[0].answered == ("good",)
@@ -56,30 +53,7 @@ def test_a_client_that_drops_out_in_the_middle_leaves_what_it_contributed() -> N
 def test_bytes_are_those_of_the_messages() -> None:
     rule = SumRule("all", BASIS)
     clients = {name: device(name, rows_of(0, 1, 20)) for name in ("a", "b")}
-    reports, delivery = run(rule, clients)
+    reports = run(rule, clients)
     said = [rule.ledger.get(name) for name in clients]
     assert reports[0].up == sum(len(entry.to_bytes()) for entry in said if entry)
     assert reports[0].down == 2 * len(rule.request())
-    gifts = sum(len(rule.gift(name)) for name in clients)
-    assert delivery.down == gifts + 2 * len(rule.request())
-
-
-class Slow(DeviceClient):
-    """A device that takes three seconds of a clock that stands still otherwise."""
-
-    now = 0.0
-
-    def train(self, request: bytes, number: int) -> bytes:
-        self.now += 3.0
-        return super().train(request, number)
-
-
-@pytest.mark.parametrize(("deadline", "late"), [(2.0, True), (4.0, False)])
-def test_a_late_client_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, deadline: float, late: bool
-) -> None:
-    slow = Slow("slow", lambda _: rows_of(0, 1, 20), guarded=False)
-    clock = SimpleNamespace(monotonic=lambda: slow.now, perf_counter=time.perf_counter)
-    monkeypatch.setattr("elmgrove.rounds.local.time", clock)
-    reports, _ = run(SumRule("all", BASIS), [slow], deadline=deadline)
-    assert reports[0].left_out == ({"slow": "late: 3 s, where 2 s were given"} if late else {})

@@ -1,31 +1,22 @@
 """The loop of rounds: which clients are asked, which are left out and why, and the state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.rounds.loop import Ask, Deadline, Round, drawn, run_rounds
+from elmgrove.federation.merged import Merged
+from elmgrove.rounds.clients import Client
+from elmgrove.rounds.loop import RoundReport, drawn
+from elmgrove.rounds.rules import RoundRule
+from support.rounds import BASIS, run
 
 NAMES = [f"client-{k}" for k in range(100)]
 # By hand: the three lowest lines of sha256sum over 7/1/client-0 to 7/1/client-99.
 DRAWN = ["client-36", "client-59", "client-91"]
 names_lists = st.lists(st.text(min_size=1, max_size=9), min_size=1, max_size=30, unique=True)
-
-
-def adds(number: int) -> Ask[int, int]:
-    return lambda state, round_: state + number
-
-
-def fails(state: int, number: int) -> int:
-    raise ValueError("no power")
-
-
-def history() -> tuple[list[tuple[Round, int]], Callable[[Round, int], None]]:
-    seen: list[tuple[Round, int]] = []
-    return seen, lambda happened, state: seen.append((happened, state))
 
 
 @settings(deadline=None)
@@ -66,74 +57,96 @@ def test_a_fraction_is_a_fraction(fraction: float) -> None:
         drawn(NAMES, fraction, 0, 1)
 
 
-def test_each_round_starts_from_the_last_ones_state() -> None:
-    seen, note = history()
-    found = run_rounds(
-        0, {"a": adds(1), "b": adds(3)}, sum, rounds=3, fraction=1, seed=0, on_round=note
+class Counting(RoundRule[int]):
+    """Its model is a number, to which replies are added."""
+
+    total = 0
+
+    def request(self) -> bytes:
+        return bytes([self.total])
+
+    def read(self, origin: str, reply: bytes) -> int | None:
+        return reply[0] if reply else None
+
+    def take(self, replies: Sequence[int]) -> None:
+        self.total += sum(replies)
+
+    def merged(self) -> Merged:
+        raise NotImplementedError
+
+
+class Answering(Client):
+    """Answers with what a function makes of the request and the number of the round."""
+
+    def __init__(self, name: str, answer: Callable[[int, int], bytes]) -> None:
+        super().__init__(name)
+        self._answer = answer
+
+    def train(self, request: bytes, number: int) -> bytes:
+        return self._answer(request[0], number)
+
+
+def fails(state: int, number: int) -> bytes:
+    raise ValueError("no power")
+
+
+def ran(
+    answers: Mapping[str, Callable[[int, int], bytes]], rounds: int, **more: object
+) -> tuple[Counting, list[RoundReport]]:
+    rule = Counting("all", BASIS)
+    reports = run(rule, [Answering(*one) for one in answers.items()], rounds, **more)
+    return rule, reports
+
+
+def test_each_round_starts_from_the_last_ones_model() -> None:
+    rule, reports = ran(
+        {"a": lambda state, number: bytes([state + 1]), "b": lambda state, number: b"\3"}, 3
     )
-    assert found == 28
-    assert [state for _, state in seen] == [4, 12, 28]
-    assert [happened.number for happened, _ in seen] == [1, 2, 3]
+    assert rule.total == 28
+    assert [report.number for report in reports] == [1, 2, 3]
 
 
-def test_clients_are_told_the_number_of_the_round() -> None:
+def test_clients_get_the_number_of_the_round() -> None:
     asked = list[int]()
-    run_rounds(
-        0, {"a": lambda state, number: asked.append(number)}, sum, rounds=3, fraction=1, seed=0
-    )
+
+    def answer(state: int, number: int) -> bytes:
+        asked.append(number)
+        return b""
+
+    ran({"a": answer}, 3)
     assert asked == [1, 2, 3]
 
 
 def test_only_those_drawn_are_asked() -> None:
-    seen, note = history()
-    clients = {name: adds(1) for name in NAMES}
-    run_rounds(0, clients, len, rounds=4, fraction=0.1, seed=5, on_round=note)
-    for happened, state in seen:
-        assert list(happened.asked) == drawn(NAMES, 0.1, 5, happened.number)
-        assert state == 10
+    answers = dict.fromkeys(NAMES, lambda state, number: b"\1")
+    rule, reports = ran(answers, 4, fraction=0.1, seed=5)
+    for report in reports:
+        assert list(report.asked) == drawn(NAMES, 0.1, 5, report.number)
+    assert rule.total == 40
 
 
 def test_a_client_that_fails_or_has_nothing_is_left_out_with_the_reason() -> None:
-    seen, note = history()
-    clients = {"good": adds(5), "broken": fails, "empty": lambda state, number: None}
-    assert run_rounds(1, clients, sum, rounds=1, fraction=1, seed=0, on_round=note) == 6
-    [(happened, _)] = seen
-    assert happened.answered == ("good",)
-    assert happened.left_out == {"broken": "ValueError: no power", "empty": "nothing new"}
+    answers = {
+        "good": lambda state, number: b"\5",
+        "broken": fails,
+        "empty": lambda state, number: b"",
+    }
+    rule, reports = ran(answers, 1)
+    assert rule.total == 5
+    assert reports[0].answered == ("good",)
+    assert reports[0].left_out == {"broken": "ValueError: no power", "empty": "nothing new"}
 
 
-def test_the_state_stays_if_no_client_answers() -> None:
-    seen, note = history()
-    assert run_rounds(4, {"a": fails}, sum, rounds=2, fraction=1, seed=0, on_round=note) == 4
-    assert [happened.answered for happened, _ in seen] == [(), ()]
-    assert run_rounds(4, {}, sum, rounds=2, fraction=1, seed=0) == 4
-
-
-def test_a_late_client_is_left_out() -> None:
-    now = [0.0]
-
-    def slow(state: int, number: int) -> int:
-        now[0] += 3.0
-        return 100
-
-    seen, note = history()
-    found = run_rounds(
-        0,
-        {"slow": slow, "quick": adds(1)},
-        sum,
-        rounds=1,
-        fraction=1,
-        seed=0,
-        deadline=Deadline(2.0, lambda: now[0]),
-        on_round=note,
-    )
-    assert found == 1
-    assert seen[0][0].left_out == {"slow": "late: 3 s, where 2 s were given"}
+def test_the_model_stays_if_no_client_answers() -> None:
+    rule, reports = ran({"a": fails}, 2)
+    assert rule.total == 0
+    assert [report.answered for report in reports] == [(), ()]
+    assert ran({}, 2)[0].total == 0
 
 
 def test_an_interrupt_is_not_a_clients_failure() -> None:
-    def interrupted(state: int, number: int) -> int:
+    def interrupted(state: int, number: int) -> bytes:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_rounds(0, {"a": interrupted}, sum, rounds=1, fraction=1, seed=0)
+        ran({"a": interrupted}, 1)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from elmgrove import Evidence
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.merged import Merged
 from elmgrove.rounds.rules import SumRule
 from support.laws import law_examples
 from support.patterns import INPUTS, rows_of
@@ -27,24 +26,19 @@ def test_any_split_into_clients_and_rounds_is_the_model_of_all_rows(
     parts = np.split(rows, sorted(cuts))
     clients = [device(f"c{index}", part, rounds) for index, part in enumerate(parts)]
     rule = SumRule("all", BASIS)
-    reports, delivery = run(rule, clients, rounds)
+    reports = run(rule, clients, rounds)
     assert rule.merged().evidence.close_to(client_evidence(rows), 1e-9)
     assert rule.merged().evidence.count == 90
     empty = {f"c{index}" for index, part in enumerate(parts) if not len(part)}
     assert empty <= reports[-1].left_out.keys()
     assert all(reports[-1].left_out[name] == "nothing new" for name in empty)
-    # Each got the others, so with its own rows each has the model of all.
-    H = BASIS.layer(rows)
-    beta = np.linalg.solve(H.T @ H + 1e-3 * np.eye(3), H.T @ rows)
-    loss = float(np.mean((H @ beta - rows) ** 2))
-    assert delivery.loss == pytest.approx(loss, rel=1e-6)
 
 
 def test_a_client_that_is_not_drawn_again_keeps_its_part() -> None:
     parts = {f"c{index}": rows_of(0, index, 40) for index in range(6)}
     clients = {name: device(name, rows, 3) for name, rows in parts.items()}
     rule = SumRule("all", BASIS)
-    reports, _ = run(rule, clients, 3, fraction=0.5)
+    reports = run(rule, clients, 3, fraction=0.5)
     last = {name: report.number for report in reports for name in report.answered}
     assert 1 in last.values()
     heard = [rows[: 40 * last[name] // 3] for name, rows in parts.items() if name in last]
@@ -57,7 +51,10 @@ IMPOSSIBLE = Evidence(BASIS, np.diag([-1.0] * 3), np.zeros((3, INPUTS)), 1, 1)
 @pytest.mark.parametrize(
     ("says", "reason"),
     [
-        (client_message("liar", client_evidence(rows_of(0, 1, 9), OTHER)), "seed: 7 here, 8 there"),
+        (
+            client_message("liar", client_evidence(rows_of(0, 1, 9), OTHER)),
+            "seed: 7 here, 8 there",
+        ),
         (
             client_message("good", client_evidence(rows_of(0, 1, 9))),
             "sent a message in the name of 'good'",
@@ -70,12 +67,12 @@ IMPOSSIBLE = Evidence(BASIS, np.diag([-1.0] * 3), np.zeros((3, INPUTS)), 1, 1)
 def test_what_can_not_be_used_is_refused_and_the_round_goes_on(says: bytes, reason: str) -> None:
     rows = rows_of(0, 1, 40)
     rule = SumRule("all", BASIS)
-    reports, _ = run(rule, [device("good", rows), Saying("liar", says)])
+    reports = run(rule, [device("good", rows), Saying("liar", says)])
     assert reason in reports[0].left_out["liar"]
     assert rule.merged().evidence.close_to(client_evidence(rows), 1e-9)
 
 
-def test_what_was_huge_and_was_replaced_leaves_no_trace_in_what_others_get() -> None:
+def test_what_was_huge_and_was_replaced_leaves_no_trace_in_the_sum() -> None:
     rows = {name: rows_of(0, index, 40) for index, name in enumerate("abc")}
     huge = [Contribution(name, 9, (client_evidence(1e60 * mine),)) for name, mine in rows.items()]
     plain = [Contribution(name, 10, (client_evidence(mine),)) for name, mine in rows.items()]
@@ -85,12 +82,12 @@ def test_what_was_huge_and_was_replaced_leaves_no_trace_in_what_others_get() -> 
     ]
     rule = SumRule("all", BASIS)
     run(rule, clients, 2)
-    given = Merged.from_bytes(rule.gift("a")).evidence
-    assert given.close_to(client_evidence(np.vstack([rows["b"], rows["c"]])), 1e-12)
+    given = rule.merged().evidence
+    assert given.close_to(client_evidence(np.vstack([*rows.values()])), 1e-12)
 
 
 def test_what_could_not_be_added_up_is_refused() -> None:
     rule = SumRule("all", BASIS)
     huge = client_message("liar", client_evidence(1e101 * rows_of(0, 1, 9)))
-    reports, _ = run(rule, [Saying("liar", huge)])
+    reports = run(rule, [Saying("liar", huge)])
     assert "can't be added up" in reports[0].left_out["liar"]

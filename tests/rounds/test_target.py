@@ -21,7 +21,7 @@ def test_classes_are_one_output_each_however_a_number_is_written() -> None:
     T = target.coded(column("1", "2.0", " off ", 1.0, 2))
     np.testing.assert_array_equal(T.argmax(axis=1), [0, 1, 2, 0, 1])
     np.testing.assert_array_equal(T.sum(axis=1), np.ones(5))
-    assert target.told(T) == ["1", "2", "off", "1", "2"]
+    assert target.decoded(T) == ["1", "2", "off", "1", "2"]
     assert target.fits(column("1", "3", "on").cells).tolist() == [True, False, False]
 
 
@@ -41,7 +41,7 @@ def test_numbers_come_back_in_their_own_units(values: list[float], decimal: str)
     fitted = target.fitted(T)
     scaled = fitted.scaled(T)
     assert abs(scaled.mean()) <= 1e-6 * (1 + abs(fitted.mean) / fitted.unit)
-    np.testing.assert_allclose(fitted.told(scaled), values, rtol=1e-9, atol=1e-6)
+    np.testing.assert_allclose(fitted.decoded(scaled), values, rtol=1e-9, atol=1e-6)
     assert Target.from_fields(fitted.fields) == fitted
 
 

@@ -6,11 +6,10 @@ import numpy as np
 
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.federation.contribution import Contribution
-from elmgrove.rounds.clients import Client, DeviceClient, Loss
+from elmgrove.rounds.clients import Client, SumClient
 from elmgrove.rounds.evaluation import Exam
-from elmgrove.rounds.local import run_here
+from elmgrove.rounds.loop import InProcess, RoundReport, run_rounds
 from elmgrove.rounds.plan import Plan
-from elmgrove.rounds.report import Delivery, RoundReport
 from elmgrove.rounds.rules import RoundRule
 from support.factories import evidence_of
 from support.patterns import INPUTS
@@ -19,13 +18,14 @@ BASIS = Basis(HiddenLayer(INPUTS, 3, seed=7), INPUTS)
 OTHER = Basis(HiddenLayer(INPUTS, 3, seed=8), INPUTS)
 
 
-def device(name: str, rows: np.ndarray, rounds: int = 1, **more: object) -> DeviceClient:
-    """A client with an equal part of its rows in each round, without a guard."""
+def device(name: str, rows: np.ndarray, rounds: int = 1, memory: bytes = b"") -> SumClient:
+    """A client with an equal part of its rows in each round, which learns them as a detector."""
 
-    def until(number: int) -> np.ndarray:
-        return rows[: len(rows) * number // rounds]
+    def until(number: int) -> tuple[np.ndarray, np.ndarray]:
+        seen = rows[: len(rows) * number // rounds]
+        return seen, seen
 
-    return DeviceClient(name, until, guarded=False, **more)
+    return SumClient(name, until, memory=memory)
 
 
 def client_evidence(rows: np.ndarray, basis: Basis = BASIS) -> Evidence:
@@ -42,14 +42,14 @@ def run(
     clients: Mapping[str, Client] | Sequence[Client],
     rounds: int = 1,
     **more: object,
-) -> tuple[list[RoundReport], Delivery]:
+) -> list[RoundReport]:
     """All rounds in this process, with all clients unless another fraction is given."""
     reports: list[RoundReport] = []
     if not isinstance(clients, Mapping):
         clients = {client.name: client for client in clients}
     chosen = {"rounds": rounds, "fraction": 1.0, "seed": 0} | more
-    delivery = run_here(rule, clients, on_round=reports.append, **chosen)
-    return reports, delivery
+    run_rounds(rule, InProcess(clients), on_round=reports.append, **chosen)
+    return reports
 
 
 def plan_with_targets(rule: str, rounds: int = 3, fraction: float = 0.6, **more: object) -> Plan:
@@ -66,7 +66,6 @@ def plan_with_targets(rule: str, rounds: int = 3, fraction: float = 0.6, **more:
         seed=5,
         batch=batch[0],
         targets={name: T for name, (_, T) in pairs.items()},
-        classes=("one", "other"),
         batch_targets=batch[1],
         exam=Exam(*test, ("one", "other")),
         **more,
@@ -89,6 +88,3 @@ class Saying(Client):
 
     def train(self, request: bytes, number: int) -> bytes:
         return self._says[min(number, len(self._says)) - 1]
-
-    def receive(self, request: bytes, gift: bytes, number: int) -> Loss:
-        return Loss(0.0, 0)

@@ -18,9 +18,8 @@ class ArrayRecord(MutableMapping[str, Array]):
     def __len__(self) -> int: ...
 
 class ConfigRecord(dict[str, Any]): ...
-class MetricRecord(dict[str, float | int]): ...
 
-class RecordDict(dict[str, ArrayRecord | ConfigRecord | MetricRecord]):
+class RecordDict(dict[str, ArrayRecord | ConfigRecord]):
     @property
     def array_records(self) -> Mapping[str, ArrayRecord]: ...
     @property
@@ -30,6 +29,7 @@ class Metadata:
     src_node_id: int
     dst_node_id: int
     message_type: str
+    reply_to_message_id: str
 
 class Error:
     code: int

@@ -1,13 +1,16 @@
 """Federations in rounds, for Fed-ELMS, Fed-NN and BP-NN3-FL: every device takes part in each."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from elmgrove.algebra import Array, weighted_mean
-from elmgrove.rounds import Ask, Round, run_rounds
 from elmgrove_papers.backpropagation import Weights
 from elmgrove_papers.networks import Task, Training, fitted
 
+S = TypeVar("S")
+R = TypeVar("R")
+#: Asks a client, with the state and the number of the round (from 1).
+Ask = Callable[[S, int], R]
 #: Of each federation the rows that a device has, and what it learned.
 Replies = list[tuple[int, Weights]]
 
@@ -19,17 +22,14 @@ def federated(
     rounds: int,
     note: Callable[[int, Any], None] = lambda number, state: None,
 ) -> Any:
-    """Runs rounds with every client in each; a client that fails is a mistake of ours.
+    """Runs rounds with every client in each: asks all in the order of their names, and combines.
 
-    ``note`` is told of the state after each round.
+    ``note`` is called with the state after each round.
     """
-
-    def complete(happened: Round, state: Any) -> None:
-        if happened.left_out:
-            raise RuntimeError(f"round {happened.number}: {dict(happened.left_out)}")
-        note(happened.number, state)
-
-    return run_rounds(state, clients, rule, rounds=rounds, fraction=1.0, seed=0, on_round=complete)
+    for number in range(1, rounds + 1):
+        state = rule([clients[name](state, number) for name in sorted(clients)])
+        note(number, state)
+    return state
 
 
 def averaged(

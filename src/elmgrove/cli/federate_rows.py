@@ -18,12 +18,7 @@ from elmgrove.reading.layout import Layout
 from elmgrove.reading.table import ColumnCells, Table, read_column, read_table
 from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.predictor import Target
-
-CLIENTS = 100
-#: Shards of the sorted digits that a client gets.
-_SHARDS = 2
-#: Hidden units for a target at most, and rows that there should be for each.
-_UNITS, _ROWS_A_UNIT = 256, 4
+from elmgrove.rounds.projection import Projection
 
 T = TypeVar("T")
 
@@ -106,20 +101,20 @@ class FleetRows:
         if data is None:
             if files.target is not None:
                 raise BadInput("--target needs --data: a file, or a folder with one a client")
-            return cls._digits(clients or CLIENTS, seed)
+            return cls._digits(clients or 100, seed)
         if data.is_dir():
             if clients is not None:
                 raise BadInput(f"--clients: {data} has a file for each client")
             return cls._folder(data, files)
-        return cls._file(data, clients or CLIENTS, files)
+        return cls._file(data, clients or 100, files)
 
     @classmethod
     def _digits(cls, clients: int, seed: int) -> "FleetRows":
         """Cuts the digits, sorted, into shards and gives each client two: non-IID."""
         digits = Digits.load(seed)
         order = np.argsort(digits.train_digit, kind="stable")
-        shards = np.array_split(digits.train[order], _SHARDS * clients)
-        lots = np.random.default_rng(seed).permutation(len(shards)).reshape(clients, _SHARDS)
+        shards = np.array_split(digits.train[order], 2 * clients)
+        lots = np.random.default_rng(seed).permutation(len(shards)).reshape(clients, 2)
         pieces = [np.vstack([shards[lot] for lot in mine]) for mine in lots]
         shuffled = [np.random.default_rng([seed, i]).permutation(p) for i, p in enumerate(pieces)]
         return cls(_named(shuffled), tuple(f"pixel {i}" for i in range(PIXELS)), "none")
@@ -145,6 +140,9 @@ class FleetRows:
         columns = {name: mine.shape[1] for name, mine in rows.items() if len(mine)}
         if len(set(columns.values())) > 1:
             raise BadInput(f"{folder}: files have different numbers of columns: {columns}")
+        # A client without rows may have no columns either.
+        nothing = np.empty((0, max(columns.values(), default=0)))
+        rows = {name: mine if len(mine) else nothing for name, mine in rows.items()}
         names, words = (None, {}) if first is None else (first.names, first.categories)
         cells = {name: column for name, (_, column) in pairs.items() if column is not None}
         return cls(rows, names, "standard", words, cells)
@@ -154,12 +152,30 @@ class FleetRows:
         """How many rows all clients have."""
         return sum(map(len, self.rows.values()))
 
+    def projected(self, variance: float) -> tuple[Projection, "FleetRows"]:
+        """Turns the rows of all clients into the principal components of their scaled columns."""
+        if not self.count:
+            raise BadInput("no client has any rows")
+        made = Projection.fitted(
+            self.stacked().X,
+            self.names,
+            self.categories,
+            scaling=self.scaling,
+            variance=variance,
+        )
+        notes.print(
+            f"{made.components} principal components of {made.columns} columns keep "
+            f"{100 * variance:g} % of the variance."
+        )
+        rows = {name: made(mine) for name, mine in self.rows.items()}
+        return made, replace(self, rows=rows, names=None, categories={}, scaling="none")
+
     def basis(self, units: int | None, seed: int, **layer: Any) -> Basis:
         """Makes a basis with the scaling that fits all rows; models of rounds have a loss."""
         if not self.count:
             raise BadInput("no client has any rows")
         if self.targets:
-            units = units or max(min(_UNITS, self.count // _ROWS_A_UNIT), 1)
+            units = units or max(min(256, self.count // 4), 1)
         made = Basis.fitted(
             self.stacked().X,
             self.names,
@@ -189,13 +205,10 @@ class FleetRows:
 
     def stacked(self) -> Pairs:
         """Gives the rows and targets of all clients, in the order of their names."""
-        # A client without rows may have no columns either.
-        names = [name for name in sorted(self.rows) if len(self.rows[name])]
-        nothing = np.empty((0, 0))
-        return Pairs(
-            np.vstack([self.rows[name] for name in names]) if names else nothing,
-            np.vstack([self.targets[name] for name in names]) if self.targets else nothing,
-        )
+        names = sorted(self.rows)
+        T = [self.targets[name] for name in names if name in self.targets]
+        X = np.vstack([self.rows[name] for name in names])
+        return Pairs(X, np.vstack(T) if T else np.empty((0, 0)))
 
     def written(self) -> list[Any]:
         """Gives what is to be predicted of all rows, as it is written."""
@@ -224,11 +237,12 @@ def _named(pieces: list[T]) -> dict[str, T]:
     return {f"client-{index:0{width}}": piece for index, piece in enumerate(pieces)}
 
 
-#: So many different whole numbers are taken for classes.
-FEW = 20
-#: The share of rows that is kept for the test, unless another is stated.
-SHARE = 0.2
-_SHOWN = 5
+class ScalingName(StrEnum):
+    """The ways to scale columns before they are learned."""
+
+    none = "none"
+    standard = "standard"
+    minmax = "minmax"
 
 
 class Predict(StrEnum):
@@ -236,17 +250,6 @@ class Predict(StrEnum):
 
     classes = "classes"
     number = "number"
-
-
-def chosen_share(
-    target: str | None, predict: Predict | None, test: Path | None, share: float | None
-) -> float | None:
-    """Gives the share of rows to test on, None if there is none; ``BadInput`` if options clash."""
-    if predict is not None and target is None:
-        raise BadInput("--predict says what --target is predicted as, and there is none")
-    if test is not None and share is not None:
-        raise BadInput("--test has the rows of the test: leave --test-share out")
-    return SHARE if test is None and share is None and target is not None else share
 
 
 def choose_target(column: str, cells: Sequence[Any], decimal: str, said: Predict | None) -> Target:
@@ -260,7 +263,7 @@ def choose_target(column: str, cells: Sequence[Any], decimal: str, said: Predict
     values = [number(cell, decimal) for cell in cells]
     classes = sorted({_word(cell, value) for cell, value in zip(cells, values, strict=True)})
     numbers = {value for value in values if value is not None}
-    few = len(classes) <= FEW and all(value.is_integer() for value in numbers)
+    few = len(classes) <= 20 and all(value.is_integer() for value in numbers)
     worded = 2 * sum(value is None for value in values) > len(values)
     kind = said or (Predict.classes if few or worded else Predict.number)
     target = Target(column, tuple(classes) if kind is Predict.classes else ())
@@ -274,8 +277,8 @@ def _word(cell: Any, value: float | None) -> str:
 
 def _note_choice(target: Target, said: Predict | None, worded: bool, different: int) -> None:
     if target.classes:
-        rest = ", …" if len(target.classes) > _SHOWN else ""
-        some = ", ".join(target.classes[:_SHOWN]) + rest
+        rest = ", …" if len(target.classes) > 5 else ""
+        some = ", ".join(target.classes[:5]) + rest
         what, why = (
             f"{len(target.classes)} classes ({some})",
             f"{different} different whole numbers",
@@ -304,9 +307,11 @@ def coded(fleet: FleetRows, target: Target, files: FleetFiles) -> FleetRows:
     return replace(fleet, targets=targets)
 
 
-def read_test(path: Path, basis: Basis, target: Target | None, files: FleetFiles) -> Pairs:
-    """Reads the rows of a test file in the columns of a basis, and their targets."""
-    table = read(path, basis, files.inputs, files.skip_bad)
+def read_test(
+    path: Path, like: Basis | Projection, target: Target | None, files: FleetFiles
+) -> Pairs:
+    """Reads the rows of a test file in the columns that were learned, and their targets."""
+    table = read(path, like, files.inputs, files.skip_bad)
     X, column = files.paired(path, table)
     T = np.empty((0, 0))
     if target is not None and column is not None:
@@ -340,13 +345,12 @@ def hold_out(fleet: FleetRows, share: float, seed: int) -> tuple[FleetRows, Pair
 
 
 def fitted(
-    target: Target | None, fleet: FleetRows, held: Pairs | None
-) -> tuple[Target | None, FleetRows, Exam | None]:
+    target: Target | None, fleet: FleetRows, held: Pairs
+) -> tuple[Target | None, FleetRows, Exam]:
     """Scales numbers to predict by those that are learned, and makes the exam of the test rows."""
     if target is None:
-        return None, fleet, None if held is None else Exam(held.X)
+        return None, fleet, Exam(held.X)
     target = target.fitted(fleet.stacked().T)
     scaled = {name: target.scaled(mine) for name, mine in fleet.targets.items()}
-    assert held is not None, "with a target there is always a test"
     exam = Exam(held.X, target.scaled(held.T), target.classes)
     return target, replace(fleet, targets=scaled), exam

@@ -15,13 +15,8 @@ from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.device.status import status_of
 from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution
 from elmgrove.federation.member import Member, borrowed_by
-from elmgrove.rounds.compact import (
-    CLASSIFIER_FORMAT,
-    COMPACT_FORMAT,
-    LARGEST,
-    CompactClassifier,
-    CompactModel,
-)
+from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
+from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel
 from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor
 from elmgrove.storage.disk import load
 from elmgrove.storage.sealed import format_of
@@ -148,12 +143,13 @@ def _classifier_facts(classifier: CompactClassifier) -> dict[str, Any]:
 
 
 def _predictor_facts(predictor: Predictor) -> dict[str, Any]:
-    target = predictor.target
+    target, made = predictor.target, predictor.projection
     return {
         "holds": "a model that predicts",
         "target": target.column,
         "classes": list(target.classes) or "none: a number",
         "rows learned": [round(model.rows) for model in predictor.models],
+        **({} if made is None else {"principal components of": f"{made.columns} columns"}),
         **_basis_facts(predictor.basis),
     }
 

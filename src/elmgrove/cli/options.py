@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Protocol, TypeVar, get_type_hints
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from elmgrove.algebra.basis import Basis
+from elmgrove.algebra.basis import Basis, Words
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.scaling import OWN, Levels, Scaling
 from elmgrove.detector.inputs import Choice
@@ -357,16 +357,40 @@ def labelled(table: Table, data: Path, spans: str | None) -> Table:
     return replace(table, labels=found if table.labels is None else found | table.labels)
 
 
-def read(data: Path, like: Basis | Table | None, layout: Layout, skip_bad: bool = False) -> Table:
+class HasColumns(Protocol):
+    """What rows are to fit: a basis, or the columns that become principal components."""
+
+    @property
+    def columns(self) -> int:
+        """The number of columns of a row."""
+        ...
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Their names."""
+        ...
+
+    @property
+    def categories(self) -> Words:
+        """The words of columns that hold words."""
+        ...
+
+
+def read(
+    data: Path,
+    like: HasColumns | Table | None,
+    layout: Layout,
+    skip_bad: bool = False,
+) -> Table:
     """Reads the rows of a file, in the columns of a basis or a table, with a progress bar.
 
     Notes what was left out, and what else there is to tell.
     """
     wanted, names, categories = None, None, None
-    if isinstance(like, Basis):
-        wanted, names, categories = like.columns, like.features, dict(like.categories)
-    elif like is not None:
+    if isinstance(like, Table):
         wanted, names, categories = like.rows.shape[1], like.names, like.categories
+    elif like is not None:
+        wanted, names, categories = like.columns, like.features, dict(like.categories)
     standard = str(data) == STANDARD_INPUT
     with bar() as progress:
         total = None if standard else _size(data)

@@ -73,10 +73,10 @@ def predict(
     place = _place(predictor, group)
     layout = layout.after(predictor.layout)
     column = _column(data, predictor, layout)
-    if column is not None and predictor.basis.features is None:
+    if column is not None and predictor.reads.features is None:
         # Where columns have no names, all are read but those that are left out.
         layout = replace(layout, drop=(*layout.drop, predictor.target.column))
-    table = read(data, predictor.basis, layout, skip_bad)
+    table = read(data, predictor.reads, layout, skip_bad)
     if not len(table.rows):
         raise BadInput(f"{data}: no rows to predict")
     said = predictor.predict(table.array, place)
@@ -133,7 +133,7 @@ def _note_marks(
     if not len(rows):
         return
     T = target.scaled(target.coded(column.at(cells), decimal))
-    exam = Exam(table.array[rows], T, target.classes)
+    exam = Exam(predictor.inputs(table.array[rows]), T, target.classes)
     found = exam.evaluate(predictor.basis, [predictor.models[place]])
     assert found is not None
     notes.print(Marks(target, exam, predictor.basis).sentence(found.value))

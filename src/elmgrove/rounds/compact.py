@@ -1,8 +1,7 @@
-"""Models of Fed-ELMS in 8 bits, and classifiers in whole numbers for small hardware."""
+"""Models of Fed-ELMS in 8 bits."""
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +9,10 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate
 from elmgrove.algebra.moments import Packed
-from elmgrove.algebra.rows import Array, Rows
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, SingularSystem
 from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
-#: The format of a compact model's bytes.
 COMPACT_FORMAT = "elmgrove.compact"
 #: The largest value; −128 is not used, so that a matrix and its negative are alike.
 LARGEST = 127
@@ -61,8 +59,8 @@ class Quantized:
         return self.values.astype(np.float64) * self.scale.astype(np.float64)
 
 
-def factored(P: Array) -> Quantized:
-    """Gives C of P = CCᵀ, a scale a column; ``SingularSystem`` if P is not positive definite.
+def _factored(P: Array) -> Quantized:
+    """C of P = CCᵀ, a scale a column; ``SingularSystem`` if P is not positive definite.
 
     P itself would take 16 bits: in 8, its small eigenvalues are lost in the error of the large
     ones and become negative (measured on MNIST from 500 units on). CCᵀ has none below 0.
@@ -78,21 +76,8 @@ def factored(P: Array) -> Quantized:
     return found
 
 
-def product(C: Quantized) -> Array:
-    """Gives P = CCᵀ."""
-    matrix = C.matrix
-    P: Array = matrix @ matrix.T
-    return P
-
-
-def packed(C: Quantized) -> Array:
-    """Gives the lower triangle row by row; the rest is 0."""
-    values: Array = C.values[np.tril_indices(len(C.values))]
-    return values
-
-
-def unpacked(lower: Array, scale: Array, units: int) -> Quantized:
-    """Makes a factor of what ``packed`` gave; ``BadInput`` for what ``factored`` never makes."""
+def _unpacked(lower: Array, scale: Array, units: int) -> Quantized:
+    """A factor of its lower triangle; ``BadInput`` for what ``_factored`` never makes."""
     # Before anything of that size is made: the numbers may come from a stranger.
     if lower.shape != (units * (units + 1) // 2,):
         raise BadInput(f"{lower.shape} is not the lower triangle of {units} × {units}")
@@ -135,14 +120,15 @@ class CompactModel:
 
     @classmethod
     def of(cls, basis: Basis, model: RoundModel | RoundUpdate) -> "CompactModel":
-        """Gives the nearest compact model; what is lost by that is in no later message."""
+        """The nearest compact model; what is lost by that is in no later message."""
         rows = float(model.rows) if isinstance(model, RoundUpdate) else 0.0
-        return cls(basis, Quantized.of(model.beta), factored(model.P), rows)
+        return cls(basis, Quantized.of(model.beta), _factored(model.P), rows)
 
     @property
     def state(self) -> RoundModel:
         """β and P as they are sent."""
-        return RoundModel(self.beta.matrix, product(self.C))
+        C = self.C.matrix
+        return RoundModel(self.beta.matrix, C @ C.T)
 
     @property
     def update(self) -> RoundUpdate:
@@ -151,7 +137,7 @@ class CompactModel:
         return RoundUpdate(beta, P, self.rows)
 
     def to_bytes(self) -> bytes:
-        """Gives the file or message: Ñ(Ñ + 1)/2 + Ñ·m bytes, 4 for each scale, and a header."""
+        """Ñ(Ñ + 1)/2 + Ñ·m bytes, 4 for each scale, and a header."""
         return seal(COMPACT_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
@@ -163,182 +149,17 @@ class CompactModel:
         arrays: dict[str, Array] = {
             "beta": self.beta.values,
             "beta.scale": self.beta.scale,
-            "C": packed(self.C),
+            "C": self.C.values[np.tril_indices(len(self.C.values))],
             "C.scale": self.C.scale,
         }
         return fields, arrays
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "CompactModel":
-        """Makes a compact model of what ``to_bytes`` gave; ``BadFile`` for anything else."""
         fields, arrays = unseal(COMPACT_FORMAT, blob)
         with unpacking("a compact model"):
             basis = Basis.from_fields(fields["basis"])
-            C = unpacked(arrays["C"], arrays["C.scale"], basis.layer.units)
+            C = _unpacked(arrays["C"], arrays["C.scale"], basis.layer.units)
             made = cls(basis, Quantized(arrays["beta"], arrays["beta.scale"]), C, fields["rows"])
-            require_written_as(made._packed(), fields, arrays)
-        return made
-
-
-Integers = NDArray[np.int32]
-#: The format of a compact classifier's bytes.
-CLASSIFIER_FORMAT = "elmgrove.classifier"
-_MOST = 2**31 - 1
-#: Rounding does not move a hidden value that is so many deviations from 0 to the other side.
-_NEAR = 4.0
-
-
-@dataclass(frozen=True, eq=False)
-class CompactClassifier:
-    """A classifier with inputs and output weights of 8 bits, and sums of 32.
-
-    It needs ``binary`` weights, whose ±1 make xα + b additions and subtractions, and ``relu``.
-    Inputs are rounded to multiples of ``step`` and cut off at ±127 of them, so they should be of
-    similar size. If sums could pass 32 bits, hidden values lose their last ``shift`` bits. For rows
-    within the range, each output is that of the float model to within ``tolerance``, a bound for
-    the worst case that is never near. ``deviation`` is what to expect.
-
-    >>> from elmgrove import HiddenLayer
-    >>> basis = Basis(HiddenLayer(2, 3, "relu", "binary", seed=1), outputs=2)
-    >>> small = CompactClassifier.of(basis, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), 1.0)
-    >>> small.predict([[0.9, 0.1], [-0.5, 1.0]]).tolist()
-    [0, 0]
-    """
-
-    #: Whether only its owner may read a new file of it.
-    private: ClassVar[bool] = False
-
-    basis: Basis
-    beta: Quantized
-    step: float
-
-    def __post_init__(self) -> None:
-        layer = self.basis.layer
-        if (layer.weights, layer.activation) != ("binary", "relu"):
-            raise BadInput(
-                "a compact classifier needs a layer with binary weights and relu, not "
-                f"{layer.weights} and {layer.activation}"
-            )
-        if self.basis.scaling.kind != "none":
-            # Scaled in whole numbers they would be other inputs.
-            raise BadInput("a compact classifier takes rows as they are: scale them before it")
-        if self.beta.values.shape != (layer.units, self.basis.outputs) or self.beta.scale.size != 1:
-            raise BadInput("β must have a row for each unit and a column for each output")
-        if not 0.0 < self.step < np.inf or self._largest_hidden > _MOST:
-            raise BadInput(f"inputs in steps of {self.step!r} do not fit the biases of ±1")
-
-    @classmethod
-    def of(cls, basis: Basis, beta: Array, largest: float) -> "CompactClassifier":
-        """Makes a classifier of a model's β, for inputs from −``largest`` to ``largest``."""
-        return cls(basis, Quantized.of(beta), float(largest) / LARGEST)
-
-    def predict(self, X: Any) -> NDArray[np.intp]:
-        """Gives the number of the largest output for each row, without any float."""
-        winners: NDArray[np.intp] = self.sums(X).argmax(axis=1)
-        return winners
-
-    def outputs(self, X: Any) -> Array:
-        """Gives the outputs as floats."""
-        return self.sums(X) * self._unit
-
-    def sums(self, X: Any) -> Integers:
-        """Gives the outputs in whole numbers."""
-        made: Integers = self._hidden(X) @ self.beta.values.astype(np.int32)
-        return made
-
-    def tolerance(self, X: Any) -> Array:
-        """Bounds how far each output is from the float model's, for rows within the range."""
-        # Half a step for each input and the bias, and what the shift rounds away.
-        hidden_off = self.step * ((self.basis.layer.inputs + 1) / 2 + ((1 << self.shift) >> 1))
-        hidden = self._hidden(X).sum(axis=1, dtype=np.float64) * self.step * 2.0**self.shift
-        weight_off = float(self.beta.scale[0, 0]) / 2
-        total = hidden + self.basis.layer.units * hidden_off
-        bound: Array = (
-            hidden_off * np.abs(self.beta.matrix).sum(axis=0) + weight_off * total[:, np.newaxis]
-        )
-        return bound
-
-    def deviation(self, X: Any) -> Array:
-        """Estimates how far each output is from the float model's, for rows within the range.
-
-        This is a standard deviation: rounding to multiples of s is off by s/√12 in the mean
-        square, and roundings are taken to be independent. For measured numbers they are; if many
-        inputs are alike their errors add up, and only ``tolerance`` holds. Otherwise 1 output in
-        10,000 is off by more than 4 deviations.
-        """
-        layer, beta = self.basis.layer, self.beta.matrix
-        Z = self._activations(X)
-        active = (Z > 0).astype(np.float64)
-        # An input's error reaches the output through all units that are active, at once.
-        through = (np.square((active * column) @ layer.alpha.T).sum(axis=1) for column in beta.T)
-        inputs = np.stack(list(through), axis=1)
-        # Units that are about to switch, and what the shift rounds away.
-        near = np.abs(Z) <= _NEAR * np.sqrt((layer.inputs + 1) / 12)
-        shifted = 4.0**self.shift if self.shift else 0.0
-        units = ((layer.inputs + 1) * near + shifted * active) @ np.square(beta)
-        hidden = self.step * 2.0**self.shift * self._shifted(Z)
-        # A rounded weight multiplies the hidden value together with its error.
-        own = self.step**2 * (layer.inputs + 1 + shifted) / 12 * (near | (Z > 0))
-        weights = self.beta.scale[0, 0] ** 2 * (hidden**2 + own).sum(axis=1, keepdims=True)
-        # All biases are ±1 and are off by the same amount: that is not chance.
-        bias = active @ ((self.step * self._bias - layer.b)[:, np.newaxis] * beta)
-        found: Array = np.sqrt((self.step**2 * (inputs + units) + weights) / 12 + np.square(bias))
-        return found
-
-    def _hidden(self, X: Any) -> Integers:
-        return self._shifted(self._activations(X))
-
-    def _activations(self, X: Any) -> Integers:
-        X, _ = Rows(self.basis.layer.inputs, np.float64).many(X)
-        x = np.clip(np.rint(X / self.step), -LARGEST, LARGEST).astype(np.int32)
-        # Equation (5) with α = ±1: nothing but additions and subtractions
-        Z: Integers = x @ self.basis.layer.alpha.astype(np.int32) + self._bias
-        return Z
-
-    def _shifted(self, Z: Integers) -> Integers:
-        H: Integers = (np.maximum(Z, 0) + ((1 << self.shift) >> 1)) >> self.shift
-        return H
-
-    @cached_property
-    def shift(self) -> int:
-        """The number of bits to drop from hidden values so that no sum can pass 32 bits."""
-        weight = int(np.abs(self.beta.values.astype(np.int64)).sum(axis=0).max())
-        shift = 0
-        while ((self._largest_hidden >> shift) + 1) * weight > _MOST:
-            shift += 1
-        return shift
-
-    @property
-    def _bias(self) -> Integers:
-        return np.rint(self.basis.layer.b / self.step).astype(np.int32)
-
-    @property
-    def _largest_hidden(self) -> int:
-        return LARGEST * self.basis.layer.inputs + round(1.0 / self.step)
-
-    @property
-    def _unit(self) -> float:
-        """The output that a sum of 1 stands for."""
-        return self.step * 2.0**self.shift * float(self.beta.scale[0, 0])
-
-    def to_bytes(self) -> bytes:
-        """Gives the file: a byte for each output weight, and a header."""
-        return seal(CLASSIFIER_FORMAT, *self._packed())
-
-    def _packed(self) -> Packed:
-        fields = {
-            "basis": self.basis.fields,
-            "fingerprint": self.basis.fingerprint,
-            "step": self.step,
-        }
-        return fields, {"beta": self.beta.values, "beta.scale": self.beta.scale}
-
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> "CompactClassifier":
-        """Makes a classifier of what ``to_bytes`` gave; ``BadFile`` for anything else."""
-        fields, arrays = unseal(CLASSIFIER_FORMAT, blob)
-        with unpacking("a compact classifier"):
-            basis = Basis.from_fields(fields["basis"])
-            made = cls(basis, Quantized(arrays["beta"], arrays["beta.scale"]), fields["step"])
             require_written_as(made._packed(), fields, arrays)
         return made

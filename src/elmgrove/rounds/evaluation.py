@@ -1,24 +1,15 @@
 """Evaluation: how well the global model does on rows that the server keeps for that."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 from elmgrove.federation.merged import Merged
-from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
-
-#: The format of an exam's bytes.
-EXAM_FORMAT = "elmgrove.exam"
-#: What an evaluation measures: the share of rows predicted right,
-ACCURACY = "accuracy"
-#: or a mean squared error.
-ERROR = "error"
 
 
 class GlobalModel(NamedTuple):
@@ -29,7 +20,7 @@ class GlobalModel(NamedTuple):
 
 
 def models_of(merged: Merged, ridge: float) -> tuple[GlobalModel, ...]:
-    """Solves for the global model, or that of each group, by (6) with a ridge."""
+    """Solve for the global model, or that of each group, by (6) with a ridge."""
     return tuple(GlobalModel(part.solve(ridge), part.count) for part in merged.parts)
 
 
@@ -37,10 +28,10 @@ def models_of(merged: Merged, ridge: float) -> tuple[GlobalModel, ...]:
 class Evaluation:
     """How well the global model does on the server's test rows, after a round.
 
-    ``value`` is the share of rows whose class has the largest output (``accuracy``), or the mean
-    squared error in the units that were learned (``error``). Where a rule has a model for each
-    group, ``groups`` has the value of each, and ``value`` is their mean, weighted by the rows that
-    went into each.
+    ``value`` is the share of rows whose class has the largest output (``measure`` is accuracy), or
+    the mean squared error in the units that were learned (error). Where a rule has a model for
+    each group, ``groups`` has the value of each, and ``value`` is their mean, weighted by the rows
+    that went into each.
     """
 
     measure: str
@@ -48,32 +39,15 @@ class Evaluation:
     rows: int
     groups: tuple[float, ...] = ()
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The evaluation as JSON holds it."""
-        return asdict(self)
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> "Evaluation":
-        """Makes an evaluation of what ``fields`` gave."""
-        return cls(**{**fields, "groups": tuple(fields["groups"])})
-
 
 @dataclass(frozen=True, eq=False)
 class Exam:
     """The rows on which a server tests the global model: nobody learns them.
 
-    ``X`` has the rows as they come, before scaling, and ``T`` their targets as clients learn them:
-    with ``classes`` a 1 in the column of the row's class. Without ``T`` the model is a detector's,
-    whose targets are the scaled rows themselves.
-
-    >>> exam = Exam(np.zeros((3, 2)), np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), ("off", "on"))
-    >>> Exam.from_bytes(exam.to_bytes()).classes
-    ('off', 'on')
+    ``X`` has the rows as clients have them, before scaling, and ``T`` their targets as clients
+    learn them: with ``classes`` a 1 in the column of the row's class. Without ``T`` the model is a
+    detector's, whose targets are the scaled rows themselves.
     """
-
-    #: Whether only its owner may read a new file of it.
-    private: ClassVar[bool] = True
 
     X: Array
     T: Array | None = None
@@ -90,17 +64,12 @@ class Exam:
         if self.classes and (self.T is None or self.T.shape[1] != len(self.classes)):
             raise BadInput("an exam with classes needs a column of targets for each")
 
-    @property
-    def measure(self) -> str:
-        """What is measured: accuracy for classes, otherwise an error."""
-        return ACCURACY if self.classes else ERROR
-
     def targets(self, basis: Basis) -> Array:
-        """Gives the targets as clients with this basis learn them."""
+        """The targets as clients with this basis learn them."""
         return basis.scaling(self.X) if self.T is None else self.T
 
     def baseline(self, basis: Basis) -> float:
-        """Gives what the best constant answer reaches: the commonest class, or the mean."""
+        """What the best constant answer reaches: the commonest class, or the mean."""
         T = self.targets(basis)
         return float(T.mean(axis=0).max() if self.classes else T.var(axis=0).mean())
 
@@ -115,11 +84,11 @@ class Exam:
         H, T = basis.layer(basis.scaling(self.X)), self.targets(basis)
         points = np.array([self._points(H @ model.beta, T) for model in models])
         if self.T is None:
-            return Evaluation(self.measure, float(points.min(axis=0).mean()), len(T))
+            return Evaluation("error", float(points.min(axis=0).mean()), len(T))
         each = points.mean(axis=1)
         value = float(np.average(each, weights=[model.rows for model in models]))
         groups = tuple(each.tolist()) if len(models) > 1 else ()
-        return Evaluation(self.measure, value, len(T), groups)
+        return Evaluation("accuracy" if self.classes else "error", value, len(T), groups)
 
     def _points(self, outputs: Array, T: Array) -> Array:
         """What each row counts: 1 where its class is predicted right, or its squared error."""
@@ -129,20 +98,3 @@ class Exam:
         else:
             points = np.square(outputs - T).mean(axis=1)
         return points
-
-    def to_bytes(self) -> bytes:
-        """Gives the file: sealed, with a checksum."""
-        return seal(EXAM_FORMAT, *self._packed())
-
-    def _packed(self) -> Packed:
-        arrays: dict[str, Array] = {"X": self.X} if self.T is None else {"X": self.X, "T": self.T}
-        return {"classes": list(self.classes)}, arrays
-
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> "Exam":
-        """Makes an exam of what ``to_bytes`` gave; ``BadFile`` for anything else."""
-        fields, arrays = unseal(EXAM_FORMAT, blob)
-        with unpacking("an exam"):
-            made = cls(arrays["X"], arrays.get("T"), tuple(fields["classes"]))
-            require_written_as(made._packed(), fields, arrays)
-        return made

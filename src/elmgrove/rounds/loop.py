@@ -1,46 +1,70 @@
-"""The loop of rounds: draws clients, asks them, and hands their replies to a rule.
+"""The loop of rounds, the same on every engine: draw clients, ask them, combine, evaluate, report.
 
-It knows neither what is sent nor how replies are combined.
+An engine reaches the clients: ``InProcess`` calls them one after the other, and ``flower`` sends
+messages. Both send the same bytes and end with the same model.
 """
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 from elmgrove.errors import BadInput, require_whole
+from elmgrove.rounds.clients import Client
+from elmgrove.rounds.evaluation import Evaluation, Exam
+from elmgrove.rounds.rules import RoundRule
 
-S = TypeVar("S")
-R = TypeVar("R")
-
-#: Asks a client, with the state and the number of the round (from 1); None if nothing is new.
-Ask = Callable[[S, int], R | None]
-
-#: Why a client is left out that has no new rows.
-NOTHING_NEW = "nothing new"
-
-
-class Deadline(NamedTuple):
-    """How long a reply may take, and the clock that measures it (``time.monotonic``)."""
-
-    seconds: float
-    clock: Callable[[], float]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Round:
-    """What happened in a round: which clients were asked, answered, or were left out, and why."""
+class RoundReport:
+    """A round: which clients were asked, answered, or were left out and why, and what it cost.
+
+    ``down`` counts the bytes of messages to the clients and ``up`` those to the server, without
+    what an engine wraps around them. ``evaluation`` is how the model after the round does on the
+    server's test rows, if it has any.
+    """
 
     number: int
     asked: tuple[str, ...]
     answered: tuple[str, ...]
     left_out: Mapping[str, str]
+    down: int
+    up: int
+    seconds: float
+    evaluation: Evaluation | None = None
+
+
+class LeftOut(Exception):
+    """A client that works, or worked, but has no reply that counts; the text is the reason."""
+
+
+class NotConnected(LeftOut):
+    """A client that could not be asked."""
+
+
+class Engine(Protocol):
+    """Reaches clients; what a client raises is given in place of its reply."""
+
+    def names(self) -> Collection[str]:
+        """The clients to draw from, looked up before each round."""
+        ...
+
+    def train(
+        self, names: Sequence[str], request: bytes, number: int
+    ) -> Iterator[tuple[str, bytes | Exception]]:
+        """Asks clients to train; gives each reply when it comes."""
+        ...
 
 
 def drawn(names: Collection[str], fraction: float, seed: int, number: int) -> list[str]:
-    """Draws the max(⌊C·K⌋, 1) clients of a round by their names, alike on every machine.
+    """Draw the max(⌊C·K⌋, 1) clients of a round by their names, alike on every machine.
 
     Each name has a lot, the SHA-256 of ``seed/number/name``, and the lowest win: neither the order
     of the names nor a library's random numbers matter.
@@ -59,48 +83,88 @@ def drawn(names: Collection[str], fraction: float, seed: int, number: int) -> li
 
 
 def run_rounds(
-    state: S,
-    clients: Mapping[str, Ask[S, R]],
-    rule: Callable[[Sequence[R]], S],
+    rule: RoundRule[Any],
+    engine: Engine,
     *,
     rounds: int,
-    fraction: float,
-    seed: int,
-    deadline: Deadline | None = None,
-    on_round: Callable[[Round, S], None] | None = None,
-) -> S:
-    """Runs some rounds and gives the state after them: draw clients, ask them, combine replies.
+    fraction: float = 1.0,
+    seed: int = 0,
+    exam: Exam | None = None,
+    on_round: Callable[[RoundReport], None] | None = None,
+) -> None:
+    """Run some rounds, after which the rule has the result.
 
-    A client that raises, has nothing new or is late is left out, and the round goes on without it;
-    if no client answers, the state stays. ``on_round`` is told of each round with the state after
-    it. Clients are asked one after the other, and a late reply is waited for and then thrown away:
-    a deadline shows its effect here, it does not save time. What the rule raises is not caught:
-    each ``Ask`` has to refuse a reply that does not fit.
+    A client that raises, has nothing new, or sends what the rule refuses is left out, and the round
+    goes on without it; if no client answers, the model stays.
     """
     for number in range(1, require_whole("rounds", rounds, 0) + 1):
-        asked = drawn(clients, fraction, seed, number) if clients else []
-        replies, left_out = dict[str, R](), dict[str, str]()
-        for name in asked:
-            started = deadline.clock() if deadline else 0.0
-            try:
-                reply = clients[name](state, number)
-            except Exception as error:  # whatever a client raises, the others go on
-                left_out[name] = reason(error)
-                continue
-            took = deadline.clock() - started if deadline else 0.0
-            if deadline and took > deadline.seconds:
-                left_out[name] = f"late: {took:.3g} s, where {deadline.seconds:g} s were given"
-            elif reply is None:
-                left_out[name] = NOTHING_NEW
-            else:
-                replies[name] = reply
-        if replies:
-            state = rule(list(replies.values()))
+        report = _round(rule, engine, number, fraction, seed, exam)
         if on_round is not None:
-            on_round(Round(number, tuple(asked), tuple(replies), left_out), state)
-    return state
+            on_round(report)
+
+
+def _round(
+    rule: RoundRule[Any],
+    engine: Engine,
+    number: int,
+    fraction: float,
+    seed: int,
+    exam: Exam | None,
+) -> RoundReport:
+    names, request, started = engine.names(), rule.request(), time.perf_counter()
+    asked = drawn(names, fraction, seed, number) if names else []
+    usable, left_out, down, up = dict[str, Any](), dict[str, str](), 0, 0
+    for name, reply in engine.train(asked, request, number):
+        down += 0 if isinstance(reply, NotConnected) else len(request)
+        try:
+            if isinstance(reply, Exception):
+                raise reply
+            up += len(reply)
+            usable[name] = rule.read(name, reply)
+            if usable[name] is None:
+                del usable[name]
+                raise LeftOut("nothing new")
+        except Exception as error:  # whatever a client raises or sends, the others go on
+            left_out[name] = reason(error)
+    answered = tuple(sorted(usable))
+    if answered:
+        rule.take([usable[name] for name in answered])
+    seconds = time.perf_counter() - started
+    evaluation = None if exam is None else exam.evaluate(rule.basis, rule.models())
+    return RoundReport(number, tuple(asked), answered, left_out, down, up, seconds, evaluation)
 
 
 def reason(error: Exception) -> str:
-    """Says in words why a client was left out."""
+    """Say in words why a client was left out."""
+    if isinstance(error, LeftOut):
+        return str(error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+class InProcess:
+    """The engine that calls clients in this process, one after the other.
+
+    As on Flower a client has one core: with two threads and another process on the machine, a round
+    of small clients took 25 times as long.
+    """
+
+    def __init__(self, clients: Mapping[str, Client]) -> None:
+        self._clients = clients
+        # NumPy's BLAS as well as SciPy's, which is all that blas.one_thread knows.
+        self._blas = ThreadpoolController().select(user_api="blas")
+
+    def names(self) -> Collection[str]:
+        return self._clients
+
+    def train(
+        self, names: Sequence[str], request: bytes, number: int
+    ) -> Iterator[tuple[str, bytes | Exception]]:
+        for name in names:
+            yield name, self._attempted(self._clients[name].train, request, number)
+
+    def _attempted(self, call: Callable[..., T], *arguments: Any) -> T | Exception:
+        try:
+            with self._blas.limit(limits=1):
+                return call(*arguments)
+        except Exception as error:  # whatever a client raises, the loop names it
+            return error

@@ -1,4 +1,4 @@
-"""Targets, and the model that a federation with a target ends with, as a file."""
+"""The model that a federation with a target ends with: what it predicts, of which columns."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -14,10 +14,8 @@ from elmgrove.errors import BadInput
 from elmgrove.reading.cells import number
 from elmgrove.reading.table import ColumnCells
 from elmgrove.rounds.evaluation import GlobalModel
+from elmgrove.rounds.projection import Projection
 from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
-
-#: Classes that a model may have.
-MOST_CLASSES = 1000
 
 
 @dataclass(frozen=True)
@@ -27,9 +25,9 @@ class Target:
     Numbers are learned as (y - mean) / unit, so that the ridge pulls towards their mean, and
     predicted as they are written. A class is a word, or a number written as a word.
 
-    >>> Target("mode", ("off", "on")).told(np.array([[0.2, 0.7], [0.9, 0.1]]))
+    >>> Target("mode", ("off", "on")).decoded(np.array([[0.2, 0.7], [0.9, 0.1]]))
     ['on', 'off']
-    >>> Target("heat", mean=20.0, unit=5.0).told(np.array([[0.0], [2.0]]))
+    >>> Target("heat", mean=20.0, unit=5.0).decoded(np.array([[0.0], [2.0]]))
     [20.0, 30.0]
     """
 
@@ -41,10 +39,10 @@ class Target:
     def __post_init__(self) -> None:
         if len(self.classes) == 1:
             raise BadInput(f"every {self.column!r} is {self.classes[0]!r}: nothing to tell apart")
-        if len(self.classes) > MOST_CLASSES:
+        if len(self.classes) > 1000:
             raise BadInput(
                 f"{self.column!r} has {len(self.classes)} different values, more than the "
-                f"{MOST_CLASSES} classes that a model may have"
+                "1000 classes that a model may have"
             )
         if list(self.classes) != sorted(set(self.classes)):
             raise BadInput("classes must be sorted, and each there once")
@@ -52,26 +50,26 @@ class Target:
             raise BadInput(f"a mean of {self.mean} in units of {self.unit} is no scale of numbers")
 
     def fitted(self, T: Array) -> "Target":
-        """Gives the target with the scale of numbers like these; constant ones keep their unit."""
+        """The target with the scale of numbers like these; constant ones keep their unit."""
         if self.classes:
             return self
         return replace(self, mean=float(T.mean()), unit=float(T.std()) or 1.0)
 
     def scaled(self, T: Array) -> Array:
-        """Gives numbers as they are learned; classes are as they are."""
+        """Numbers as they are learned; classes are as they are."""
         return T if self.classes else (T - self.mean) / self.unit
 
     @property
     def outputs(self) -> int:
-        """How many outputs a model of it has."""
+        """The number of outputs that a model of it has."""
         return len(self.classes) or 1
 
     def fits(self, cells: Array, decimal: str = ".") -> Array:
-        """Says of each cell whether it is one of the classes, or a finite number."""
+        """Whether each cell is one of the classes, or a finite number."""
         return np.array([self._read(cell, decimal) is not None for cell in cells], bool)
 
     def coded(self, column: ColumnCells, decimal: str = ".") -> Array:
-        """Gives a 1 for the class of each cell, or its number; ``BadInput`` names one without."""
+        """A 1 for the class of each cell, or its number; ``BadInput`` names one without."""
         found = [self._read(cell, decimal) for cell in column.cells]
         if None in found:
             place = found.index(None)
@@ -82,8 +80,8 @@ class Target:
         one_hot[np.arange(len(found)), np.array(found, np.intp)] = 1.0
         return one_hot
 
-    def told(self, outputs: Array) -> list[str] | list[float]:
-        """Gives what outputs say: the class of the largest, or the number."""
+    def decoded(self, outputs: Array) -> list[str] | list[float]:
+        """The class of the largest output of each row, or its number."""
         if self.classes:
             return [self.classes[winner] for winner in outputs.argmax(axis=1)]
         numbers: list[float] = (outputs[:, 0] * self.unit + self.mean).tolist()
@@ -110,16 +108,13 @@ class Target:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The target as JSON holds it."""
         return asdict(self) | {"classes": list(self.classes)}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> "Target":
-        """Makes a target of what ``fields`` gave."""
         return cls(**{**fields, "classes": tuple(fields["classes"])})
 
 
-#: The format of a predictor's bytes.
 PREDICTOR_FORMAT = "elmgrove.predictor"
 
 
@@ -129,7 +124,8 @@ class Predictor:
 
     There is one model, or one for each group, in the order in which a round's evaluation has them.
     Which group a new row belongs to nobody can tell: unless one is chosen, that with the most rows
-    answers. ``layout`` is how the rows were written, for a command that reads others like them.
+    answers. With a ``projection`` the basis is that of its components. ``layout`` is how the rows
+    were written, for a command that reads others like them.
     """
 
     #: Whether only its owner may read a new file of it.
@@ -139,6 +135,7 @@ class Predictor:
     target: Target
     models: tuple[GlobalModel, ...]
     layout: Mapping[str, Any] = field(default_factory=dict)
+    projection: Projection | None = None
 
     def __post_init__(self) -> None:
         shape = self.basis.layer.units, self.target.outputs
@@ -151,6 +148,21 @@ class Predictor:
                 raise BadInput(f"β must be {shape[0]} × {shape[1]} finite numbers in float64")
             if not 0.0 < rows < np.inf:
                 raise BadInput(f"a model of {rows!r} rows")
+        if self.projection is not None and self.projection.components != self.basis.columns:
+            raise BadInput(
+                f"{self.projection.components} components, where {self.basis.columns} were learned"
+            )
+
+    @property
+    def reads(self) -> Basis | Projection:
+        """What knows the columns of rows to predict."""
+        return self.basis if self.projection is None else self.projection
+
+    def inputs(self, X: Any) -> Array:
+        """Rows as the basis takes them: checked, and projected where they are to be."""
+        X, _ = Rows(self.reads.columns, np.float64).many(X)
+        inputs: Array = X if self.projection is None else self.projection(X)
+        return inputs
 
     @property
     def largest(self) -> int:
@@ -158,29 +170,30 @@ class Predictor:
         return int(np.argmax([model.rows for model in self.models]))
 
     def predict(self, X: Any, model: int | None = None) -> list[str] | list[float]:
-        """Gives the class or the number of each row, by the model at a place."""
-        X, _ = Rows(self.basis.layer.inputs, np.float64).many(X)
+        """The class or the number of each row, by the model at a place."""
         beta = self.models[self.largest if model is None else model].beta
-        outputs: Array = self.basis.layer(self.basis.scaling(X)) @ beta
-        return self.target.told(outputs)
+        outputs: Array = self.basis.layer(self.basis.scaling(self.inputs(X))) @ beta
+        return self.target.decoded(outputs)
 
     def to_bytes(self) -> bytes:
-        """Gives the file: sealed, with a checksum."""
         return seal(PREDICTOR_FORMAT, *self._packed())
 
     def _packed(self) -> Packed:
-        fields = {
+        fields: dict[str, Any] = {
             "basis": self.basis.fields,
             "fingerprint": self.basis.fingerprint,
             "target": self.target.fields,
             "rows": [model.rows for model in self.models],
             "layout": dict(self.layout),
         }
-        return fields, {f"beta.{i}": model.beta for i, model in enumerate(self.models)}
+        arrays = {f"beta.{i}": model.beta for i, model in enumerate(self.models)}
+        if self.projection is not None:
+            fields["projection"], more = self.projection.packed()
+            arrays |= more
+        return fields, arrays
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Predictor":
-        """Makes a predictor of what ``to_bytes`` gave; ``BadFile`` for anything else."""
         fields, arrays = unseal(PREDICTOR_FORMAT, blob)
         with unpacking("a predictor"):
             made = cls(
@@ -190,6 +203,7 @@ class Predictor:
                     GlobalModel(arrays[f"beta.{i}"], rows) for i, rows in enumerate(fields["rows"])
                 ),
                 fields["layout"],
+                Projection.unpacked(fields.get("projection"), arrays),
             )
             require_written_as(made._packed(), fields, arrays)
         return made

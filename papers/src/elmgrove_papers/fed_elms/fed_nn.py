@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from elmgrove.algebra import Array, weighted_mean
-from elmgrove.rounds import Ask, Quantized
+from elmgrove.rounds import Quantized
 from elmgrove.storage import seal, unseal
 from elmgrove_papers import require_package
 from elmgrove_papers.backpropagation import Classification, Momentum, Stack, Weights
 from elmgrove_papers.fed_elms.digits import Digits
 from elmgrove_papers.fed_elms.settings import SEED
 from elmgrove_papers.fed_elms.trial import Tried, Wire, on_one_thread
-from elmgrove_papers.federated import federated
+from elmgrove_papers.federated import Ask, federated
 
 BATCH, EPOCHS, RATE, MOMENTUM = 10, 5, 0.01, 0.5
 FORMAT = "fed-nn"

@@ -19,9 +19,9 @@ from elmgrove.algebra import (
     trained,
 )
 from elmgrove.federation import Contribution, Merged
-from elmgrove.rounds import Ask, CompactClassifier, CompactModel
+from elmgrove.rounds import CompactClassifier, CompactModel
 from elmgrove_papers.fed_elms.digits import Digits
-from elmgrove_papers.federated import federated
+from elmgrove_papers.federated import Ask, federated
 
 
 class Tried(NamedTuple):
@@ -46,10 +46,10 @@ class Wire:
     def between(self, client: Ask[bytes, bytes]) -> Ask[bytes, bytes]:
         """Puts a client at the other end of this wire."""
 
-        def counted(state: bytes, number: int) -> bytes | None:
+        def counted(state: bytes, number: int) -> bytes:
             self.down += len(state)
             reply = client(state, number)
-            self.up += len(reply or b"")
+            self.up += len(reply)
             return reply
 
         return counted

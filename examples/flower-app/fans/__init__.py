@@ -1,1 +1,0 @@
-"""Fans in a federation: a server app, a client app, and the rows of each fan."""
