@@ -1,14 +1,25 @@
 """Evidence is a value: it adds, subtracts, compares and solves, and never changes."""
 
 import dataclasses
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch, SingularSystem
+from elmgrove import (
+    OSELM,
+    BadInput,
+    Basis,
+    Evidence,
+    HiddenLayer,
+    Mismatch,
+    NotAdmissible,
+    SingularSystem,
+)
 from support.laws import law_examples
 
 BASIS = Basis(HiddenLayer(3, 5, "tanh", seed=1), 2)
@@ -247,3 +258,387 @@ def test_error_of_adds_over_parts() -> None:
 def test_arrays_of_another_shape_or_dtype_are_refused(U: Any, V: Any, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         Evidence(BASIS, U, V, 1.0, 1.0)
+
+
+# Honest evidence always passes; each kind of corruption fails with its own reason
+
+DTYPES = (np.float64, np.float32)
+
+
+def honest(
+    activation: str = "sigmoid", rows: int = 40, dtype: Any = np.float64, units: int = 6
+) -> Evidence:
+    rng = np.random.default_rng(rows)
+    model = OSELM(HiddenLayer(4, units, activation, seed=3), 3, dtype=dtype)
+    model.learn_many(rng.normal(size=(rows, 4)), rng.normal(size=(rows, 3)))
+    return model.evidence
+
+
+@st.composite
+def learned(draw: st.DrawFn) -> Evidence:
+    """Any layer, few rows or many, also rows that repeat, lie in a plane, or are all the same."""
+    layer = HiddenLayer(
+        draw(st.integers(1, 5)),
+        draw(st.integers(1, 12)),
+        draw(st.sampled_from(["identity", "sigmoid", "relu", "tanh"])),
+        draw(st.sampled_from(["uniform", "normal", "binary"])),
+        draw(st.integers(0, 2**32)),
+    )
+    outputs = draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    distinct, rows = draw(st.integers(1, 30)), draw(st.integers(0, 300))
+    size = 10.0 ** draw(st.integers(-3, 4))
+    rank = draw(st.integers(1, layer.inputs))
+    X = size * rng.normal(size=(distinct, rank)) @ rng.normal(size=(rank, layer.inputs))
+    T = size * rng.normal(size=(distinct, outputs)) if draw(st.booleans()) else X[:, :1] * [[1.0]]
+    pick = rng.integers(distinct, size=rows)
+    model = OSELM(
+        layer,
+        T.shape[1],
+        forgetting=draw(st.sampled_from([1.0, 0.99, 0.5])),
+        dtype=draw(st.sampled_from(DTYPES)),
+    )
+    # in blocks, and the last rows one by one
+    by_one = draw(st.integers(0, min(rows, 40)))
+    model.learn_many(X[pick[by_one:]], T[pick[by_one:]])
+    for i in pick[:by_one]:
+        model.learn_one(X[i], T[i])
+    return model.evidence
+
+
+@settings(max_examples=law_examples(150), deadline=None)
+@given(learned())
+def test_what_was_learned_from_rows_is_admissible(evidence: Evidence) -> None:
+    assert evidence.admissible().reason == ""
+    assert evidence.admissible()
+
+
+@settings(max_examples=law_examples(50), deadline=None)
+@given(learned(), st.integers(2, 50))
+def test_what_was_added_up_is_admissible(evidence: Evidence, times: int) -> None:
+    assert Evidence.sum([evidence] * times).admissible().reason == ""
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 40])
+def test_two_precisions_added_are_admissible(rows: int) -> None:
+    mixed = honest(rows=rows, dtype=np.float32) + honest(rows=rows, dtype=np.float64)
+    assert mixed.admissible().reason == ""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_long_stream_of_equal_rows_is_admissible(dtype: Any) -> None:
+    # Equal rows round in the same direction each time, so the error grows with their number.
+    model = OSELM(HiddenLayer(3, 8, "sigmoid", seed=2), 3, dtype=dtype)
+    row = np.array([0.3, 0.7, 0.1], dtype)
+    for _ in range(10_000):
+        model.learn_one(row, row)
+    assert model.evidence.admissible().reason == ""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_rows_at_all_are_admissible(dtype: Any) -> None:
+    assert Evidence.zero(Basis(HiddenLayer(2, 3), 1), dtype).admissible()
+
+
+def corrupted(evidence: Evidence, name: str, place: tuple[int, int], value: float) -> Evidence:
+    array = getattr(evidence, name).copy()
+    array[place] = value
+    return dataclasses.replace(evidence, **{name: array})
+
+
+GOOD = honest()
+BEYOND = 2.0 * float(np.sqrt(GOOD.U[0, 0] * GOOD.U[1, 1]))
+CORRUPTIONS = {
+    "NaN in U": (corrupted(GOOD, "U", (1, 2), np.nan), "not finite"),
+    "inf in V": (corrupted(GOOD, "V", (1, 2), np.inf), "not finite"),
+    "NaN energy": (dataclasses.replace(GOOD, energy=np.nan), "not finite"),
+    "infinite count": (dataclasses.replace(GOOD, count=np.inf), "not finite"),
+    "negative energy": (dataclasses.replace(GOOD, energy=-1.0), r"energy \(-1\).*negative"),
+    "negative count": (dataclasses.replace(GOOD, count=-2.0), r"count \(-2\).*negative"),
+    "unsymmetric": (corrupted(GOOD, "U", (1, 2), GOOD.U[1, 2] + 1.0), "not symmetric"),
+    "negative diagonal": (corrupted(GOOD, "U", (2, 2), -0.5), r"negative diagonal entry \(-0.5\)"),
+    "indefinite": (
+        corrupted(corrupted(GOOD, "U", (0, 1), BEYOND), "U", (1, 0), BEYOND),
+        "not positive semidefinite",
+    ),
+    "diagonal beyond the rows": (dataclasses.replace(GOOD, count=1.0), "1 rows of hidden outputs"),
+    "V beyond the energy": (dataclasses.replace(GOOD, V=3.0 * GOOD.V + 10.0), "V claims"),
+    "energy below V": (dataclasses.replace(GOOD, energy=1e-3 * GOOD.energy), "V claims"),
+    "V without U": (dataclasses.replace(GOOD, U=np.zeros((6, 6))), "V is not 0 though U is"),
+}
+
+
+@pytest.mark.parametrize(("evidence", "reason"), CORRUPTIONS.values(), ids=CORRUPTIONS)
+def test_each_corruption_fails_with_its_own_reason(evidence: Evidence, reason: str) -> None:
+    verdict = evidence.admissible()
+    assert not verdict
+    with pytest.raises(NotAdmissible, match=rf"that file: .*{reason}"):
+        evidence.require_admissible("that file")
+    others = {text for _, text in CORRUPTIONS.values()} - {reason}
+    assert verdict.reason
+    assert not any(text in verdict.reason for text in others)
+
+
+@pytest.mark.parametrize("name", ["unsymmetric", "negative diagonal", "indefinite", "V without U"])
+def test_a_large_claimed_count_does_not_excuse_corruption(name: str) -> None:
+    evidence, _ = CORRUPTIONS[name]
+    assert not dataclasses.replace(evidence, count=1e30).admissible()
+
+
+@pytest.mark.parametrize(
+    ("activation", "bounded"),
+    [("identity", False), ("sigmoid", True), ("relu", False), ("tanh", True)],
+)
+def test_only_bounded_activations_limit_the_diagonal(activation: str, bounded: bool) -> None:
+    evidence = honest(activation)
+    fewer = dataclasses.replace(evidence, count=0.9 * evidence.U.diagonal().max())
+    assert bool(fewer.admissible()) is not bounded
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("part", ["U", "V"])
+def test_corruption_just_above_rounding_is_seen(part: str, dtype: Any) -> None:
+    evidence = honest("tanh", rows=3, dtype=dtype)
+    share = 100 * float(np.sqrt(np.finfo(dtype).eps))
+    if part == "U":
+        changed = evidence.U - share * np.abs(evidence.U).max() * np.eye(6, dtype=dtype)
+    else:
+        changed = evidence.V * (1 + share) + 0
+    bad = dataclasses.replace(evidence, **{part: changed.astype(dtype)})
+    assert evidence.admissible()
+    assert not bad.admissible()
+
+
+def test_a_stated_tolerance_is_used() -> None:
+    skewed = corrupted(GOOD, "U", (1, 2), GOOD.U[1, 2] + 1e-6 * np.abs(GOOD.U).max())
+    assert not skewed.admissible()
+    assert skewed.admissible(tolerance=1e-5)
+
+
+def test_admissible_evidence_passes_the_requirement() -> None:
+    GOOD.require_admissible("this")
+
+
+# The laws of merging, on random layers, rows, splits, orders and repetitions
+
+CONDITION = {np.float64: 1e6, np.float32: 1e3}
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Rows, how they are spread over devices, and how each device learns its part."""
+
+    layer: HiddenLayer
+    settings: dict[str, Any]
+    X: np.ndarray
+    T: np.ndarray
+    device_of: np.ndarray
+    repeats: list[int]
+    order: list[int]
+    chunks: list[int]
+
+    def rows(self, device: int) -> tuple[np.ndarray, np.ndarray]:
+        mine = self.device_of == device
+        return self.X[mine], self.T[mine]
+
+    def new(self) -> OSELM:
+        return OSELM(self.layer, self.T.shape[1], **self.settings)
+
+    def learned(self, device: int) -> OSELM:
+        """Learns its rows in chunks; chunks of one row the one-row way."""
+        model, (X, T) = self.new(), self.rows(device)
+        edges = [0, *(cut for cut in self.chunks if cut < len(X)), len(X)]
+        for start, stop in pairwise(edges):
+            if stop - start == 1:
+                model.learn_one(X[start], T[start])
+            else:
+                model.learn_many(X[start:stop], T[start:stop])
+        return model
+
+    def central(self) -> OSELM:
+        """All rows in one place, each as often as its device is merged."""
+        often = np.array(self.repeats)[self.device_of]
+        model = self.new()
+        model.learn_many(np.repeat(self.X, often, axis=0), np.repeat(self.T, often, axis=0))
+        return model
+
+    @property
+    def dtype(self) -> Any:
+        return self.settings["dtype"]
+
+
+@st.composite
+def fleets(draw: st.DrawFn, dtypes: tuple[Any, ...] = DTYPES) -> Fleet:
+    layer = HiddenLayer(
+        draw(st.integers(1, 6)),
+        draw(st.integers(1, 10)),
+        draw(st.sampled_from(["identity", "sigmoid", "relu", "tanh"])),
+        draw(st.sampled_from(["uniform", "normal", "binary"])),
+        draw(st.integers(0, 2**40)),
+    )
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    rows, devices = draw(st.integers(1, 80)), draw(st.integers(1, 6))
+    X = 10.0 ** draw(st.integers(-1, 1)) * rng.normal(size=(rows, layer.inputs))
+    autoencoder = draw(st.booleans())
+    T = X if autoencoder else rng.normal(size=(rows, draw(st.integers(1, 4))))
+    return Fleet(
+        layer,
+        {"ridge": 10.0 ** draw(st.floats(-6, 1)), "dtype": draw(st.sampled_from(dtypes))},
+        X,
+        T,
+        rng.integers(devices, size=rows),
+        draw(st.lists(st.integers(1, 3), min_size=devices, max_size=devices)),
+        draw(st.permutations(range(devices))),
+        sorted(draw(st.sets(st.integers(1, 80), max_size=10))),
+    )
+
+
+def condition(model: OSELM) -> float:
+    """κ: of the system, times what Σ |h||t| could be by Cauchy and Schwarz for each unit of V."""
+    total = model.total
+    U, V = total.U.astype(np.float64), np.abs(total.V).max()
+    assume(V > 0)
+    cancelled = np.sqrt(U.diagonal().max() * total.energy) / V
+    return float(np.linalg.cond(U + model.ridge * np.eye(len(U))) * max(cancelled, 1.0))
+
+
+def same_model(ours: OSELM, central: OSELM) -> bool:
+    """β to 1e-9 of its largest entry in float64, to 64 ε κ in float32."""
+    kappa = condition(central)
+    assume(kappa <= CONDITION[central.dtype.type])
+    tolerance = 1e-9 if central.dtype == np.float64 else 64 * np.finfo(np.float32).eps * kappa
+    difference = np.abs(ours.beta - central.beta).max()
+    return bool(difference <= tolerance * np.abs(central.beta).max())
+
+
+@settings(max_examples=law_examples(100), deadline=None)
+@given(fleets())
+def test_merging_devices_in_any_order_equals_training_in_one_place(fleet: Fleet) -> None:
+    first, *others = fleet.order
+    model = fleet.learned(first)
+    own = model.evidence
+    for _ in range(fleet.repeats[first] - 1):
+        model.merge(own)
+    for device in others:
+        for _ in range(fleet.repeats[device]):
+            model.merge(fleet.learned(device).evidence)
+    assert same_model(model, fleet.central())
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets())
+def test_the_sum_over_devices_is_the_evidence_of_all_rows(fleet: Fleet) -> None:
+    parts = [
+        fleet.learned(device).evidence
+        for device in fleet.order
+        for _ in range(fleet.repeats[device])
+    ]
+    # no condition here: evidence is a sum, and sums are exact up to rounding
+    assert Evidence.sum(parts).close_to(fleet.central().evidence, 200 * np.finfo(fleet.dtype).eps)
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets())
+def test_a_prior_equals_merging_equals_training_in_one_place(fleet: Fleet) -> None:
+    first, *others = fleet.order
+    model = fleet.learned(first)
+    received = [Evidence.zero(model.basis, fleet.dtype)]
+    received += [model.evidence] * (fleet.repeats[first] - 1)
+    for device in others:
+        received += [fleet.learned(device).evidence] * fleet.repeats[device]
+    model.prior = Evidence.sum(received)
+    assert same_model(model, fleet.central())
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets())
+def test_the_merged_model_goes_on_learning_as_the_central_one(fleet: Fleet) -> None:
+    first, *others = fleet.order
+    model, central = fleet.learned(first), fleet.new()
+    central.learn_many(*fleet.rows(first))
+    for device in others:
+        merged = fleet.learned(device).evidence
+        model.merge(merged)
+        central.learn_many(*fleet.rows(device))
+        for x, t in zip(fleet.X[:3], fleet.T[:3], strict=True):
+            model.learn_one(x, t)
+            central.learn_one(x, t)
+    assert same_model(model, central)
+
+
+@settings(max_examples=law_examples(100), deadline=None)
+@given(fleets())
+def test_adding_then_subtracting_gives_back_the_model(fleet: Fleet) -> None:
+    first, *others = fleet.order
+    model, before = fleet.learned(first), fleet.learned(first)
+    zero = Evidence.zero(model.basis, fleet.dtype)
+    merged = Evidence.sum([zero, *(fleet.learned(device).evidence for device in others)])
+    model.merge(merged)
+    model.subtract(merged)
+    # what is left is right to a few ε of what was there in between
+    grown = 1.0
+    for name in ("U", "V"):
+        back, was = getattr(model.evidence, name), getattr(before.evidence, name)
+        most = np.abs(was).max() + np.abs(getattr(merged, name)).max()
+        assert np.abs(back - was).max() <= 4 * np.finfo(fleet.dtype).eps * most
+        # β carries that rounding on: more of it where little is left of much
+        assume(was.any())
+        grown = max(grown, most / np.abs(was).max())
+    assert model.evidence.count == before.evidence.count
+    assume(condition(before) * grown <= CONDITION[fleet.dtype])
+    assert same_model(model, before)
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets((np.float64,)))
+def test_all_devices_may_leave_one_after_another(fleet: Fleet) -> None:
+    parts = [fleet.learned(device).evidence for device in fleet.order]
+    model = fleet.new()
+    for part in parts:
+        model.merge(part)
+    most = np.abs(model.evidence.U).max()
+    # a device whose hidden outputs were all but 0 would be lost in the rounding of the others
+    assume(all(np.abs(part.U).max() > 1e-6 * most for part in parts if part.count))
+    for part in parts:
+        model.subtract(part)
+    assert model.evidence.count == 0
+    assert np.abs(model.evidence.U).max() <= 1e-14 * most
+    # and the model is as good as new
+    model.learn_many(fleet.X, fleet.T)
+    new = fleet.new()
+    new.learn_many(fleet.X, fleet.T)
+    assert same_model(model, new)
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets())
+def test_a_device_that_leaves_was_never_there(fleet: Fleet) -> None:
+    first, *others = fleet.order
+    model, rest = fleet.new(), fleet.new()
+    for device in fleet.order:
+        model.merge(fleet.learned(device).evidence)
+    for device in others:
+        rest.merge(fleet.learned(device).evidence)
+    total = condition(model)
+    model.subtract(fleet.learned(first).evidence)
+    assume(total <= CONDITION[fleet.dtype])
+    assert same_model(model, rest)
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets())
+def test_a_newer_contribution_replaces_the_older_one(fleet: Fleet) -> None:
+    first, *others = fleet.order
+    model = fleet.learned(first)
+    for device in others:
+        newer = fleet.learned(device)
+        older = newer.evidence
+        model.merge(older)
+        newer.learn_many(*fleet.rows(device))
+        model.replace(older, newer.evidence)
+    expected = fleet.new()
+    expected.learn_many(*fleet.rows(first))
+    for device in others:
+        expected.learn_many(*fleet.rows(device))
+        expected.learn_many(*fleet.rows(device))
+    assert same_model(model, expected)

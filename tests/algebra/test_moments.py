@@ -2,18 +2,42 @@
 
 import copy
 import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from elmgrove import OSELM, BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
-from elmgrove.algebra.distance import Distance
-from elmgrove.algebra.moments import Moments, zero_evidence
+from elmgrove import (
+    OSELM,
+    BadInput,
+    Basis,
+    Detector,
+    Evidence,
+    HiddenLayer,
+    Mismatch,
+    NotAdmissible,
+)
+from elmgrove.algebra.distance import Distance, FewInputs, Windows
+from elmgrove.algebra.linalg import regularized
+from elmgrove.algebra.moments import (
+    Moments,
+    array_names,
+    pack_evidence,
+    pack_parts,
+    unpack_evidence,
+    unpack_parts,
+    zero_evidence,
+)
 from elmgrove.algebra.summing import WAITING, MomentSums
+from elmgrove.detector.inputs import stacked
 from support.laws import law_examples
+from support.literal import e2lm_in_fractions
 from support.moments import distance_basis, distance_between, literal_moments, moments_of
 
 DTYPES = (np.float64, np.float32)
@@ -416,3 +440,474 @@ def test_evidence_given_away_does_not_change_when_more_is_learned() -> None:
         sums.add_many(X[10:])
         assert given == kept
         assert sums.evidence.count == 20.0
+
+
+# The laws of moments: any split, any order, any repetition, any centre gives the same sums
+
+TOLERANCE = {np.float64: 1e-11, np.float32: 1e-4}
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Rows, how they are spread over devices, how often each is merged, and in which order."""
+
+    basis: Basis
+    X: np.ndarray
+    device_of: np.ndarray
+    repeats: list[int]
+    order: list[int]
+    chunks: list[int]
+    dtype: Any
+
+    def rows(self, device: int) -> np.ndarray:
+        return self.X[self.device_of == device]
+
+    def sums(self, forgetting: float = 1.0) -> MomentSums:
+        return MomentSums(self.basis, forgetting, np.dtype(self.dtype))
+
+    def learned(self, device: int) -> Moments:
+        """Learns its rows in chunks; chunks of one row the one-row way."""
+        sums, X = self.sums(), self.rows(device)
+        edges = [0, *(cut for cut in self.chunks if cut < len(X)), len(X)]
+        for start, stop in pairwise(edges):
+            if stop - start == 1:
+                sums.add(X[start])
+            else:
+                sums.add_many(X[start:stop])
+        return sums.evidence
+
+    @property
+    def central(self) -> Moments:
+        """All rows in one place, each as often as its device is merged."""
+        often = np.array(self.repeats)[self.device_of]
+        return moments_of(self.basis, np.repeat(self.X, often, axis=0), self.dtype)
+
+    @property
+    def tolerance(self) -> float:
+        return TOLERANCE[self.dtype]
+
+
+@st.composite
+def fleets(
+    draw: st.DrawFn, dtypes: tuple[Any, ...] = DTYPES, scalings: tuple[str, ...] = ("none", "std")
+) -> Fleet:
+    columns = draw(st.integers(1, 6))
+    basis = distance_basis(
+        columns,
+        draw(st.integers(1, columns + 1)),
+        draw(st.sampled_from(scalings)),
+        weights=draw(st.sampled_from(["uniform", "normal", "binary"])),
+        seed=draw(st.integers(0, 2**40)),
+    )
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    rows, devices = draw(st.integers(1, 80)), draw(st.integers(1, 6))
+    rank = draw(st.integers(1, columns))
+    X = rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
+    X *= 10.0 ** rng.integers(-3, 4, size=columns)
+    X[:, rng.random(columns) < 0.2] = 3.7
+    # Where rows are not scaled, each device may lie at a level of its own, far from 0.
+    device_of = rng.integers(devices, size=rows)
+    if basis.scaling.kind == "none":
+        deviation = X.std(axis=0) + 1e-3
+        X += 1e3 * deviation + (10.0 * rng.normal(size=(devices, columns)) * deviation)[device_of]
+    dtype = draw(st.sampled_from(dtypes))
+    return Fleet(
+        basis,
+        X.astype(dtype),
+        device_of,
+        draw(st.lists(st.integers(1, 3), min_size=devices, max_size=devices)),
+        draw(st.permutations(range(devices))),
+        sorted(draw(st.sets(st.integers(1, 80), max_size=10))),
+        dtype,
+    )
+
+
+@settings(max_examples=law_examples(100), deadline=None)
+@given(fleets())
+def test_any_split_order_and_repetition_equals_all_rows_in_one_place(fleet: Fleet) -> None:
+    parts = [fleet.learned(device) for device in fleet.order for _ in range(fleet.repeats[device])]
+    one_by_one = parts[0]
+    for part in parts[1:]:
+        one_by_one = one_by_one + part
+    for merged in (one_by_one, Evidence.sum(parts)):
+        assert isinstance(merged, Moments)
+        assert merged.count == fleet.central.count
+        assert distance_between(merged, fleet.central) <= fleet.tolerance
+        assert merged.admissible().reason == ""
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets())
+def test_learned_row_by_row_or_in_bulk_is_the_sum_written_out(fleet: Fleet) -> None:
+    by_one = fleet.sums()
+    for x in fleet.X:
+        by_one.add(x)
+    assert by_one.count == len(fleet.X)
+    bulk = moments_of(fleet.basis, fleet.X, fleet.dtype)
+    X = fleet.X.astype(np.float64)
+    literal = Moments(fleet.basis, *literal_moments(fleet.basis, X, bulk.centre), bulk.centre)
+    assert distance_between(by_one.evidence, bulk) <= fleet.tolerance
+    assert distance_between(bulk, literal) <= fleet.tolerance
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets(), st.sampled_from([0.999, 0.9, 0.5, 0.01]))
+def test_forgetting_one_by_one_or_in_bulk_is_the_weighted_sum(fleet: Fleet, phi: float) -> None:
+    by_one, split = fleet.sums(phi), fleet.sums(phi)
+    for x in fleet.X:
+        by_one.add(x)
+    edges = [0, *(cut for cut in fleet.chunks if cut < len(fleet.X)), len(fleet.X)]
+    for start, stop in pairwise(edges):
+        split.add_many(fleet.X[start:stop])
+    waited = by_one.count
+    evidence = by_one.evidence
+    weights = phi ** np.arange(len(fleet.X) - 1, -1, -1.0)
+    X = fleet.X.astype(np.float64)
+    literal = literal_moments(fleet.basis, X, evidence.centre, weights)
+    expected = Moments(fleet.basis, *literal, evidence.centre)
+    assert waited == pytest.approx(expected.count, rel=1e-12)
+    for made in (evidence, split.evidence):
+        assert distance_between(made, expected) <= fleet.tolerance
+        assert made.admissible().reason == ""
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets())
+def test_what_is_taken_out_was_never_there_and_may_come_back(fleet: Fleet) -> None:
+    parts = [fleet.learned(device) for device in fleet.order]
+    total = Evidence.sum(parts)
+    for gone, rest in ((parts[0], parts[1:]), (parts[-1], parts[:-1])):
+        left = total.without(gone)
+        assert isinstance(left, Moments)
+        assert left.admissible().reason == ""
+        if rest:
+            expected = total - gone
+            assert distance_between(expected + gone, total) <= fleet.tolerance
+            assert distance_between(left + gone, total) <= fleet.tolerance
+            # What is left of much is right to a few ε of what was there.
+            loss = np.abs(left.e - total.aligned(Evidence.sum(rest)).e)
+            assert (loss <= fleet.tolerance * (total.e + 1e-300)).all()
+        else:
+            assert left.count == 0.0
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets((np.float64,)))
+def test_all_devices_may_leave_one_after_another(fleet: Fleet) -> None:
+    parts = [fleet.learned(device) for device in fleet.order]
+    total = Evidence.sum(parts)
+    for part in parts:
+        total = total.without(part)
+        assert total.admissible().reason == ""
+    assert total.count == 0.0
+    assert not any(array.any() for array in total.arrays.values())
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets())
+def test_another_centre_gives_the_same_sums_and_back(fleet: Fleet) -> None:
+    here = moments_of(fleet.basis, fleet.X, fleet.dtype)
+    centre = here.centre + 30.0 * (np.sqrt(here.e / here.count) + 1e-3)
+    there = here.about(centre)
+    X = fleet.X.astype(np.float64)
+    literal = Moments(fleet.basis, *literal_moments(fleet.basis, X, centre), centre)
+    assert distance_between(there, literal) <= fleet.tolerance
+    assert there.admissible().reason == ""
+    assert there.count == here.count
+    back = there.about(here.centre)
+    assert back.admissible().reason == ""
+    # About a centre 30 times as far away, squares are a thousand times as large; where columns move
+    # by far less than 1e-3 many more, and each of the two moves rounds by that much.
+    rounding = 8.0 * np.sqrt(len(here.e)) * here.resolution * there.e.max()
+    allowed = 1e4 * fleet.tolerance * max(here.e.max(), 1e-300) + rounding
+    assert np.abs(back.e - here.e).max() <= allowed
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets((np.float64,)))
+def test_a_merged_distance_is_that_of_all_rows_in_one_place(fleet: Fleet) -> None:
+    parts = [fleet.learned(device) for device in fleet.order for _ in range(fleet.repeats[device])]
+    merged, central = Evidence.sum(parts), fleet.central
+    assert isinstance(merged, Moments)
+    if fleet.basis.layer.units < fleet.basis.inputs:
+        # Where mixtures are all but copies of each other, rounding decides between them.
+        A = fleet.basis.hidden.alpha
+        U = (central.C - np.outer(central.s @ A, central.mean)) @ A
+        assume(np.linalg.cond(U) <= 1e5)
+    ours, theirs = Distance(merged), Distance(central)
+    anomalous = fleet.X + 5.0 * fleet.X.std(axis=0)
+    for X in (fleet.X, anomalous):
+        expected = theirs.score_many(X)
+        assert ours.score_many(X) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets())
+def test_the_papers_sums_follow_from_moments(fleet: Fleet) -> None:
+    made = moments_of(fleet.basis, fleet.X, fleet.dtype)
+    layer, X = fleet.basis.hidden, fleet.X.astype(np.float64)
+    H = X @ layer.alpha + layer.b
+    tolerance = 1e-12 if fleet.dtype == np.float64 else 1e-4
+    energy = float((X**2).sum())
+    for ours, literal in ((made.U, H.T @ H), (made.V, H.T @ X)):
+        size = np.sqrt(np.abs(H.T @ H).max() * max(energy, np.abs(H.T @ H).max()))
+        assert np.abs(ours - literal).max() <= tolerance * size
+    assert made.energy == pytest.approx(energy, rel=tolerance)
+    assert np.array_equal(made.U, made.U.T)
+    assert np.abs(made.mean + made.centre - X.mean(axis=0)).max() <= tolerance * np.abs(X).max()
+
+
+@settings(max_examples=law_examples(60), deadline=None)
+@given(fleets(), st.integers(0, 5))
+def test_moments_that_were_packed_come_back_to_the_last_bit(fleet: Fleet, device: int) -> None:
+    made = fleet.central if device not in fleet.order else fleet.learned(device)
+    for evidence in (made, made.about(made.centre + 1.5), made.weighted(0.25)):
+        numbers, arrays = pack_evidence(evidence)
+        inputs = fleet.basis.inputs
+        if fleet.basis.layer.units >= inputs:
+            assert arrays["C"].shape == (inputs * (inputs + 1) // 2,)
+        assert ("centre" in arrays) is bool(evidence.centre.any())
+        back = unpack_evidence(fleet.basis, numbers, arrays)
+        assert isinstance(back, Moments)
+        assert back == evidence
+        assert back.C.dtype == fleet.dtype
+        assert np.array_equal(back.C, evidence.C)
+        assert np.array_equal(back.centre, evidence.centre)
+        assert back.resolution == evidence.resolution
+
+
+@settings(max_examples=law_examples(40), deadline=None)
+@given(fleets(), st.floats(0.01, 100.0))
+def test_a_weight_counts_every_row_so_many_times(fleet: Fleet, weight: float) -> None:
+    made = moments_of(fleet.basis, fleet.X, fleet.dtype)
+    X = fleet.X.astype(np.float64)
+    literal = literal_moments(fleet.basis, X, made.centre, np.full(len(X), weight))
+    expected = Moments(fleet.basis, *literal, made.centre)
+    assert distance_between(made.weighted(weight), expected) <= fleet.tolerance
+    assert made.weighted(weight).admissible().reason == ""
+
+
+# Evidence that was packed comes back as it was
+
+LAYER = HiddenLayer(inputs=6, units=3, seed=3)
+
+
+@settings(max_examples=law_examples(40), deadline=None)
+@given(st.integers(1, 6), st.integers(1, 5), st.sampled_from([np.float64, np.float32]))
+def test_evidence_comes_back_to_the_last_bit(units: int, outputs: int, dtype: Any) -> None:
+    rng = np.random.default_rng(units)
+    basis = Basis(HiddenLayer(4, units, seed=1), outputs)
+    U = rng.normal(size=(units, units)).astype(dtype)
+    V = rng.normal(size=(units, outputs)).astype(dtype)
+    evidence = Evidence(basis, U + U.T, V, 3.7, 2.5)
+    fields, arrays = pack_evidence(evidence)
+    assert arrays["U"].shape == (units * (units + 1) // 2,)
+    restored = unpack_evidence(basis, fields, arrays)
+    assert restored == evidence
+    assert restored.U.dtype == dtype
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (7,), (3, 2), (1, 6), (6, 1), (3, 3)])
+def test_a_triangle_of_another_size_is_refused(shape: tuple[int, ...]) -> None:
+    arrays = {"U": np.ones(shape), "V": np.ones((3, 6))}
+    with pytest.raises(BadInput, match="upper triangle"):
+        unpack_evidence(Basis(LAYER, 6), {"energy": 1.0, "count": 1.0}, arrays)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (21, 1), (20,), (22,), (6, 6), (2**40,)])
+def test_products_of_another_size_are_refused(shape: tuple[int, ...]) -> None:
+    """Also of a size that nobody could hold: it is only stated, by an array that repeats itself."""
+    basis = distance_basis(6)
+    arrays = {"C": np.broadcast_to(1.0, shape), "s": np.ones(6), "e": np.ones(6)}
+    with pytest.raises(BadInput, match="upper triangle"):
+        unpack_evidence(basis, {"count": 1.0}, arrays)
+
+
+@pytest.mark.parametrize("name", ["s", "e", "centre"])
+def test_sums_of_another_size_are_refused(name: str) -> None:
+    moments = moments_of(distance_basis(6, 3), np.random.default_rng(1).normal(size=(9, 6)))
+    fields, arrays = pack_evidence(moments)
+    assert set(arrays) == {"C", "s", "e", "centre"} == set(array_names(moments.basis))
+    with pytest.raises(BadInput, match=rf"^{name} must be \(6,\)"):
+        unpack_evidence(moments.basis, fields, {**arrays, name: np.ones(5)})
+
+
+def test_parts_are_packed_side_by_side_whatever_their_kind() -> None:
+    X = np.random.default_rng(2).normal(size=(20, 6)) + 4.0
+    model = OSELM(LAYER, 6)
+    model.learn_many(X, X)
+    moments = moments_of(distance_basis(6), X)
+    for parts in ([moments, moments.weighted(0.5)], [model.evidence] * 3, []):
+        fields, arrays = pack_parts("part", parts)
+        basis = parts[0].basis if parts else moments.basis
+        back = unpack_parts(basis, "part", fields, arrays)
+        assert list(back) == parts
+        assert [type(part) for part in back] == [type(part) for part in parts]
+
+
+def test_a_coarse_part_stays_known_as_coarse() -> None:
+    fine, coarse = OSELM(LAYER, 6), OSELM(LAYER, 6, dtype=np.float32)
+    for seed, model in enumerate((fine, coarse)):
+        X = np.random.default_rng(seed).normal(size=(50, 6))
+        model.learn_many(X, X)
+    evidence = fine.evidence + coarse.evidence
+    restored = unpack_evidence(evidence.basis, *pack_evidence(evidence))
+    assert restored == evidence
+    assert restored.resolution == evidence.resolution == np.finfo(np.float32).eps
+
+
+# The first score after P is computed again is as right as the others, however far rows lie
+
+NOISE = np.random.default_rng(0).normal(size=(310, 8))
+
+
+def exact_scores(detector: Detector, X: np.ndarray) -> np.ndarray:
+    """The scores that follow from the detector's sums, without any rounding."""
+    model, layer = detector.model, detector.basis.layer
+    total = model.total
+    ridge = regularized(total.U, model.ridge, total.resolution).ridge
+    beta = np.array(e2lm_in_fractions(total.U, total.V, ridge))
+    x, alpha, b = (np.vectorize(Fraction)(a) for a in (X, layer.alpha, layer.b))
+    return np.mean((x - (x @ alpha + b) @ beta) ** 2, axis=1).astype(float)
+
+
+def synced(detector: Detector, X: np.ndarray) -> None:
+    other = Detector.for_basis(detector.basis)
+    other.learn_many(X)
+    detector.set_prior([other.evidence])
+
+
+def taught(detector: Detector, X: np.ndarray) -> None:
+    detector.learn_many(X)
+
+
+@pytest.mark.combinations
+@pytest.mark.parametrize("offset", [1e6, 1e7])
+@pytest.mark.parametrize("units", [4, 8, 16])
+@pytest.mark.parametrize("change", [synced, taught])
+def test_the_first_score_is_that_of_the_sums(
+    offset: float, units: int, change: Callable[[Detector, np.ndarray], None]
+) -> None:
+    X = offset + NOISE
+    for x in X[300:303]:
+        detector = Detector(HiddenLayer(8, units, seed=1), score="loss")
+        detector.learn_many(X[:150])
+        change(detector, X[150:300])
+        (wanted,) = exact_scores(detector, x[np.newaxis])
+        assert detector.model.answer(x).score == pytest.approx(wanted, rel=0.05)
+
+
+@pytest.mark.parametrize("units", [4, 8])
+def test_a_distance_does_not_mind_where_rows_lie(units: int) -> None:
+    """Its sums are about a centre, so that nothing cancels."""
+    Z, scores = np.rint(2.0**14 * NOISE) / 2.0**14, []
+    for offset in (0.0, 2.0**23):
+        detector = Detector(HiddenLayer(8, units, seed=1), score="distance")
+        detector.learn_many(Z[:150] + offset)
+        synced(detector, Z[150:300] + offset)
+        scores.append([detector.model.answer(x).score for x in Z[300:] + offset])
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-7)
+
+
+# Many rows as they come score as each input by itself, whatever their units and offsets
+
+SHAPES = [(1, 1, None), (8, 1, None), (3, 4, None), (19, 10, None), (90, 1, 30), (30, 3, 20)]
+
+
+def walk(seed: int, rows: int, columns: int) -> np.ndarray:
+    """Rows that drift a little, so that the rows of a window have other means."""
+    rng = np.random.default_rng(seed)
+    slow = np.cumsum(rng.normal(size=(rows, columns)), axis=0) / 20.0
+    return slow + rng.normal(size=(rows, 3)) @ rng.normal(size=(3, columns)) + slow[:, ::-1]
+
+
+def known(rows: np.ndarray, window: int, units: int | None, scaling: str) -> Distance:
+    basis = Basis.fitted(rows, None, scaling=scaling, window=window, units=units)
+    sums = MomentSums(basis, 1.0, np.dtype(np.float64))
+    sums.add_many(stacked(basis.scaling(rows), window))
+    return Distance(sums.evidence)
+
+
+def one_by_one(distance: Distance, rows: np.ndarray) -> list[float]:
+    inputs = stacked(distance.basis.scaling(rows), distance.basis.window)
+    return [distance.score_one(x) for x in inputs]
+
+
+@pytest.mark.combinations
+@pytest.mark.parametrize("scaling", ["none", "standard", "minmax"])
+@pytest.mark.parametrize(("size", "offset"), [(1.0, 0.0), (1e-9, 1e-6), (1e9, -1e12), (1e-3, 5.0)])
+@pytest.mark.parametrize(("columns", "window", "units"), SHAPES)
+def test_rows_as_they_come_score_as_their_inputs(
+    columns: int, window: int, units: int | None, size: float, offset: float, scaling: str
+) -> None:
+    rows = walk(1, 600, columns) * size + offset
+    distance = known(rows, window, units, scaling)
+    tried = rows[:150].copy()
+    tried[40, 0] += 30.0 * rows[:, 0].std()
+    # One value that is off alone, by as much as counts more and more.
+    unit = distance.basis.scaling.scale[-1] if scaling != "none" else 1.0
+    tried[100:140, -1] += np.linspace(2.0, 6.0, 40) * distance.residual[-1] * unit
+    tried[90:95] -= 1e3 * np.ptp(rows, axis=0)
+    bulk = distance.of_rows
+    if bulk is None:
+        # Rows that lie thousands of deviations from 0 would lose too many digits.
+        assert (size, offset, window) == (1e-3, 5.0, 1)
+        return
+    scores, far = bulk(tried)
+    expected = np.array(one_by_one(distance, tried))
+    near = np.setdiff1d(np.arange(len(scores)), far)
+    assert len(near) > len(scores) // 2
+    assert set(range(max(90 - window + 1, 0), 95)) <= set(far.tolist())
+    assert scores[near] == pytest.approx(expected[near], rel=1e-9)
+    inputs = stacked(distance.basis.scaling(tried), window)
+    assert distance.score_many(inputs) == pytest.approx(expected, rel=1e-9)
+
+
+def test_fewer_rows_than_a_window_have_no_score() -> None:
+    rows = walk(2, 300, 19)
+    for window in (1, 10):
+        bulk = known(rows, window, None, "standard").of_rows
+        assert bulk is not None
+        for count in range(window + 2):
+            scores, far = bulk(rows[:count])
+            assert len(scores) == max(count - window + 1, 0)
+            assert not len(far)
+
+
+@pytest.mark.parametrize(("columns", "window", "units"), SHAPES)
+def test_a_score_does_not_depend_on_the_rows_beside(
+    columns: int, window: int, units: int | None
+) -> None:
+    rows = walk(3, 5000, columns)
+    bulk = known(rows, window, units, "standard").of_rows
+    assert bulk is not None
+    whole, _ = bulk(rows)
+    for start in (0, 1, 777, 4900):
+        part, _ = bulk(rows[start : start + 100])
+        assert part == pytest.approx(whole[start : start + len(part)], rel=1e-9)
+
+
+def test_rows_whose_offset_swallows_the_centre_must_be_scaled_first() -> None:
+    rows = walk(4, 300, 4)
+    assert known(rows + 1e3, 1, None, "standard").of_rows is not None
+    assert known(rows + 1e12, 1, None, "standard").of_rows is None
+    # Where nothing is scaled the mean itself is the centre.
+    assert known(rows + 1e12, 1, None, "none").of_rows is not None
+
+
+def test_windows_whose_rows_have_far_centres_must_be_set_side_by_side() -> None:
+    rows = np.tile([[0.0], [100.0]], (100, 30)) + walk(5, 200, 30)
+    basis = Basis.fitted(rows, None, scaling="standard", window=2, units=20)
+    sums = MomentSums(basis, 1.0, np.dtype(np.float64))
+    sums.add_many(stacked(basis.scaling(rows), 2)[::2])
+    assert Distance(sums.evidence).of_rows is None
+
+
+def test_what_scores_rows_can_be_copied() -> None:
+    for columns, window, units, kind in ((8, 1, None, FewInputs), (19, 10, None, Windows)):
+        rows = walk(6, 400, columns)
+        distance = known(rows, window, units, "standard")
+        bulk = distance.of_rows
+        assert isinstance(bulk, kind)
+        copy = pickle.loads(pickle.dumps(distance)).of_rows
+        assert np.array_equal(copy(rows)[0], bulk(rows)[0])

@@ -1,17 +1,27 @@
 """The command as a whole: help, version, names as they are, and a process of its own."""
 
+import ast
+import os
+import pty
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
-from elmgrove import __version__
+from elmgrove import Detector, HiddenLayer, __version__
+from elmgrove.cli import app as module
 from elmgrove.cli.app import SUMMARIES, app
-from support.commands import Elmgrove, Ran, one_clear_line
-from support.fans import fan_rows, write_fan_rows
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import save
+from support.commands import Elmgrove, Ran, elmgrove_fixture, one_clear_line
+from support.fans import NAMES, fan_rows, write_fan_rows
+from support.places import ROOT
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
 
@@ -156,3 +166,261 @@ def test_only_the_modules_that_a_command_needs_are_loaded(elmgrove: Elmgrove) ->
     needless |= {"elmgrove.papers", "elmgrove.rounds", "elmgrove.server", "elmgrove.exchange.http"}
     assert not needless & loaded
     assert Path("device.elm").exists()
+
+
+# What goes wrong is one clear line and an exit code, and changes nothing
+
+
+def bad_files() -> None:
+    state = Path("fan-1.elm").read_bytes()
+    Path("half.elm").write_bytes(state[: len(state) // 2])
+    altered = bytearray(state)
+    altered[-9] ^= 1
+    Path("altered.elm").write_bytes(altered)
+    Path("half.evidence").write_bytes(Path("fan-1.evidence").read_bytes()[:-1])
+    Path("empty.csv").write_text("")
+    write_fan_rows("header.csv", fan_rows(1, 0))
+    write_fan_rows("text.csv", fan_rows(1, 3))
+    with Path("text.csv").open("a") as file:
+        file.write("1,2,hot,4,5,6\n")
+    Path("latin.csv").write_bytes("Wärme,b\n1,2\n".encode("latin-1"))
+    write_fan_rows("other-names.csv", fan_rows(1, 3), [*NAMES[:-1], "Zug"])
+    write_fan_rows("narrow.csv", fan_rows(1, 3)[:, :4], None)
+    np.save("narrow.npy", fan_rows(1, 3)[:, :4])
+    np.save("flat.npy", np.ones(6))
+    for name, value in {"overflow.csv": "1e308", "fill.csv": "-1e30"}.items():
+        write_fan_rows(name, fan_rows(1, 30))
+        with Path(name).open("a") as file:
+            file.write(f"1,2,{value},4,5,6\n")
+    elsewhere = Member(
+        "elsewhere", Detector(HiddenLayer(6, 3, seed=99), features=NAMES), merges=True
+    )
+    elsewhere.detector.learn_many(fan_rows(1, 30))
+    save(Path("elsewhere.evidence"), elsewhere.contribution())
+
+
+ERRORS = {
+    "learn text.csv -s fan-1.elm": "text.csv, line 5, column 3 ('speed [m/s]'): 'hot' is not",
+    "learn text.csv -s new.elm": "text.csv, line 5, column 3 ('speed [m/s]'): 'hot' is not",
+    "learn text.csv -s fan-1.elm --gate": "text.csv, line 5, column 3",
+    "score text.csv -s fan-1.elm": "text.csv, line 5, column 3",
+    "learn overflow.csv -s new.elm": "line 32, column 3 ('speed [m/s]'): '1e308' is larger than",
+    "score fill.csv -s fan-1.elm": "line 32, column 3 ('speed [m/s]'): '-1e30' is larger than any",
+    "learn normal-1.csv -s new.elm --delimiter ;": "several numbers in one cell: --delimiter ','",
+    "learn latin.csv -s new.elm": "latin.csv: not text in UTF-8",
+    "learn other-names.csv -s fan-1.elm": "other-names.csv: no column 'draft' among ['heat'",
+    "learn narrow.csv -s fan-1.elm": "narrow.csv: 4 columns, where 6 were learned",
+    "learn narrow.npy -s new.elm --like fan-1.elm": "narrow.npy: 4 columns",
+    "score narrow.npy -s fan-1.elm": "narrow.npy: 4 columns, where 6 were learned",
+    "learn flat.npy -s new.elm": "flat.npy: expected rows × columns",
+    "learn empty.csv -s new.elm": "empty.csv: no rows to learn from",
+    "learn header.csv -s new.elm": "header.csv: no rows to learn from",
+    "score empty.csv -s fan-1.elm": "empty.csv: 0 columns, where 6 were learned",
+    "score normal-1.csv -s half.elm": "half.elm: truncated or damaged",
+    "score normal-1.csv -s altered.elm": "altered.elm: altered since it was written",
+    "score normal-1.csv -s normal-1.csv": "normal-1.csv: not a file of Elmgrove's",
+    "score normal-1.csv -s fan-1.evidence": "fan-1.evidence: this holds 'elmgrove.evidence'",
+    "learn normal-1.csv -s half.elm": "half.elm: truncated or damaged",
+    "learn normal-1.csv -s new.elm --like half.elm": "half.elm: truncated or damaged",
+    "learn normal-1.csv -s new.elm --like text.csv": "text.csv: not a file of Elmgrove's",
+    "share -s altered.elm": "altered.elm: altered since it was written",
+    "share -s fan-1.elm -o fan-1.elm": "fan-1.elm is the state itself",
+    "share -s fan-1.elm -o nowhere/x.evidence": "nowhere/x.evidence: No such file or directory",
+    "inspect half.evidence": "half.evidence: truncated or damaged",
+    "inspect text.csv": "text.csv: not a file of Elmgrove's",
+    "merge -s fan-1.elm half.evidence": "half.evidence: truncated or damaged",
+    "merge -s fan-1.elm fan-1.elm": "'elmgrove share --state fan-1.elm -o fan-1.ev",
+    "merge -s fan-1.elm fan-1.evidence": "'fan-1' can't merge its own evidence",
+    "merge -s fan-1.elm elsewhere.evidence": "\n  layer.seed: 0 here, 99 there\n",
+    "forget -s fan-1.elm --origin nobody": "fan-1 never merged 'nobody'",
+    "learn normal-1.csv -s fan-1.elm --units 3": "--units: fan-1.elm exists and keeps",
+    "learn normal-1.csv -s fan-1.elm --name x --drop hum": "--drop, --name: fan-1.elm exists",
+    "learn normal-1.csv -s fan-1.elm --like fan-1.elm": "--like: fan-1.elm exists and keeps",
+    "learn normal-1.csv -s new.elm --like fan-1.elm --units 3": "--units: --like takes this from",
+    "learn normal-1.csv -s new.elm --scaling log": "scaling must be one of none, minmax, standard",
+    "learn normal-1.csv -s new.elm --activation x": "activation must be one of identity,",
+    "learn normal-1.csv -s new.elm --rate 2": "rate must lie between 0 and 1",
+    "learn normal-1.csv -s new.elm --drop nothing": "normal-1.csv: no column 'nothing' among",
+    "learn normal-1.csv -s nowhere/new.elm": "nowhere/new.elm: No such file or directory",
+    "learn normal-1.csv -s new.elm --score loss --ridge 0 --units 12": "singular",
+    "learn normal-1.csv -s new.elm --window some": "window: auto or a number from 1 on, not 'some'",
+    "learn normal-1.csv -s new.elm --window 0": "window: auto or a number from 1 on, not '0'",
+    "learn normal-1.csv -s new.elm --score length": "score must be one of distance, loss",
+    "learn normal-1.csv -s new.elm --score distance --activation tanh": "needs a linear layer",
+    "learn normal-1.csv -s fan-1.elm --window 2": "--window: fan-1.elm exists and keeps",
+    "learn normal-1.csv -s new.elm --like fan-1.elm --score loss": "--score: --like takes this",
+}
+
+
+@pytest.mark.parametrize("line", ERRORS)
+@pytest.mark.usefixtures("fan_1")
+def test_an_error_is_one_clear_line_and_changes_nothing(elmgrove: Elmgrove, line: str) -> None:
+    bad_files()
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    assert ERRORS[line] in one_clear_line(elmgrove(*line.split()))
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("score nothing.csv -s fan-1.elm", "'nothing.csv' does not exist"),
+        ("score normal-1.csv -s nothing.elm", "'nothing.elm' does not exist"),
+        ("merge -s fan-1.elm nothing.evidence", "'nothing.evidence' does not exist"),
+        ("learn normal-1.csv -s new.elm --like nothing.elm", "'nothing.elm' does not exist"),
+        ("learn normal-1.csv -s .", "'.' is a directory"),
+        ("inspect .", "'.' is a directory"),
+        ("learn normal-1.csv", "--state"),
+        ("learn normal-1.csv -s new.elm --units 0", "--units"),
+        ("learn normal-1.csv -s new.elm --ridge one", "--ridge"),
+        ("score normal-1.csv -s fan-1.elm --format xml", "xml"),
+        ("forget -s fan-1.elm", "--origin"),
+        ("teach normal-1.csv", "teach"),
+        ("train normal-1.csv", "No such command 'train'. Did you mean learn?"),
+        ("evalaute normal-1.csv", "No such command 'evalaute'. Did you mean evaluate?"),
+        ("device ruun", "No such command 'ruun'. Did you mean 'run'?"),
+        ("learn normal-1.csv --stat fan-1.elm", "--state"),
+    ],
+)
+@pytest.mark.usefixtures("fan_1")
+def test_wrong_usage_is_told_apart_by_its_exit_code(
+    elmgrove: Elmgrove, line: str, complaint: str
+) -> None:
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    ran = elmgrove(*line.split())
+    assert ran.code == 2
+    assert complaint in ran.err
+    assert "Traceback" not in ran.err
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_the_state(fan_1: Path) -> None:
+    before = fan_1.read_bytes()
+    learn = (COMMAND, "learn", "normal-1.csv", "--state", "fan-1.elm")
+    # No file may grow beyond 4 blocks, of 512 bytes or 1024 as the shell has it.
+    text = one_clear_line(run("sh", "-c", 'ulimit -f 4 && exec "$@"', "sh", *learn))
+    assert "fan-1.elm: File too large" in text
+    assert fan_1.read_bytes() == before
+    assert not list(Path().glob(".*"))
+
+
+def test_an_agent_without_a_source_does_not_wait_for_somebody_to_type_rows(fan_1: Path) -> None:
+    other, terminal = pty.openpty()
+    try:
+        ran = subprocess.run(
+            [COMMAND, "device", "run", "--state", "new.elm"],
+            **{"stdin": terminal, "capture_output": True, "text": True, "timeout": 300},
+        )
+    finally:
+        os.close(other)
+        os.close(terminal)
+    assert "no source of rows is given: --source names a file" in one_clear_line(
+        Ran(ran.returncode, ran.stdout, ran.stderr)
+    )
+
+
+def test_columns_without_names_are_said_to_be_in_the_order_that_was_learned(
+    elmgrove: Elmgrove, fan_1: Path
+) -> None:
+    swapped = fan_rows(1, 30)[:, [1, 0, 2, 3, 4, 5]]
+    said = elmgrove("score", write_fan_rows("bare.csv", swapped, None), "-s", fan_1).err
+    assert "Rows have no names: their columns are taken for 'heat', " in said
+    assert "in this order; if it is another, put a line of names above them." in said
+    assert (
+        "no names" not in elmgrove("score", write_fan_rows("named.csv", swapped), "-s", fan_1).err
+    )
+
+
+# Commands of other distributions: added where they are installed, explained where they are not
+
+__all__ = ["elmgrove_fixture"]
+SOURCES = sorted((ROOT / "src/elmgrove").rglob("*.py"))
+#: What only the appendix needs.
+APPENDIX = {"elmgrove_papers", "torch"}
+#: Functions that import what their first argument names.
+BY_NAME = ("require_extra", "import_module")
+greeting = typer.Typer()
+
+
+@greeting.callback()
+def greetings() -> None:
+    """A group, though it has one command."""
+
+
+@greeting.command()
+def greet(name: str) -> None:
+    """Say hello."""
+    print(f"Hello {name}")
+
+
+def _installed(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    """Only these are installed; a value is where the command is."""
+    entries = EntryPoints(
+        EntryPoint(name, value, module.PLUG_INS) for name, value in values.items()
+    )
+    monkeypatch.setattr(module, "entry_points", lambda group: entries)
+
+
+@pytest.mark.parametrize("arguments", [(), ("mlmg", "table2", "--data", "."), ("all", "--quick")])
+def test_without_the_appendix_the_command_says_how_to_get_it(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    _installed(monkeypatch)
+    assert one_clear_line(elmgrove("paper", *arguments)) == (
+        "Error: elmgrove paper needs the appendix: pip install elmgrove-papers "
+        "(from a checkout: pip install ./papers)\n"
+    )
+
+
+def test_without_the_appendix_help_has_its_command(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _installed(monkeypatch)
+    assert "paper " in elmgrove("--help").out
+    assert "pip install elmgrove-papers" in elmgrove("paper", "--help").out
+
+
+def test_a_command_of_another_distribution_is_added(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A test's own module can't be imported by its name.
+    monkeypatch.setattr(module, "greeting", greeting, raising=False)
+    _installed(monkeypatch, greeting=f"{module.__name__}:greeting")
+    assert elmgrove("greeting", "greet", "fan-1").out == "Hello fan-1\n"
+    assert "paper" in elmgrove("--help").out
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("no_such_module:app", "No module named 'no_such_module'"),
+        ("os:path", "os:path is not a Typer app"),
+    ],
+)
+def test_a_plug_in_that_is_broken_takes_nothing_else_away(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch, value: str, reason: str
+) -> None:
+    _installed(monkeypatch, broken=value)
+    said = one_clear_line(elmgrove("broken", "--any"))
+    assert said.startswith("Error: elmgrove broken can't be loaded: ")
+    assert reason in said
+    assert elmgrove("--version").code == 0
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """The packages that a file imports, by a statement or by a function that takes a name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in BY_NAME:
+            yield from (one.value for one in node.args[:1] if isinstance(one, ast.Constant))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_a_device_has_nothing_of_the_appendix(path: Path) -> None:
+    packages = {name.partition(".")[0] for name in _imported(path)}
+    assert not packages & APPENDIX
+    # Pictures are drawn by commands and by a detector that is asked for one, with an extra.
+    assert "matplotlib" not in packages or {"cli", "plot.py"} & set(path.parts)

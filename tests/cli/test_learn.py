@@ -1,13 +1,21 @@
 """``elmgrove learn``: what it says, what it keeps, and what it leaves out."""
 
+import itertools
+import logging
+import os
 import re
 import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate, FixedThreshold, HiddenLayer
+from elmgrove.cli.options import moment, shown
+from elmgrove.detector.inputs import choose_window, rows_to_decide
+from elmgrove.errors import BadInput
+from support.agents import Start
 from support.commands import Elmgrove
 from support.factories import detector_in, member_in
 from support.fans import NAMES, fan_rows, fan_series, write_fan_rows
@@ -268,3 +276,226 @@ def test_like_works_with_a_state_and_with_evidence(
     made = detector_in("x.elm")
     assert made.basis == detector_in(fan_2).basis == detector_in(fan_1).basis
     assert made.gate.policy.rate == 0.05
+
+
+# Rows that were learned already, by their times, are skipped, and that is said
+
+NEW_STATE = ("--state", "pump.elm", "--verdicts", "")
+
+
+def write(path: str, begin: str, rows: int, **more: object) -> pd.DataFrame:
+    values = np.random.default_rng(rows).normal(size=(rows, 3))
+    made = pd.DataFrame(values, columns=["flow", "amp", "rpm"])
+    made.insert(0, "time", pd.date_range(begin, periods=rows, freq="min"))
+    made.to_csv(path, index=False, **more)
+    return made
+
+
+def detector() -> Detector:
+    return detector_in("pump.elm")
+
+
+def test_a_file_is_learned_once(elmgrove: Elmgrove) -> None:
+    write("pump.csv", "2026-03-02", 1200)
+    assert elmgrove("learn", "pump.csv", "--state", "pump.elm").code == 0
+    before = Path("pump.elm").read_bytes()
+    ran = elmgrove("learn", "pump.csv", "--state", "pump.elm")
+    assert ran.code == 0
+    assert "Skipped 1,200 rows that were learned already (up to 2026-03-02T19:59:00Z)" in ran.err
+    assert "There is nothing new to learn. pump.elm stays as it is." in ran.err
+    assert Path("pump.elm").read_bytes() == before
+
+
+def test_only_what_is_new_in_a_file_that_has_grown_is_learned(elmgrove: Elmgrove) -> None:
+    write("pump.csv", "2026-03-02", 1200)
+    elmgrove("learn", "pump.csv", "--state", "pump.elm")
+    write("pump.csv", "2026-03-02 10:00", 900)
+    ran = elmgrove("learn", "pump.csv", "--state", "pump.elm")
+    assert "Skipped 600 rows that were learned already" in ran.err
+    assert "pump: learned 300 rows, 1500 in all." in ran.err
+
+
+@pytest.mark.parametrize("begin", ["2026-02-01", "2026-03-06", "2026-05-01"])
+def test_other_times_are_learned_in_whatever_order(elmgrove: Elmgrove, begin: str) -> None:
+    """Also between what was learned, and where that is so long that hours are folded together."""
+    for place, learned in enumerate(("2026-03-02", "2026-03-09")):
+        write("pump.csv", learned, 3 * 1440 + place)
+        elmgrove("learn", "pump.csv", "--state", "pump.elm")
+    write("other.csv", begin, 500)
+    ran = elmgrove("learn", "other.csv", "--state", "pump.elm")
+    assert "already" not in ran.err
+    assert detector().learned == 2 * 3 * 1440 + 1 + 500
+
+
+def test_what_was_taken_out_can_be_learned_again(elmgrove: Elmgrove) -> None:
+    write("pump.csv", "2026-03-02", 1200)
+    elmgrove("learn", "pump.csv", "--state", "pump.elm")
+    span = ("--from", "2026-03-02T08:00", "--to", "2026-03-02T10:00")
+    assert elmgrove("reject", "pump.elm", *span).code == 0
+    ran = elmgrove("learn", "pump.csv", "--state", "pump.elm")
+    assert "Skipped 1,080 rows that were learned already" in ran.err
+    assert "pump: learned 120 rows, " in ran.err
+
+
+def test_rows_without_times_can_not_be_recognised(elmgrove: Elmgrove) -> None:
+    write("pump.csv", "2026-03-02", 300, columns=["flow", "amp", "rpm"])
+    for _ in range(2):
+        assert "already" not in elmgrove("learn", "pump.csv", "--state", "pump.elm").err
+    assert detector().learned == 600
+
+
+def test_an_agent_skips_what_was_learned(
+    elmgrove: Elmgrove, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    write("pump.csv", "2026-03-02", 1200)
+    elmgrove("learn", "pump.csv", "--state", "pump.elm")
+    limit = detector().threshold
+    ran = elmgrove("device", "run", "--source", "pump.csv", *NEW_STATE)
+    assert ran.code == 0
+    assert caplog.text.count("skipped 1200 rows that were learned already (up to 2026-03-02") == 1
+    assert (detector().learned, detector().threshold) == (1200, limit)
+    write("pump.csv", "2026-03-02", 1300)
+    caplog.clear()
+    elmgrove("device", "run", "--source", "pump.csv", *NEW_STATE)
+    assert "skipped 1200 rows" in caplog.text
+    assert "read 100 rows" in caplog.text
+    # From now on it knows its place, and nothing is skipped by time.
+    caplog.clear()
+    elmgrove("device", "run", "--source", "pump.csv", *NEW_STATE)
+    assert "skipped" not in caplog.text
+
+
+def test_an_agent_that_follows_says_at_once_what_it_skipped(
+    device: Start, elmgrove: Elmgrove
+) -> None:
+    write("pump.csv", "2026-03-02", 1200)
+    elmgrove("learn", "pump.csv", "--state", "pump.elm")
+    pump = device("pump", follow=True)
+    pump.logs("skipped 1200 rows that were learned already (up to 2026-03-02")
+
+
+# ``learn`` and ``device run`` choose the same window for the same machine
+
+DATA = Path(os.environ.get("ELMGROVE_DATA", "nowhere"))
+
+
+def slow(rows: int, columns: int = 3, keeps: float = 0.95, seed: int = 1) -> np.ndarray:
+    """An AR(1) series in each column."""
+    noise = np.random.default_rng(seed).normal(size=(rows, columns))
+    for before, row in itertools.pairwise(noise):
+        row += keeps * before
+    return noise
+
+
+def table(rows: int, columns: int = 3) -> np.ndarray:
+    return np.random.default_rng(2).normal(size=(rows, columns))
+
+
+def windows(elmgrove: Elmgrove, rows: np.ndarray, name: str = "rows") -> tuple[int, int]:
+    """The windows that a file gets by ``learn`` and by ``device run``."""
+    path = Path(f"{name}.csv")
+    names = ",".join(f"x{i}" for i in range(rows.shape[1]))
+    np.savetxt(path, rows, delimiter=",", header=names, comments="", fmt="%.9g")
+    learned, ran = Path(f"{name}-learned.elm"), Path(f"{name}-ran.elm")
+    assert elmgrove("learn", path, "--state", learned).code == 0
+    said = elmgrove("device", "run", "--source", path, "--state", ran, "--verdicts", "")
+    assert said.code == 0, said.err
+    one, other = (detector_in(state) for state in (learned, ran))
+    return one.window, other.window
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        table(800),
+        slow(800),
+        slow(200),
+        # At first a table, then a series; and a series that becomes a table too late to decide.
+        np.vstack([table(100), slow(900)]),
+        np.vstack([slow(400), table(900)]),
+        # A fault of one of these sensors shows alone, and among ten rows it does not.
+        slow(1000, 20, 0.5) @ np.random.default_rng(3).normal(size=(20, 20)),
+    ],
+    ids=["table", "series", "short", "late series", "late table", "drowned"],
+)
+def test_a_file_gets_the_same_window_however_it_comes(elmgrove: Elmgrove, rows: np.ndarray) -> None:
+    learned, ran = windows(elmgrove, rows)
+    assert learned == ran == choose_window(rows).window
+
+
+def test_rows_after_those_that_decide_change_nothing() -> None:
+    rows = np.vstack([slow(2000), table(5000)])
+    assert rows_to_decide(3) == (300, 2000)
+    assert choose_window(rows) == choose_window(rows[:2000])
+    assert rows_to_decide(52) == (520, 2000), "of many columns, as many rows as a window has inputs"
+
+
+def test_the_log_says_once_that_the_window_was_decided_again(
+    elmgrove: Elmgrove, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    rows = np.vstack([table(100), slow(220)])
+    np.savetxt("fan.csv", rows, delimiter=",", header="a,b,c", comments="")
+    elmgrove("device", "run", "--source", "fan.csv", "--state", "fan.elm", "--verdicts", "")
+    assert caplog.text.count("window of 10 instead of 1: the 300 rows so far decided again") == 1
+    learned = detector_in("fan.elm").learned
+    assert learned == 320 - 9, "no row is lost"
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="ELMGROVE_DATA names no folder with the data sets")
+@pytest.mark.parametrize("name", ["tep", "fleets_nab"])
+def test_real_machines_get_the_same_window(elmgrove: Elmgrove, name: str) -> None:
+    with np.load(DATA / f"{name}.npz") as data:
+        found = [
+            windows(elmgrove, data[f"{device}_train"][:1500], f"machine-{number}")
+            for number, device in enumerate(data["NAMES"][:8])
+        ]
+    assert all(learned == ran for learned, ran in found), found
+
+
+# Times as people write and read them
+
+#: 2026-05-01, 12:00 UTC.
+NOON = 1777636800.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-05-01T14:20", NOON + 8400),
+        ("2026-05-01 14:20:30", NOON + 8430),
+        ("2026-05-01T14:20Z", NOON + 8400),
+        ("2026-05-01T16:20+02:00", NOON + 8400),
+        ("2026-04-30", NOON - 36 * 3600),
+        ("1777636800", NOON),
+        ("1777636800.5", NOON + 0.5),
+        ("14:20", NOON + 8400),
+        ("9:05", NOON - 3 * 3600 + 300),
+        ("09:05:07", NOON - 3 * 3600 + 307),
+        ("-2h", NOON - 7200),
+        ("-1.5d", NOON - 36 * 3600),
+        ("-90s", NOON - 90),
+        ("-5m", NOON - 300),
+    ],
+)
+def test_each_way_to_write_a_time_is_read(text: str, expected: float) -> None:
+    assert moment(text, now=NOON) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "25:00", "14:60", "-2y", "nan", "2026-13-01"])
+def test_what_is_no_time_is_refused_with_ways_to_write_one(text: str) -> None:
+    with pytest.raises(BadInput, match="is no time: write 2026-05-01T14:20, 14:20"):
+        moment(text, now=NOON)
+
+
+def test_times_are_shown_without_the_date_where_that_is_today() -> None:
+    assert shown(NOON, NOON) == "12:00:00"
+    assert shown("2026-05-01T11:00:00Z", NOON) == "11:00:00"
+    assert shown("2026-04-30T11:00:00Z", NOON) == "2026-04-30 11:00:00"
+    assert shown(None) == "?"
+
+
+def test_what_is_no_time_is_shown_as_it_is() -> None:
+    assert shown("1e+30 s after 1970") == "1e+30 s after 1970"
+    assert shown(1e30, "1e+30 s after 1970") == "1e+30"

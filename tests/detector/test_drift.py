@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.signal import lfilter
 
 from elmgrove.detector.drift import (
+    RELATED,
     BlockMean,
     Drift,
     Learned,
@@ -15,6 +19,16 @@ from elmgrove.detector.drift import (
     percent_of,
     ramp_of,
 )
+from elmgrove.detector.drift_detector import (
+    BlockMeans,
+    ChangeStatistics,
+    Neighbours,
+    PageHinkley,
+    rarities,
+    rarity,
+)
+from elmgrove.detector.recent import Recent
+from elmgrove.errors import BadInput
 
 TEMP = Shift("temp", 50.0, 65.0, 30.0, 30.0, 5.0, 5.0)
 #: Two columns that follow the first, and one by itself.
@@ -133,3 +147,132 @@ def test_a_ramp_is_told_from_a_step() -> None:
         assert ramp_of(passages(step), step + noise, sudden) is None
     level = np.full(40, 5.0)
     assert ramp_of(passages(level), level + noise, sudden=False) is None
+
+
+# Page-Hinkley's test, the rarity that it follows, and how many neighbours say one thing
+
+
+def recent_of(scores: np.ndarray, near_misses: np.ndarray) -> Recent:
+    recent = Recent(4096, 1, np.dtype(float))
+    recent.accept_many(np.zeros((len(scores), 1)), scores)
+    for score in near_misses:
+        recent.refuse(score, score)
+    return recent
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=200))
+def test_it_is_the_sum_above_its_minimum(values: list[float]) -> None:
+    test, m = PageHinkley(allowed=1.0), np.cumsum([0.0, *(value - 1.0 for value in values)])
+    for value in values:
+        test.add(value)
+    assert test.height == pytest.approx(m[-1] - m.min(), abs=1e-9)
+    if test.height > 1e-6:
+        since = values[len(values) - test.rows :]
+        assert sum(since) - len(since) == pytest.approx(test.height, abs=1e-9)
+        assert test.mean == pytest.approx(np.mean(since), abs=1e-9)
+
+
+def test_of_normal_rows_the_rarity_has_a_mean_of_one() -> None:
+    rng = np.random.default_rng(0)
+    normal = rng.chisquare(3, size=8000)
+    recent = recent_of(normal[:4000], np.empty(0))
+    found = rarities(normal[4000:], recent)
+    assert found.mean() == pytest.approx(1.0, abs=0.05)
+    assert found.min() >= 0.0
+    # One in a hundred, and no rarer.
+    assert rarity(1e300, recent) == pytest.approx(np.log(100.0))
+
+
+@given(
+    st.lists(st.floats(0, 10), min_size=1, max_size=60),
+    st.lists(st.floats(0, 20), max_size=5),
+    st.lists(st.floats(0, 30), min_size=1, max_size=20),
+)
+def test_many_are_as_rare_as_each(
+    accepted: list[float], near_misses: list[float], scores: list[float]
+) -> None:
+    recent = recent_of(np.array(accepted), np.array(near_misses))
+    each = [rarity(score, recent) for score in scores]
+    assert rarities(np.array(scores), recent) == pytest.approx(each)
+
+
+@pytest.mark.parametrize(("memory", "length"), [(0.0, 1.0), (0.8, 9.0), (0.95, 39.0)])
+def test_rows_that_remember_the_last_one_say_one_thing(memory: float, length: float) -> None:
+    neighbours, rng = Neighbours(window=1), np.random.default_rng(0)
+    steps = np.sqrt(1 - memory**2) * rng.normal(size=12_000)
+    for y in lfilter([1.0], [1.0, -memory], steps):
+        neighbours.add(1.0 + y)
+    # What is known of few rows is taken for more.
+    assert length <= neighbours.length < 1.7 * length
+
+
+def test_windows_say_one_thing_from_the_start() -> None:
+    assert Neighbours(window=10).length == pytest.approx(10.0)
+
+
+def test_what_nobody_counted_is_refused() -> None:
+    for wrong in ([float("nan"), 0.0, 0], ["1", 0.0, 0]):
+        with pytest.raises(BadInput, match="drift"):
+            PageHinkley(1.0).restore(wrong)  # type: ignore[arg-type]
+
+
+# Sums since a minimum, and means of the rows before, are those of the rows
+
+
+@pytest.mark.parametrize("columns", [3, RELATED + 1])
+@given(rows=st.integers(1, 300), offset=st.sampled_from([0.0, 1e6]), cut=st.integers(0, 300))
+def test_sums_are_those_of_the_rows(columns: int, rows: int, offset: float, cut: int) -> None:
+    """However far from 0, and through a restart."""
+    rng = np.random.default_rng(rows)
+    X = offset + rng.normal(size=(rows, columns))
+    since = ChangeStatistics(columns)
+    for row, x in enumerate(X):
+        if row == cut:
+            fields, arrays = since.pack("slow")
+            since = ChangeStatistics(columns)
+            since.restore("slow", fields, arrays)
+        since.add(x, row % 3 == 0, float(row))
+    assert (since.rows, since.anomalous, since.time) == (rows, (rows + 2) // 3, 0.0)
+    assert since.mean == pytest.approx(X.mean(axis=0), abs=1e-9 * (1 + offset))
+    whole = np.cov(X, rowvar=False, bias=True)
+    expected = whole if columns <= RELATED else np.diag(whole)
+    assert since.covariance == pytest.approx(expected, abs=1e-6)
+
+
+def test_rows_at_once_are_rows_one_by_one() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    at_once, one_by_one = ChangeStatistics(3), ChangeStatistics(3)
+    at_once.add_many(X[:150], 7, 5.0)
+    at_once.add_many(X[150:], 3, 6.0)
+    for x in X:
+        one_by_one.add(x, False, None)
+    assert (at_once.rows, at_once.anomalous, at_once.time) == (200, 10, 5.0)
+    assert at_once.mean == pytest.approx(one_by_one.mean)
+    assert at_once.covariance == pytest.approx(one_by_one.covariance)
+
+
+def test_a_minimum_forgets_all() -> None:
+    since = ChangeStatistics(1)
+    for value in range(100):
+        since.add(np.array([float(value)]), True, 1.0)
+    since.begin()
+    since.add(np.array([7.0]), False, 2.0)
+    assert (since.rows, since.anomalous, since.time, since.mean.tolist()) == (1, 0, 2.0, [7.0])
+
+
+@given(st.integers(1, 3000))
+def test_a_history_holds_each_row_once_and_is_bounded(rows: int) -> None:
+    history = BlockMeans(1)
+    for row in range(rows):
+        history.add(np.array([float(row)]), float(row))
+    passages = history.blocks
+    assert len(passages) <= 65
+    held = sum(passage.rows for passage in passages)
+    assert held == rows
+    # In order, and the mean of each is that of its rows.
+    first = 0
+    for passage in passages:
+        assert passage.mean[0] == passage.time == first + (passage.rows - 1) / 2
+        first += passage.rows
+    sizes = [passage.rows for passage in passages[:-1]]
+    assert sizes == sorted(sizes, reverse=True)

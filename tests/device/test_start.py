@@ -1,15 +1,17 @@
 """How a device begins: with columns by name, its first rows, or not at all."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from elmgrove import Basis, Detector
+from elmgrove.detector.events import AlarmRule
 from elmgrove.device.agent import Agent
-from elmgrove.device.settings import Settings
+from elmgrove.device.settings import Settings, read_settings
 from elmgrove.errors import BadInput
-from support.agents import NAMES, verdicts
+from support.agents import NAMES, Start, append_rows, verdicts
 from support.at_work import LIKE, at_work, learned
 from support.factories import detector_in, member_in, normal_rows, write_rows
 from support.serving import wait_until
@@ -72,3 +74,106 @@ def test_rows_of_another_width_are_an_error_and_make_no_state() -> None:
     with pytest.raises(BadInput, match="4 columns, where 6 are learned"):
         Agent(Settings(**LIKE, source="narrow.csv")).run()
     assert not Path("fan.elm").exists()
+
+
+# Settings of a device that was made with others: applied and said, or refused (newcomer 5)
+
+ALONE = {"state": "fan.elm", "source": "fan.csv", "verdicts": "fan.jsonl"}
+
+
+def work(**given: Any) -> None:
+    Agent(read_settings(None, ALONE | given)).run()
+
+
+def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
+    device: Start,
+) -> None:
+    write_rows(Path("fan.csv"), normal_rows(1, 900))
+    assert device("fan", alarm="2/2").end() == 0
+    before = detector_in("fan.elm")
+    assert before.state == "watching"
+    append_rows(Path("fan.csv"), normal_rows(2, 1) + 9.0)
+    changed = device("fan", alarm="1/1/0", rate=0.05, window="auto")
+    assert changed.end() == 0
+    after = detector_in("fan.elm")
+    for line in (
+        "settings: rate: 0.05, before 0.01",
+        "settings: alarm_k: 1, before 2",
+        "settings: alarm_n: 1, before 2",
+        "settings: alarm_cooldown: 0, before 60",
+    ):
+        assert f"INFO {line}\n" in changed.log
+    assert f"before: {before.threshold:.4g}" in changed.log
+    assert after.gate.policy.rate == 0.05
+    assert after.threshold < before.threshold
+    assert after.events.rule == AlarmRule(1, 1, 0)
+    assert verdicts(Path("fan.jsonl"))[-1]["alarm"]
+    # What is not said is as it was.
+    again = device("fan")
+    assert again.end() == 0
+    assert "settings:" not in again.log
+    assert detector_in("fan.elm").events.rule == AlarmRule(1, 1, 0)
+
+
+def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
+    write_rows(Path("fan.csv"), normal_rows(1, 300))
+    same = {"rate": 0.02, "alarm": "1/5", "window": "3"}
+    work(**same)
+    caplog.set_level("INFO")
+    work(**same)
+    assert "settings:" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "held"),
+    [
+        ("window", "5", "1"),
+        ("spectrum", "2000:64", "none"),
+        ("patterns", "2", "1"),
+    ],
+)
+def test_what_would_need_learning_again_is_refused(setting: str, value: Any, held: str) -> None:
+    write_rows(Path("fan.csv"), normal_rows(1, 60))
+    work(window="1")
+    before = Path("fan.elm").read_bytes()
+    with pytest.raises(BadInput) as refused:
+        work(**{setting: value})
+    assert str(refused.value).startswith(f"{setting}: fan.elm has {held}, not ")
+    assert "leave the setting out, or begin with another state file" in str(refused.value)
+    assert Path("fan.elm").read_bytes() == before
+
+
+def test_as_it_is_is_never_refused() -> None:
+    write_rows(Path("fan.csv"), normal_rows(1, 60))
+    work(window="3", patterns="2")
+    work(window="auto", spectrum="", patterns="auto")
+    assert detector_in("fan.elm").window == 3
+
+
+def test_another_layer_than_the_files_is_refused_at_the_first_start_already() -> None:
+    write_rows(Path("fan.csv"), normal_rows(1, 60))
+    with pytest.raises(BadInput, match=r"window: like\.evidence has 1, not 3"):
+        work(like="like.evidence", window="3")
+
+
+def test_a_change_that_is_refused_leaves_the_state(device: Start) -> None:
+    write_rows(Path("fan.csv"), normal_rows(1, 60))
+    assert device("fan").end() == 0
+    before = Path("fan.elm").read_bytes()
+    wrong = device("fan", alarm="9/2")
+    assert wrong.end() == 1
+    assert "an alarm needs 1 ≤ k ≤ n, not k = 9 and n = 2" in wrong.log
+    assert Path("fan.elm").read_bytes() == before
+
+
+def test_a_lower_rate_that_lacks_scores_says_what_is_missing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    write_rows(Path("fan.csv"), normal_rows(1, 900))
+    work()
+    assert np.isfinite(detector_in("fan.elm").threshold)
+    caplog.set_level("INFO")
+    work(rate=0.0005)
+    assert "settings: learning: " in caplog.text
+    assert "more rows without an anomalous one until there are alarms" in caplog.text
+    assert detector_in("fan.elm").state == "learning"

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
+from elmgrove.reading.csv import Head
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.table import Table, read_table
+from elmgrove.reading.table import Table, read_label_spans, read_table, within
 from support.laws import law_examples
 
 
@@ -427,3 +428,208 @@ def test_a_jump_back_in_time_is_a_gap_and_told_as_one(table: Any) -> None:
         "1 gap in time, up to 6060 s where 60 s are usual and 1 jump back in time, by up to "
         "2940 s: windows begin again there"
     )
+
+
+# The first lines: what is read past, delimiters, and names
+
+NO_DECIMALS = "1,2,3,4\n5,6,7,8\n9,10,11,12"
+
+
+def head(text: str, **layout: str) -> Head:
+    return Head.of(text.split("\n"), Layout(**layout))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "names", "lines"),
+    [
+        ("sep=;\na;b\n1;2", ";", ["a", "b"], 2),
+        ("# made by a logger\n# on Monday\n\na,b\n1,2", ",", ["a", "b"], 4),
+        ("# a, b\n1,2\n3,4.5", ",", ["a", "b"], 1),
+        ("# two, names, too many\n1,2", ",", None, 1),
+        ("a\tb\n1\t2", "\t", ["a", "b"], 1),
+        ("a|b\n1|2", "|", ["a", "b"], 1),
+        ("1,5;2,5\n3;4", ";", None, 0),
+        ("a;b, in l/min\n1;2", ";", ["a", "b, in l/min"], 1),
+        ("", ",", None, 1),
+    ],
+)
+def test_what_stands_before_the_rows(
+    text: str, delimiter: str, names: list[str] | None, lines: int
+) -> None:
+    found = head(text)
+    assert (found.delimiter, found.lines) == (delimiter, lines)
+    assert (found.cells if found.named else None) == names
+
+
+def test_with_decimal_commas_a_comma_separates_only_where_nothing_else_does() -> None:
+    assert head("a;b\n1,5;2", decimal=",").delimiter == ";"
+    assert head("x\n1,5", decimal=",").delimiter == ";"
+    assert head("a,b\n1.5,2", decimal=",").delimiter == ","
+    assert head("a b\n1 2", delimiter=" ").cells == ["a", "b"]
+
+
+@pytest.mark.parametrize("first", ["1,2,3,4", "0,1,2,3", "01,1,2,3", ",0,1,2", "time,1,2,3"])
+def test_numbers_that_count_columns_are_names_where_rows_are_broken_numbers(first: str) -> None:
+    found = head(f"{first}\n1.5,2,3,4\n2.5,3,4,5")
+    assert found.named == (first != "01,1,2,3")
+
+
+def test_where_that_is_not_sure_it_is_said() -> None:
+    found = head(NO_DECIMALS)
+    assert not found.named
+    assert found.doubt is not None
+    assert "the first line (1, 2, 3, 4) was read as a row" in found.doubt
+    assert head("4,3,2,1\n5,6,7,8").doubt is None
+    assert head("1,2\n3,4.5").doubt is None, "two numbers are more likely a row"
+
+
+def test_a_header_of_numbers_is_known_by_what_was_learned() -> None:
+    assert Head.of(NO_DECIMALS.split("\n"), Layout(), ("2", "4")).named
+    assert head("2024-01-01,1,2,3\n2024-01-02,2,3,4").named is False, "a date is no name"
+
+
+def test_numbers_that_are_taken_as_names_are_said() -> None:
+    found = head("1,2,3,4\n1.5,2,3,4")
+    assert found.named
+    assert found.doubt is not None
+    assert "(1, 2, 3, 4) is taken as the names of the columns; if it is a row, put" in found.doubt
+    assert head("time,1,2,3\n5,1.5,2,3").doubt is None
+
+
+def test_whole_numbers_above_broken_ones_are_questioned() -> None:
+    found = head("2019,2020,2021\n2001.5,1999.25,2000.0\n2003,1998.5,2001.5")
+    assert not found.named
+    assert found.doubt is not None
+    assert "(2019, 2020, 2021) holds whole numbers, unlike the rows below" in found.doubt
+    assert head("2019,2020\n2001.5,7\n1999.5,8").doubt is None, "the second column has such rows"
+    assert head("5,5\n2001.5,7.5").doubt is None, "names are different"
+
+
+# Columns that are no sensors: left out where it is sure, else said
+
+RNG = np.random.default_rng(0)
+SENSOR = RNG.normal(50.0, 1.0, 200).round(3)
+FIRST = {
+    "counts": np.arange(200),
+    "epoch": 1714564800 + 10 * np.arange(200),
+    "grows": np.cumsum(RNG.uniform(0.1, 0.9, 200)).round(3),
+    "sensor": RNG.normal(0.0, 1.0, 200).round(3),
+}
+
+
+@pytest.fixture
+def with_first(tmp_path: Path) -> Any:
+    """Reads a table whose first column is called and filled like this."""
+
+    def read(name: str, kind: str, layout: Layout | None = None, **options: Any) -> Table:
+        lines = [f"{a},{b}" for a, b in zip(FIRST[kind], SENSOR, strict=True)]
+        (tmp_path / "data.csv").write_text("\n".join([f"{name},heat", *lines]))
+        return read_table(tmp_path / "data.csv", layout, **options)
+
+    return read
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_the_index_of_pandas_is_left_out_and_that_is_said(with_first: Any, name: str) -> None:
+    read = with_first(name, "counts")
+    assert read.names == ("heat",)
+    assert read.notes == [f"column 1 ({name!r}) counts the rows, and is left out"]
+    assert with_first("", "sensor").names == ("", "heat")
+
+
+def test_seconds_since_1970_in_a_column_called_like_a_time_are_the_time(with_first: Any) -> None:
+    read = with_first("timestamp", "epoch")
+    assert read.names == ("heat",)
+    assert read.times.tolist() == FIRST["epoch"].tolist()
+    assert read.notes == ["column 1 ('timestamp') is the time of each row, and not learned"]
+    assert with_first("timestamp", "sensor").times is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("id", "counts", "column 'id' counts (0, 1, …) .* --drop id"),
+        ("reading", "epoch", "column 'reading' is a clock .* --time reading"),
+        ("uptime", "grows", "column 'uptime' only grows.* --drop uptime"),
+    ],
+)
+def test_what_may_be_no_sensor_is_learned_and_said(
+    with_first: Any, name: str, kind: str, said: str
+) -> None:
+    read = with_first(name, kind)
+    assert read.names == (name, "heat")
+    [note] = read.notes
+    first, way_out = said.split(" .* " if " .* " in said else ".* ")
+    assert note.startswith(first)
+    assert note.endswith(way_out)
+
+
+def test_a_sensor_is_not_doubted(with_first: Any) -> None:
+    assert with_first("flow", "sensor").notes == []
+
+
+def test_what_was_learned_is_not_doubted_again(with_first: Any) -> None:
+    read = with_first("id", "counts", features=("id", "heat"))
+    assert read.names == ("id", "heat")
+    assert read.notes == []
+
+
+def test_what_was_said_is_done(with_first: Any) -> None:
+    assert with_first("id", "counts", Layout(drop=("id",))).names == ("heat",)
+    assert with_first("reading", "epoch", Layout(time="reading")).names == ("heat",)
+    assert with_first("ts", "epoch", Layout(columns=("ts", "heat"))).names == ("ts", "heat")
+
+
+# Labels as spans of time
+
+NOON = 1772452800.0  # 2026-03-02 12:00 UTC
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        ("2026-03-02T12:00:00,2026-03-02T13:00:00\n", ""),
+        ("start,end\n2026-03-02 12:00,2026-03-02 13:00\n", ""),
+        ('begin,end,code\n\n2026-03-02 12:00,2026-03-02 13:00,"valve, stuck"\n', ""),
+        (f"{NOON},{NOON + 3600}\n", ""),
+        ("3/2/2026 12:00,3/2/2026 13:00\n", "=%m/%d/%Y %H:%M"),
+        ("\ufeff2/3/2026 12:00,2/3/2026 13:00\n", "=%d/%m/%Y %H:%M"),
+    ],
+)
+def test_begin_and_end_are_the_first_two_columns(tmp_path: Path, content: str, form: str) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text(content)
+    assert read_label_spans(f"{path}{form}") == [(NOON, NOON + 3600.0)]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"3/2/2026 12:00,3/2/2026 13:00\n", "line 1: ['3/2/2026 12:00', '3/2/2026 13:00'] are no"),
+        (b"2026-03-02\n", "line 1: ['2026-03-02'] are no begin and end; FILE=FORMAT says"),
+        (b"start,end\n2026-03-03,2026-03-02\n", "line 2: ends before it begins"),
+        (b"\xff\xfe1", "not text in UTF-8"),
+        (b'"' + b"a" * 200_000, "this is no CSV"),
+    ],
+)
+def test_what_is_no_span_is_refused_with_its_line(
+    tmp_path: Path, content: bytes, text: str
+) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(content)
+    with pytest.raises(BadInput) as error:
+        read_label_spans(str(path))
+    assert text in str(error.value)
+
+
+def test_both_ends_belong_to_a_span() -> None:
+    times = np.arange(6.0)
+    assert within(times, [(1.0, 2.0), (4.5, 9.0)]).tolist() == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert not within(times, []).any()

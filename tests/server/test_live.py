@@ -2,18 +2,25 @@
 
 import asyncio
 import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from elmgrove.errors import NotFound
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.others import StandingOthers
 from elmgrove.server.damage import CorruptEntries, Reader
+from elmgrove.server.live import SECONDS_BETWEEN_NEWS, LiveFleet
 from elmgrove.server.store.records import FederationRow
-from elmgrove.server.store.store import open_store
+from elmgrove.server.store.store import Store, open_store
 from elmgrove.server.sums import LiveOther
+from support.reports import report
 from support.serving import charter
+from support.stores import opened
 
 pytestmark = pytest.mark.anyio
 
@@ -74,3 +81,129 @@ async def test_who_asks_for_groups_that_take_long_gets_them_later(
     going_on.set()
     assert await live.grouped(60.0) == {1: ["fan-1"]}
     await store.close()
+
+
+# A live fleet: one who waits is told of each change, by this server or another, once a second
+
+LONG = 60.0
+
+
+@asynccontextmanager
+async def running(store: Store) -> AsyncIterator[LiveFleet]:
+    live = LiveFleet(store)
+    task = asyncio.create_task(live.run())
+    try:
+        yield live
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled(), "it ended by itself"
+
+
+async def tell(store: Store, name: str = "fan-1") -> None:
+    await store.take_report("fans", report(name), time.time())
+
+
+async def test_who_has_seen_nothing_is_told_at_once(store: Store) -> None:
+    async with running(store) as live:
+        marker = await asyncio.wait_for(live.wait("fans", ""), LONG)
+        assert marker == await store.latest("fans")
+        await tell(store)
+        assert await asyncio.wait_for(live.wait("fans", marker), LONG) != marker
+
+
+async def test_what_another_server_took_is_noticed(store: Store, database: str) -> None:
+    async with running(store) as live, opened(database) as other:
+        seen = await store.latest("fans")
+        waiting = [asyncio.create_task(live.wait("fans", seen)) for _ in range(20)]
+        # Nothing happens for two looks, and nobody is told of anything.
+        done, _ = await asyncio.wait(waiting, timeout=2.5)
+        assert not done
+        await tell(other)
+        told = await asyncio.wait_for(asyncio.gather(*waiting), LONG)
+        assert set(told) == {await store.latest("fans")}
+
+
+async def test_what_this_server_took_is_told_before_the_next_look(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmgrove.server.live.SECONDS_BETWEEN_FLEET_LOOKS", 3600.0)
+    async with running(store) as live:
+        seen = await store.latest("fans")
+        waiting = asyncio.create_task(live.wait("fans", seen))
+        for _ in range(3):
+            await asyncio.sleep(0.1)
+        await tell(store)
+        live.wake()
+        assert await asyncio.wait_for(waiting, LONG) == await store.latest("fans")
+
+
+async def test_one_is_told_once_a_second_however_much_comes(store: Store) -> None:
+    async with running(store) as live:
+        seen, times = await live.wait("fans", ""), list[float]()
+        ends = asyncio.Event()
+
+        async def flood() -> None:
+            while not ends.is_set():
+                await tell(store)
+                live.wake()
+
+        flooding = asyncio.create_task(flood())
+        for _ in range(3):
+            begun = time.monotonic()
+            seen = await asyncio.wait_for(live.wait("fans", seen), LONG)
+            times.append(time.monotonic() - begun)
+        ends.set()
+        await flooding
+        assert min(times) >= SECONDS_BETWEEN_NEWS * 0.99
+
+
+async def test_a_change_between_two_times_of_waiting_is_not_missed(store: Store) -> None:
+    async with running(store) as live:
+        seen = await live.wait("fans", "")
+        await tell(store)
+        told = await asyncio.wait_for(live.wait("fans", seen), LONG)
+        assert told not in ("", seen)
+
+
+async def test_federations_are_apart_and_one_that_goes_is_told(store: Store) -> None:
+    assert await store.create_federation(FederationRow("cars", {}, 0.0, None, "t", 1.0))
+    async with running(store) as live:
+        cars = asyncio.create_task(live.wait("cars", await store.latest("cars")))
+        fans = asyncio.create_task(live.wait("fans", await store.latest("fans")))
+        while set(live._markers) != {"cars", "fans"}:
+            await asyncio.sleep(0.01)
+        await store.delete_federation("fans")
+        with pytest.raises(NotFound):
+            await asyncio.wait_for(fans, LONG)
+        assert not cars.done()
+        cars.cancel()
+        with pytest.raises(NotFound):
+            await live.wait("vans", "")
+
+
+async def test_while_nobody_waits_the_data_base_is_not_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    latest = store.latest
+
+    async def counted(federation: str) -> str:
+        nonlocal asked
+        asked += 1
+        return await latest(federation)
+
+    monkeypatch.setattr(store, "latest", counted)
+    async with running(store) as live:
+        waiting = asyncio.create_task(live.wait("fans", await latest("fans")))
+        while asked < 3:
+            await asyncio.sleep(0.05)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        live.wake()
+        await asyncio.sleep(0.5)
+        before = asked
+        for _ in range(5):
+            live.wake()
+            await asyncio.sleep(0.2)
+        assert asked == before

@@ -1,6 +1,11 @@
 """Federations and their devices over HTTP: made, shown, let in, revoked and deleted."""
 
+import asyncio
 import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +13,8 @@ import pytest
 
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
+from elmgrove.server.secrets import Passwords
+from elmgrove.server.store.admins import SessionRow
 from support.serving import (
     ADMIN,
     Federation,
@@ -17,6 +24,7 @@ from support.serving import (
     refused,
     seeded_contribution,
 )
+from support.stores import opened
 
 # Federations
 
@@ -317,3 +325,228 @@ def test_joining_takes_a_few_names_and_no_more(fans: Federation) -> None:
     named = {"name": "x" * 10_000}
     problem = refused(fans.ask("POST", "/devices", fans.token, json=named), "malformed")
     assert len(problem["detail"]) < 300
+
+
+# Administrators over HTTP: added with a role, listed, removed, refused at once
+
+WHERE = "/v1/administrators"
+
+
+def names(server: Server, secret: str) -> dict[str, Any]:
+    answer = server.ask("GET", WHERE, secret)
+    assert answer.status_code == 200, answer.text
+    return {one["name"]: one for one in answer.json()["administrators"]}
+
+
+@contextmanager
+def dripping(
+    server: Server, path: str, secret: str, asked: dict[str, str]
+) -> Iterator[Callable[[], int]]:
+    """A request whose secret was found to be valid, and what sends its last byte: the status."""
+    host, port = server.base.removeprefix("http://").split(":")
+    body = json.dumps(asked).encode()
+    # The server asks for the body only after it has looked at the secret.
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {secret}\r\n"
+        f"Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), 60) as wire:
+        wire.sendall(head.encode())
+        assert b" 100 " in wire.recv(1000)
+
+        def end() -> int:
+            wire.sendall(body)
+            return int(wire.recv(1000).split()[1])
+
+        yield end
+
+
+def test_one_who_looks_reads_all_and_one_who_manages_adds_others(
+    server: Server, fans: Federation
+) -> None:
+    anna = server.administrator("anna", "manage")
+    added = server.ask("POST", WHERE, anna, json={"name": "bert", "role": "look", "days": 2})
+    assert added.status_code == 201
+    bert = added.json()["token"]
+    assert names(server, bert)["bert"]["expires"] == added.json()["expires"]
+    assert names(server, bert)["anna"]["role"] == "manage"
+    for path in ("/devices", "/entries", "", "/contributions", "/merged", "/groups"):
+        assert fans.ask("GET", path, bert).status_code == 200
+    problem = refused(fans.ask("DELETE", "/devices/fan-1", bert), "forbidden")
+    assert "'bert' may look and change nothing" in problem["detail"]
+    assert fans.ask("DELETE", "/devices/fan-1", anna).status_code == 204
+    assert fans.told("revoked", "refused") == [
+        ("administrator bert", "refused"),
+        ("administrator anna", "revoked"),
+    ]
+
+
+def test_removed_is_refused_at_once_and_so_is_expired(server: Server, fans: Federation) -> None:
+    token = server.administrator("carl", "manage")
+    assert fans.ask("GET", "/devices", token).status_code == 200
+    assert server.ask("DELETE", f"{WHERE}/carl", ADMIN).status_code == 204
+    refused(fans.ask("GET", "/devices", token), "unauthorized")
+    refused(server.ask("GET", "/v1/federations", token), "unauthorized")
+    refused(server.ask("DELETE", f"{WHERE}/carl", ADMIN), "not-found")
+    late = server.administrator("dora", "manage", days=1e-9)
+    for answer in (fans.ask("GET", "/devices", late), server.ask("GET", WHERE, late)):
+        problem = refused(answer, "forbidden")
+        assert "expired on" in problem["detail"]
+        assert "elmgrove federation administrator add" in problem["detail"]
+
+
+def test_what_is_under_way_when_a_token_ends_is_not_done(server: Server, fans: Federation) -> None:
+    """A body that drips in would otherwise let one who was removed add another, minutes later."""
+    token = server.administrator("emil", "manage")
+    joining = f"{fans.path}/devices"
+    with (
+        dripping(server, WHERE, token, {"name": "emil-2", "role": "manage"}) as adding,
+        dripping(server, joining, fans.token, {"name": "fan-9"}) as late,
+        dripping(server, joining, token, {"name": "fan-1"}) as readmitting,
+    ):
+        assert server.ask("DELETE", f"{WHERE}/emil", ADMIN).status_code == 204
+        assert fans.ask("POST", "/token", ADMIN).status_code == 200
+        assert [one() for one in (adding, late, readmitting)] == [401, 401, 401]
+    assert "emil-2" not in names(server, ADMIN)
+    assert fans.told("joined", "readmitted", "token renewed")[-1][1] == "token renewed"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ({"name": "root", "role": "look"}, "taken"),
+        ({"name": "two words", "role": "look"}, "malformed"),
+        ({"role": "look"}, "malformed"),
+        ({"name": "erna", "role": "device"}, "malformed"),
+        ({"name": "erna", "role": ["look"]}, "malformed"),
+        ({"name": "erna", "role": "look", "days": 0}, "malformed"),
+        ({"name": "erna", "role": "look", "days": "1"}, "malformed"),
+    ],
+    ids=repr,
+)
+def test_what_can_be_no_administrator_is_refused(
+    server: Server, asked: dict[str, Any], kind: str
+) -> None:
+    before = contents(server.store)
+    refused(server.ask("POST", WHERE, ADMIN, json=asked), kind)
+    assert contents(server.store) == before
+
+
+def test_a_name_is_there_once_and_its_token_is_nowhere(server: Server) -> None:
+    token = server.administrator("frida", "look")
+    again = {"name": "frida", "role": "manage"}
+    refused(server.ask("POST", WHERE, ADMIN, json=again), "taken")
+    assert names(server, ADMIN)["frida"]["role"] == "look"
+    held = repr(contents(server.store))
+    assert "frida" in held
+    assert token not in held
+
+
+# Passwords over HTTP: who may set whose, what is kept of them, and what ends with them
+
+LONG = "correct horse battery"
+
+
+def where(name: str) -> str:
+    return f"/v1/administrators/{name}/password"
+
+
+def put(server: Server, name: str, secret: str, password: Any = LONG) -> Any:
+    return server.ask("PUT", where(name), secret, json={"password": password})
+
+
+def kept(server: Server, name: str) -> str | None:
+    """What the data base has of a password."""
+    found = {row[0]: row[-1] for row in contents(server.store)["administrator"]}
+    hashed: str | None = found[name]
+    return hashed
+
+
+def shown(server: Server, name: str) -> bool:
+    found = server.ask("GET", "/v1/administrators", ADMIN).json()["administrators"]
+    return bool(next(one["password"] for one in found if one["name"] == name))
+
+
+def test_a_password_is_kept_as_a_hash_and_nowhere_else(server: Server) -> None:
+    server.administrator("fred", "look")
+    assert put(server, "fred", ADMIN).status_code == 204
+    hashed = kept(server, "fred")
+    assert hashed is not None
+    assert hashed.startswith("$argon2id$")
+    assert asyncio.run(Passwords().matches(LONG, hashed))
+    assert not asyncio.run(Passwords().matches(LONG + "!", hashed))
+    listed = server.ask("GET", "/v1/administrators", ADMIN).text
+    records = repr(server.audit())
+    assert "password set" in records
+    for text in (LONG, hashed):
+        assert text not in listed + records
+    assert shown(server, "fred")
+    assert put(server, "fred", ADMIN).status_code == 204
+    assert kept(server, "fred") != hashed, "each has a salt of its own"
+    assert server.ask("DELETE", where("fred"), ADMIN).status_code == 204
+    assert (kept(server, "fred"), shown(server, "fred")) == (None, False)
+
+
+def test_one_who_looks_may_change_its_own_and_nobody_elses(server: Server) -> None:
+    gina, hugo = server.administrator("gina", "look"), server.administrator("hugo", "manage")
+    assert put(server, "gina", gina).status_code == 204
+    assert put(server, "gina", hugo).status_code == 204
+    mine = kept(server, "gina")
+    for method in ("PUT", "DELETE"):
+        asked = {"json": {"password": LONG}} if method == "PUT" else {}
+        refused(server.ask(method, where("hugo"), gina, **asked), "forbidden")
+        for stranger in ("elm-admin-guessed", None):
+            refused(server.ask(method, where("gina"), stranger, **asked), "unauthorized")
+    assert (kept(server, "gina"), kept(server, "hugo")) == (mine, None)
+    assert server.ask("DELETE", where("gina"), gina).status_code == 204
+
+
+def test_one_who_was_removed_sets_no_password(server: Server) -> None:
+    ida = server.administrator("ida", "manage")
+    assert server.ask("DELETE", "/v1/administrators/ida", ADMIN).status_code == 204
+    refused(put(server, "ida", ida), "unauthorized")
+    refused(put(server, "ida", ADMIN), "not-found")
+    problem = refused(put(server, "root", ADMIN), "not-found")
+    assert "the token that the server was started with" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, "", "x" * 11, "x" * 257, 123456789012, [LONG], {"": LONG}, True], ids=repr
+)
+def test_what_is_no_password_is_refused(server: Server, wrong: Any) -> None:
+    name = f"jo-{abs(hash(repr(wrong)))}"
+    server.administrator(name, "look")
+    refused(put(server, name, ADMIN, wrong), "malformed")
+    assert kept(server, name) is None
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"password": "' + b"x" * 20_000 + b'"}'])
+def test_a_body_that_is_none_is_refused(server: Server, body: bytes) -> None:
+    name = f"kim-{len(body)}"
+    server.administrator(name, "look")
+    answer = server.ask("PUT", where(name), ADMIN, content=body)
+    refused(answer, "too-large" if len(body) > 2**14 else "malformed")
+    assert kept(server, name) is None
+
+
+def test_half_a_letter_is_in_no_password(server: Server) -> None:
+    server.administrator("lena", "look")
+    body = b'{"password": "correct horse \\ud800"}'
+    refused(server.ask("PUT", where("lena"), ADMIN, content=body), "malformed")
+
+
+def test_another_password_ends_sessions(server: Server) -> None:
+    server.administrator("mona", "look")
+
+    async def session(begin: bool) -> bool:
+        async with opened(server.store) as store:
+            if begin:
+                now = time.time()
+                await store.open_session(SessionRow("id-of-mona", "mona", "c", now, now + 60))
+            return await store.session("id-of-mona") is not None
+
+    for method in ("PUT", "DELETE"):
+        assert asyncio.run(session(True))
+        asked = {"json": {"password": LONG}} if method == "PUT" else {}
+        assert server.ask(method, where("mona"), ADMIN, **asked).status_code == 204
+        assert not asyncio.run(session(False))
