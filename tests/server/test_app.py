@@ -184,10 +184,9 @@ def test_a_server_that_asks_for_certificates_hears_nobody_without_one(
 
         monkeypatch.setenv("ELMGROVE_ADMIN_TOKEN", ADMIN)
         asked = ("federation", "--server", base, "--ca", ca)
-        files = ("--certificate", own["certificate"], "--private-key", own["private_key"])
-        ran = elmgrove(*asked, *files, "list")
+        ran = elmgrove(*asked, "--certificate", both, "show")
         assert (ran.code, ran.out.split()) == (0, [definition.name])
-        one_clear_line(elmgrove(*asked, "list"))
+        one_clear_line(elmgrove(*asked, "show"))
 
 
 def test_connections_without_a_handshake_make_room(authority: Authority) -> None:
