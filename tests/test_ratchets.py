@@ -26,7 +26,7 @@ LINES = {
     "algebra": 3713,
     "checks": 223,
     "cli": 4917,
-    "detector": 6562,
+    "detector": 6552,
     "device": 4568,
     "exchange": 2736,
     "federation": 2879,

@@ -12,7 +12,6 @@ from elmgrove.adapters.river import ElmgroveDetector
 from elmgrove.adapters.sklearn import ElmgroveOutlierDetector
 
 LAWS = 17
-SINGLE = 1e-2
 
 
 def native(units=4, activation="identity", weights="uniform", seed=0, inputs=8, **settings):
@@ -47,17 +46,6 @@ SOUND = {
 @pytest.mark.parametrize("make", SOUND.values(), ids=SOUND)
 def test_sound_detectors_keep_all_laws(make):
     assert len(checks.run(make)) == LAWS
-
-
-@pytest.mark.combinations
-@pytest.mark.parametrize(
-    ("activation", "score"),
-    [("identity", "distance"), ("identity", "loss"), ("sigmoid", "loss"), ("tanh", "loss")],
-)
-@pytest.mark.parametrize("forgetting", [1.0, 0.98])
-def test_single_precision_keeps_all_laws_to_its_own_rounding(activation, score, forgetting):
-    make = native(activation=activation, score=score, forgetting=forgetting, dtype=np.float32)
-    assert len(checks.run(make, tolerance=SINGLE)) == LAWS
 
 
 @pytest.mark.parametrize("inputs", [4, 20])

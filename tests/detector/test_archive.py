@@ -112,7 +112,6 @@ STAGES: dict[str, Callable[..., Member]] = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
     "forgetting": {"forgetting": 0.995},
-    "float32": {"dtype": np.float32},
 }
 
 
@@ -126,11 +125,10 @@ def test_a_state_is_read_as_it_was_written_and_goes_on_alike(stage: str, name: s
     here, there = original.detector, restored.detector
     assert there.parts == here.parts
     assert there.model.places == here.model.places
-    to = 2e-2 if name == "float32" else 1e-9
     for row in np.vstack([mixed(11, 300), rows_of(1, 12, 10)]):
         one, other = here.observe(row), there.observe(row)
         assert (one.learned, one.pattern) == (other.learned, other.pattern)
-        assert one.score == pytest.approx(other.score, rel=to)
+        assert one.score == pytest.approx(other.score, rel=1e-9)
     assert [p.number for p in there.model.own] == [p.number for p in here.model.own]
     assert [p.learned for p in there.parts] == [p.learned for p in here.parts]
 

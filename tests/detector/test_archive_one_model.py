@@ -139,22 +139,6 @@ def test_in_the_middle_of_a_run_that_will_be_promoted() -> None:
     assert_go_on_alike(original, restored, normal_rows(4, 100))
 
 
-@pytest.mark.parametrize("forgetting", [1.0, 0.99])
-def test_float32_goes_on_alike_as_far_as_float32_can_tell(forgetting: float) -> None:
-    """What is computed from the sums is not saved, and float32 holds it to some 1e-5."""
-    rows = stream(1, 700)
-    original = Detector(
-        LAYER, dtype=np.float32, forgetting=forgetting, threshold=FixedThreshold(2.0)
-    )
-    for row in rows[:350]:
-        original.observe(row)
-    restored = unpacked(original)
-    assert packed_bytes(restored) == packed_bytes(original)
-    _, arrays = pack_detector(restored)
-    assert arrays["C"].dtype == arrays["waiting"].dtype == arrays["recent"].dtype == np.float32
-    assert_go_on_alike(original, restored, rows[350:], to=2e-3)
-
-
 @pytest.mark.parametrize("rows", [0, 1, 98, 99, 600])
 def test_a_detector_taught_in_one_go_is_the_same_afterwards(rows: int) -> None:
     """Whether it was learning or watching, and however old its distance was."""

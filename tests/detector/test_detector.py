@@ -394,7 +394,7 @@ def test_what_only_scaling_makes_too_large_is_refused_too() -> None:
 @pytest.mark.parametrize("scaling", [None, SCALING], ids=["unscaled", "scaled"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_caller_may_use_its_buffer_again(scaling: Scaling | None, dtype: Any) -> None:
-    reused, fresh = (trained_detector(scaling=scaling, dtype=dtype) for _ in range(2))
+    reused, fresh = (trained_detector(scaling=scaling) for _ in range(2))
     buffer = np.empty(INPUTS, dtype)
     rows = normal(340)[300:].astype(dtype)
     rows[::5] += GROSS.astype(dtype)

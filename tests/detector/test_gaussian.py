@@ -37,7 +37,7 @@ def rows(seed: int, count: int, offset: float = 0.0) -> np.ndarray:
 
 def trained_model(name: str, X: np.ndarray, **options: Any) -> Gaussian:
     model = Gaussian(BASES[name], **options)
-    model.learn_all(X.astype(model.dtype))
+    model.learn_all(X)
     return model
 
 
@@ -242,27 +242,7 @@ def test_with_forgetting_the_distance_is_that_of_weighted_rows(name: str) -> Non
     assert np.median(recent) < 2.0 < np.median(model.scores(rows(14, 200)))
 
 
-@EACH
-@FORGETTING
-def test_float32_does_the_same_to_its_precision(name: str, forgetting: float) -> None:
-    X = rows(15, 400)
-    double = trained_model(name, X, forgetting=forgetting)
-    single = trained_model(name, X, forgetting=forgetting, dtype=np.float32)
-    low = X.astype(np.float32)
-    assert single.evidence.C.dtype == np.float32
-    np.testing.assert_allclose(single.scores(low), double.scores(X), rtol=1e-2)
-    np.testing.assert_allclose(
-        [single.score_one(x) for x in low[:50]], single.scores(low[:50]), rtol=1e-3
-    )
-    np.testing.assert_allclose(single.left_out(low), double.left_out(X), rtol=2e-2)
-    for x in low:
-        single.keep(single.answer(x), x)
-    assert single.pack()[1]["waiting"].dtype == np.float32
-
-
-@pytest.mark.parametrize(
-    "options", [{"forgetting": 0.0}, {"forgetting": 1.1}, {"dtype": np.float16}, {"dtype": int}]
-)
+@pytest.mark.parametrize("options", [{"forgetting": 0.0}, {"forgetting": 1.1}])
 def test_settings_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         Gaussian(BASES["all units"], **options)

@@ -224,29 +224,6 @@ def test_a_scaling_is_the_same_as_rows_scaled_beforehand(layer: HiddenLayer, see
     assert inside.threshold == pytest.approx(outside.threshold, rel=1e-8)
 
 
-@settings(max_examples=law_examples(25), deadline=None)
-@given(LAYERS, FORGETTING, SEEDS)
-def test_float32_does_the_same_to_its_precision(
-    layer: HiddenLayer, forgetting: float, seed: int
-) -> None:
-    X = rows(seed, 220)
-    # The ridge keeps the condition below 1e4, where float32 has three digits to spare.
-    single, double = (
-        Detector(layer, ridge=1.0, forgetting=forgetting, dtype=dtype, threshold=SOON)
-        for dtype in ("f4", "f8")
-    )
-    for detector in (single, double):
-        detector.learn_many(X[:150])
-        for row in X[150:200]:
-            detector.learn_one(row)
-        detector.merge(detector.evidence)
-    assert next(iter(single.evidence.arrays.values())).dtype == np.float32
-    assert close(single.score_many(X), double.score_many(X), 1e-2)
-    assert close([single.score_one(row) for row in X], single.score_many(X), 1e-2)
-    assert single.threshold == pytest.approx(double.threshold, rel=1e-2)
-    assert single.observe(X[200]).row.dtype == np.float32
-
-
 @settings(max_examples=law_examples(40), deadline=None)
 @given(
     SETTINGS,

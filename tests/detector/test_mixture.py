@@ -11,7 +11,6 @@ from elmgrove.algebra.moments import zero_evidence
 from elmgrove.detector.gaussian import single_model, typical_score
 from elmgrove.detector.mixture import Mixture, Place
 from elmgrove.detector.patterns import TUNE_EVERY, PatternRule
-from elmgrove.errors import BadInput
 from support.patterns import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(INPUTS, 3, seed=6)
@@ -22,14 +21,14 @@ SCORES = pytest.mark.parametrize("score", BASES)
 JOIN = {"loss": 0.1, "distance": 1.0}
 
 
-def mixture(score: str, dtype: Any = np.float64, **rule: Any) -> Mixture:
+def mixture(score: str, **rule: Any) -> Mixture:
     rule = {"start_rows": 60, "join": JOIN[score], **rule}
-    return Mixture(BASES[score], PatternRule(**rule), ridge=1e-3, forgetting=1.0, dtype=dtype)
+    return Mixture(BASES[score], PatternRule(**rule), ridge=1e-3, forgetting=1.0)
 
 
 def trained_mixture(score: str, **options: Any) -> Mixture:
     made = mixture(score, **options)
-    X = mixed(1, 200).astype(made.dtype)
+    X = mixed(1, 200)
     made.learn_all(X)
     return made
 
@@ -175,17 +174,16 @@ def lies(score: str) -> dict[str, tuple[Evidence, type[Exception]]]:
     return {
         "another basis": (zero_evidence(other), Mismatch),
         "a lie": (honest.weighted(-0.5), NotAdmissible),
-        "beyond the range": (honest.weighted(1e37), BadInput),
     }
 
 
-@pytest.mark.parametrize("name", ["another basis", "a lie", "beyond the range"])
+@pytest.mark.parametrize("name", ["another basis", "a lie"])
 @SCORES
 def test_what_is_refused_changes_nothing(score: str, name: str) -> None:
     lie, error = lies(score)[name]
-    known = trained_mixture(score, dtype=np.float32)
+    known = trained_mixture(score)
     known.set_prior([evidence(score, 0), evidence(score, 2)])
-    rows = mixed(4, 30, 3).astype(np.float32)
+    rows = mixed(4, 30, 3)
     before = known.received, known.places, known.scores(rows)
     with pytest.raises(error):
         known.set_prior([evidence(score, 1), lie])
@@ -193,12 +191,11 @@ def test_what_is_refused_changes_nothing(score: str, name: str) -> None:
     np.testing.assert_array_equal(known.scores(rows), before[2])
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @SCORES
-def test_row_by_row_and_in_batches_the_same_model_wins(score: str, dtype: Any) -> None:
-    known = trained_mixture(score, dtype=dtype)
+def test_row_by_row_and_in_batches_the_same_model_wins(score: str) -> None:
+    known = trained_mixture(score)
     known.set_prior([evidence(score, 2)])
-    rows = mixed(8, 60, 3).astype(dtype)
+    rows = mixed(8, 60, 3)
     single = [known.answer(row) for row in rows]
     together = known.scores(rows)
     np.testing.assert_allclose([answer.score for answer in single], together, rtol=1e-2)

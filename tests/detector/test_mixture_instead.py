@@ -26,7 +26,7 @@ ROWS = mixed(9, 60, 5)
 
 def made(score: str, **rule: Any) -> Mixture:
     rule = {"patterns": 3, "start_rows": 60, "compare": "raw", "others": "instead", **rule}
-    return Mixture(BASES[score], PatternRule(**rule), ridge=1e-3, forgetting=1.0, dtype=np.float64)
+    return Mixture(BASES[score], PatternRule(**rule), ridge=1e-3, forgetting=1.0)
 
 
 def trained_mixture(score: str, **rule: Any) -> Mixture:

@@ -108,11 +108,10 @@ def test_explain_names_the_feature_that_was_tampered_with(score: str) -> None:
 # blame
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_blame_finds_the_culprit_where_the_error_shows_in_its_neighbours(dtype: Any) -> None:
+def test_blame_finds_the_culprit_where_the_error_shows_in_its_neighbours() -> None:
     inputs = 12
     X = low_rank(600 + inputs, inputs)
-    detector = Detector(HiddenLayer(inputs, 4, seed=1), score="loss", dtype=dtype)
+    detector = Detector(HiddenLayer(inputs, 4, seed=1), score="loss")
     detector.learn_many(X[:600])
     elsewhere = 0
     for column, row in enumerate(X[600:]):
@@ -127,14 +126,11 @@ def test_blame_finds_the_culprit_where_the_error_shows_in_its_neighbours(dtype: 
     assert elsewhere > 0
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("units", [4, 12])
-def test_by_distance_explain_and_blame_find_the_culprit_and_its_value(
-    units: int, dtype: Any
-) -> None:
+def test_by_distance_explain_and_blame_find_the_culprit_and_its_value(units: int) -> None:
     inputs = 12
     X = low_rank(1000 + inputs, inputs)
-    detector = Detector(HiddenLayer(inputs, units, seed=1), dtype=dtype)
+    detector = Detector(HiddenLayer(inputs, units, seed=1))
     detector.learn_many(X[:1000])
     for column, row in enumerate(X[1000:]):
         tampered = row.copy()

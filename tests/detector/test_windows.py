@@ -111,7 +111,7 @@ def test_any_split_over_add_and_add_many_gives_the_same_inputs(
     size: int, count: int, cuts: list[tuple[int, bool]]
 ) -> None:
     X = np.arange(count * 2.0).reshape(count, 2)
-    window, inputs = Window(size, 2, np.dtype(float)), list[np.ndarray]()
+    window, inputs = Window(size, 2), list[np.ndarray]()
     places = sorted((min(place, count), one_by_one) for place, one_by_one in cuts)
     start = 0
     for end, one_by_one in [*places, (count, True)]:
@@ -128,7 +128,7 @@ def test_any_split_over_add_and_add_many_gives_the_same_inputs(
 
 
 def test_the_next_row_can_be_looked_at_without_being_taken_in() -> None:
-    window = Window(3, 1, np.dtype(float))
+    window = Window(3, 1)
     assert window.with_next(np.array([1.0])).tolist() == [1.0]
     window.add(np.array([1.0]))
     assert window.with_next(np.array([2.0])).tolist() == [1.0, 2.0]
@@ -138,7 +138,7 @@ def test_the_next_row_can_be_looked_at_without_being_taken_in() -> None:
 
 
 def test_after_a_restart_rows_are_missing_again() -> None:
-    window = Window(3, 1, np.dtype(float))
+    window = Window(3, 1)
     window.add_many(np.ones((5, 1)))
     window.restart()
     assert len(window) == 0
@@ -168,7 +168,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "tanh": {"layer": HiddenLayer(COLUMNS, 6, "tanh", seed=1)},
     "forgetting": {"forgetting": 0.99},
     "patterns": {"patterns": PatternRule(start_rows=100)},
-    "float32": {"dtype": np.float32},
 }
 
 
@@ -186,9 +185,8 @@ def test_learning_many_equals_a_loop_and_gaps_are_left_out(name: str) -> None:
             each.interrupt()
     # The second stretch completes no window at all.
     assert many.learned == single.learned == 300 - 9 - 5 - 9
-    tolerance = 1e-3 if name == "float32" else 1e-9
-    assert many.evidence.close_to(single.evidence, tolerance)
-    if name not in ("forgetting", "patterns", "float32"):
+    assert many.evidence.close_to(single.evidence, 1e-9)
+    if name not in ("forgetting", "patterns"):
         inputs = np.vstack([stacked(X[:120], 10), stacked(X[125:], 10)])
         plain = Detector(many.basis.hidden, score=many.basis.score)
         plain.learn_many(inputs)
@@ -259,7 +257,7 @@ def test_score_many_scores_a_stretch_by_itself_and_its_first_rows_by_what_there_
     name: str,
 ) -> None:
     detector = watching(**SETTINGS[name])
-    X = slow(40, seed=3).astype(detector.model.dtype)
+    X = slow(40, seed=3)
     scores = detector.score_many(X)
     np.testing.assert_allclose(scores[9:], detector.model.scores(stacked(X, 10)), rtol=1e-5)
     detector.interrupt()
@@ -267,7 +265,7 @@ def test_score_many_scores_a_stretch_by_itself_and_its_first_rows_by_what_there_
     for row in X:
         one_by_one.append(detector.score_one(row))
         detector.preparation.last_rows.add(row)
-    np.testing.assert_allclose(scores, one_by_one, rtol=1e-2 if name == "float32" else 1e-6)
+    np.testing.assert_allclose(scores, one_by_one, rtol=1e-6)
     assert detector.score_many(X[:0]).shape == (0,)
     np.testing.assert_allclose(detector.score_many(X[:4]), scores[:4], rtol=1e-5)
 
@@ -280,11 +278,10 @@ def test_blocks_of_score_many_do_not_show() -> None:
 
 
 @pytest.mark.combinations
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("ago", [0, 1, 4, 9])
 @pytest.mark.parametrize("column", range(COLUMNS))
-def test_blame_names_the_sensor_and_how_long_ago(column: int, ago: int, dtype: Any) -> None:
-    detector = watching(features=["heat", "speed", "load"], dtype=dtype)
+def test_blame_names_the_sensor_and_how_long_ago(column: int, ago: int) -> None:
+    detector = watching(features=["heat", "speed", "load"])
     rows = slow(20, seed=7)
     clean = rows[19 - ago, column]
     rows[19 - ago, column] += 12.0
@@ -311,7 +308,7 @@ def restored(detector: Detector) -> Detector:
 
 
 @pytest.mark.combinations
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "float32"])
+@pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("held", [0, 1, 5, 9, 10, 30])
 def test_a_state_saved_in_the_middle_of_a_window_goes_on_with_the_same_verdicts(
     name: str, held: int

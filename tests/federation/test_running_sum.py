@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import Basis, Detector, Evidence, HiddenLayer, Mismatch
+from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.algebra import exact
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.moments import Moments, zero_evidence
+from elmgrove.algebra.summing import MomentSums
 from elmgrove.federation.sums import RunningSum
 from support.moments import distance_basis, moments_of
 
@@ -122,9 +123,9 @@ DISTANCES = [by_distance(3), by_distance(2), by_distance(3, "standard"), by_dist
 
 
 def moments(basis: Basis, X: np.ndarray, dtype: type = np.float64) -> Evidence:
-    detector = Detector.for_basis(basis, dtype=dtype)
-    detector.learn_many(X)
-    return detector.evidence
+    sums = MomentSums(basis, 1.0, dtype)
+    sums.add_many(basis.scaling(X).astype(dtype))
+    return sums.evidence
 
 
 def device(seed: int, size: float, offset: float) -> np.ndarray:

@@ -25,14 +25,14 @@ class MomentSums:
     the first row learned.
     """
 
-    def __init__(self, basis: Basis, forgetting: float, dtype: np.dtype[Any]) -> None:
+    def __init__(self, basis: Basis, forgetting: float, dtype: Any = np.float64) -> None:
         self.basis = basis
         self.forgetting = forgetting
-        self.dtype = dtype
+        self.dtype = np.dtype(dtype)
         self._A = mixing(basis)
         if self._A is not None:
             self._A = self._A.astype(dtype, copy=False)
-        self._blas = Blas(dtype)
+        self._blas = Blas(self.dtype)
         self._centred = basis.scaling.kind != "none"
         self._rows: Array = np.empty((WAITING, basis.inputs), dtype)
         self.waiting = 0

@@ -34,11 +34,9 @@ class Autoencoder(OSELM):
     #: There are no patterns to tell apart.
     rows_undecided = 0
 
-    def __init__(
-        self, basis: Basis, *, ridge: float = 1e-3, forgetting: float = 1.0, dtype: Any = np.float64
-    ) -> None:
+    def __init__(self, basis: Basis, *, ridge: float = 1e-3, forgetting: float = 1.0) -> None:
         super().__init__(
-            basis.layer, basis.outputs, ridge=ridge, forgetting=forgetting, dtype=dtype, basis=basis
+            basis.layer, basis.outputs, ridge=ridge, forgetting=forgetting, basis=basis
         )
         self.version = 0
         self._blame: Blame | None = None
@@ -61,7 +59,7 @@ class Autoencoder(OSELM):
         except SingularSystem:
             if self.ridge > 0.0:
                 raise
-            return np.zeros((self.basis.layer.units, self.basis.outputs), self.dtype)
+            return np.zeros((self.basis.layer.units, self.basis.outputs))
 
     def solve_one(self, h: Array) -> Array:
         """Computes w = Ph; 0 as long as a ridge of 0 leaves P undetermined."""
@@ -118,11 +116,11 @@ class Autoencoder(OSELM):
 
     def without(self, X: Array, ages: Array) -> "Autoencoder":
         """Makes the model that never learned these rows, each followed by ``ages`` others."""
-        taken = Autoencoder(self.basis, ridge=self.ridge, dtype=self.dtype)
-        root = np.sqrt(self.forgetting**ages)[:, np.newaxis].astype(self.dtype)
+        taken = Autoencoder(self.basis, ridge=self.ridge)
+        root = np.sqrt(self.forgetting**ages)[:, np.newaxis]
         H = taken.hidden_many(X)
         taken._sums.add_rows(H * root, X * root)
-        made = Autoencoder(self.basis, ridge=self.ridge, dtype=self.dtype)
+        made = Autoencoder(self.basis, ridge=self.ridge)
         made._sums.load(self.total - taken.evidence)
         return made
 
@@ -174,7 +172,7 @@ class Autoencoder(OSELM):
         Each is judged by all that is known here plus the others, without itself and its neighbours:
         else fewer rows than hidden units would always explain themselves.
         """
-        made = Autoencoder(self.basis, ridge=self.ridge, dtype=self.dtype)
+        made = Autoencoder(self.basis, ridge=self.ridge)
         made.learn_all(rows)
         made.use_prior(self.total)
         return np.asarray(made.left_out(rows) <= threshold)

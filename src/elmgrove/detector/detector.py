@@ -103,7 +103,6 @@ class Detector:
         scaling: Scaling | None = None,
         ridge: float = 1e-3,
         forgetting: float = 1.0,
-        dtype: Any = np.float64,
         threshold: Threshold | None = None,
         alarm: AlarmRule | None = None,
         warmup: int | None = None,
@@ -125,7 +124,7 @@ class Detector:
         )
         #: How patterns come and go; None where there is one model.
         self.patterns = patterns
-        settings = {"ridge": ridge, "forgetting": forgetting, "dtype": dtype}
+        settings = {"ridge": ridge, "forgetting": forgetting}
         self.model: Model = (
             single_model(basis, **settings)
             if patterns is None
@@ -133,7 +132,7 @@ class Detector:
         )
         self.gate = AlarmGate(
             basis,
-            self.model.dtype,
+            np.dtype(np.float64),
             threshold,
             warmup,
             self._rows_known,
@@ -146,7 +145,7 @@ class Detector:
         #: Rows that were learned and taken out again.
         self.taken = 0
         self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
-        self.preparation = Preparation(basis, self.model.dtype)
+        self.preparation = Preparation(basis)
         #: What is normal for others.
         self.elsewhere = Peers(basis, ())
         #: What others lend: how readings move together.
@@ -471,7 +470,7 @@ class Detector:
         until this device has seen enough itself.
         """
         model, raw = self.model, self.patterns is not None and self.patterns.compare == RAW
-        elsewhere = Peers(self.basis, others, raw=raw, ridge=model.ridge, dtype=model.dtype)
+        elsewhere = Peers(self.basis, others, raw=raw, ridge=model.ridge)
         if loan != self.loan:
             level = self._level()
             model.set_loan(loan)

@@ -553,7 +553,7 @@ def listed(detector: "Detector", causes: int = 3, last: int | None = None) -> li
 
 def _given(detector: "Detector", rows: Any, times: Any) -> list[Waiting]:
     """Rows of a stretch by itself, as inputs like those that wait."""
-    preparation = Preparation(detector.basis, detector.model.dtype)
+    preparation = Preparation(detector.basis)
     X, when = preparation.next_many(rows, times)
     window = preparation.last_rows
     periods = window.periods(X, when)

@@ -37,19 +37,15 @@ class Gaussian:
     #: There are no patterns to tell apart.
     rows_undecided = 0
 
-    def __init__(
-        self, basis: Basis, *, ridge: float = 1e-3, forgetting: float = 1.0, dtype: Any = np.float64
-    ) -> None:
-        if np.dtype(dtype) not in (np.float64, np.float32):
-            raise BadInput(f"dtype must be float64 or float32, not {np.dtype(dtype)}")
+    def __init__(self, basis: Basis, *, ridge: float = 1e-3, forgetting: float = 1.0) -> None:
         require_forgetting(forgetting)
         require_ridge(ridge)  # a distance has no use for it, but it is kept with the settings
         self.basis = basis
-        self.ridge, self.forgetting, self.dtype = float(ridge), float(forgetting), np.dtype(dtype)
+        self.ridge, self.forgetting = float(ridge), float(forgetting)
         self.version = 0
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
-        self._sums = MomentSums(basis, self.forgetting, self.dtype)
+        self._sums = MomentSums(basis, self.forgetting)
         self.fresh = self._sums.fresh
         self._prior: Moments | None = None
         self._loan: Moments | None = None
@@ -119,10 +115,10 @@ class Gaussian:
     def without(self, X: Array, ages: Array) -> "Gaussian":
         """Makes the model that never learned these rows, each followed by ``ages`` others."""
         # They follow each other, so all but the last are as old as it makes them.
-        taken = MomentSums(self.basis, self.forgetting, self.dtype)
+        taken = MomentSums(self.basis, self.forgetting)
         taken.add_many(X)
         rows = taken.evidence.weighted(self.forgetting ** float(ages[-1]))
-        made = Gaussian(self.basis, ridge=self.ridge, dtype=self.dtype)
+        made = Gaussian(self.basis, ridge=self.ridge)
         made._sums.load(self.total - rows)
         made._loan = self._loan
         return made
@@ -178,7 +174,7 @@ class Gaussian:
 
     def _alone(self, rows: Array) -> "Gaussian":
         """A model of these rows and no others."""
-        made = Gaussian(self.basis, ridge=self.ridge, dtype=self.dtype)
+        made = Gaussian(self.basis, ridge=self.ridge)
         made.learn_all(rows)
         return made
 
@@ -245,7 +241,7 @@ class Gaussian:
         """Sets what was received, unchecked: for sums and differences of what was admissible."""
         if prior is not None:
             self._sums.evidence.aligned(prior := prior.in_units_of(self.basis))
-            prior.require_within(self.dtype)
+            prior.require_within(np.dtype(np.float64))
             assert isinstance(prior, Moments), "what was aligned to moments"
         self._prior = prior
         self._changed()
@@ -263,7 +259,7 @@ class Gaussian:
         self.version += 1
 
     def _refresh(self) -> Distance:
-        self._distance = distance = Distance(self.total, self.dtype, self._loan)
+        self._distance = distance = Distance(self.total, loan=self._loan)
         self._made_at = self.learned
         allowed = min(max(self.learned // _OBSERVED_SHARE, 1), _OBSERVED_MOST)
         self._good_until = self.learned + allowed
@@ -322,7 +318,7 @@ def summed(model: Model, inputs: Sequence[tuple[Array, float]]) -> Evidence:
         by_weight.setdefault(weight, []).append(x)
     parts = list[Evidence]()
     for weight, rows in by_weight.items():
-        made = single_model(model.basis, dtype=model.dtype)
-        made.learn_all(np.array(rows, model.dtype))
+        made = single_model(model.basis)
+        made.learn_all(np.array(rows))
         parts.append(made.evidence.weighted(weight))
     return Evidence.sum(parts)

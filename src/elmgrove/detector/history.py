@@ -679,7 +679,7 @@ def _piece(
 ) -> BucketPart:
     """The piece that learning these rows and no others gives."""
     model = detector.model
-    made = single_model(detector.basis, forgetting=model.forgetting, dtype=model.dtype)
+    made = single_model(detector.basis, forgetting=model.forgetting)
     made.learn_all(rows)
     total = None
     if whole.total is not None:

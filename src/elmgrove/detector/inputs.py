@@ -129,7 +129,7 @@ def _faults_shown(rows: Array, window: int) -> float:
 
 def _distance(rows: Array, window: int) -> Distance:
     basis = Basis.fitted(rows, None, scaling="standard", window=window)
-    sums = MomentSums(basis, 1.0, np.dtype(np.float64))
+    sums = MomentSums(basis, 1.0)
     sums.add_many(stacked(basis.scaling(rows), window))
     return Distance(sums.evidence)
 
@@ -144,9 +144,9 @@ class Window:
     ``restart`` begins again where rows do not follow each other: after a gap or a bad row.
     """
 
-    def __init__(self, size: int, columns: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, size: int, columns: int) -> None:
         self.size = size
-        self._rows: Array = np.empty((size - 1 + _ROOM, columns), dtype)
+        self._rows: Array = np.empty((size - 1 + _ROOM, columns))
         self._end = 0
         self._times: deque[float] = deque(maxlen=size)
 
@@ -230,18 +230,18 @@ class Preparation:
     A bad row is refused with row and column named, and changes nothing here.
     """
 
-    def __init__(self, basis: Basis, dtype: np.dtype[Any]) -> None:
+    def __init__(self, basis: Basis) -> None:
         basis.scaling.require_numbers()
         self.basis = basis
         names = basis.features if basis.spectrum is None else None
-        self._rows = Rows(basis.layer.inputs, dtype, names)
+        self._rows = Rows(basis.layer.inputs, np.float64, names)
         # Rows are scaled before they are rounded: a large mean would swallow what differs.
         self._raw = Rows(basis.columns, np.float64, basis.features)
         self._scaling = basis.scaling if basis.scaling.kind != "none" else None
         #: The samples of a frame that is not complete yet; None where rows are no samples.
         self.frames = None if basis.spectrum is None else Frames(basis.spectrum, self._raw)
         #: The rows that the next input begins with.
-        self.last_rows = Window(basis.window, basis.layer.inputs, dtype)
+        self.last_rows = Window(basis.window, basis.layer.inputs)
         #: The times of the oldest and the newest row of the last input.
         self.period: Period = (math.nan, math.nan)
 

@@ -134,13 +134,13 @@ def _place(received: Sequence[int], number: int | None, also: Sequence[int] = ()
     return Place(tuple(received), number, tuple(also))
 
 
-def require_usable(parts: Sequence[Evidence], basis: Basis, dtype: np.dtype[Any]) -> None:
+def require_usable(parts: Sequence[Evidence], basis: Basis) -> None:
     """Raises unless all parts can be used here, alone and together."""
     for part in parts:
         basis.require(part.basis)
         part.require_admissible("this evidence can't be merged")
     if parts:
-        Evidence.sum(parts).require_within(dtype)
+        Evidence.sum(parts).require_within(np.dtype(np.float64))
 
 
 class Weighing:
@@ -235,14 +235,12 @@ class Mixture:
     pattern that it belongs to (see ``OwnPatterns``). Foreign patterns never learn.
     """
 
-    def __init__(
-        self, basis: Basis, rule: PatternRule, *, ridge: float, forgetting: float, dtype: Any
-    ) -> None:
+    def __init__(self, basis: Basis, rule: PatternRule, *, ridge: float, forgetting: float) -> None:
         self.basis = basis
         self.rule = rule
-        self.patterns = OwnPatterns(basis, rule, ridge=ridge, forgetting=forgetting, dtype=dtype)
+        self.patterns = OwnPatterns(basis, rule, ridge=ridge, forgetting=forgetting)
         model = self.own[0].model
-        self.ridge, self.forgetting, self.dtype = model.ridge, model.forgetting, model.dtype
+        self.ridge, self.forgetting = model.ridge, model.forgetting
         self.version = 0
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
@@ -503,5 +501,5 @@ class Mixture:
             self._place(places)
 
     def _usable(self, parts: Sequence[Evidence], matching: Matching | None) -> Received:
-        require_usable(parts, self.basis, self.dtype)
+        require_usable(parts, self.basis)
         return Received(parts, self.ridge, self.basis, self.rule, matching)

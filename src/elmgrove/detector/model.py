@@ -60,14 +60,13 @@ class Answer(NamedTuple):
 class Model(Protocol):
     """What a detector needs of its model: a ``Gaussian``, an ``Autoencoder``, or a ``Mixture``.
 
-    Rows come scaled, checked, side by side in windows, and in the model's dtype. ``version`` is
+    Rows come scaled, checked and side by side in windows. ``version`` is
     another number whenever the model changed otherwise than by learning.
     """
 
     basis: Basis
     ridge: float
     forgetting: float
-    dtype: np.dtype[Any]
     version: int
     learned: int
 

@@ -37,7 +37,7 @@ def pack_detector(detector: "Detector") -> Packed:
         **learned,
         "ridge": detector.model.ridge,
         "forgetting": detector.model.forgetting,
-        "dtype": detector.model.dtype.name,
+        "dtype": "float64",
         "threshold": threshold_fields(detector.gate.policy),
         "alarm": asdict(detector.events.rule),
         "warmup": detector.gate.warmup,
@@ -82,13 +82,14 @@ def unpack_detector(
     loan: Moments | None = None,
 ) -> Detector:
     """Makes a detector of what ``pack_detector`` gathered and of what others gave and lent."""
+    if fields["dtype"] != "float64":
+        raise BadInput(f"a state of {fields['dtype']!r:.40}: detectors are of float64; learn again")
     rule = fields.get("patterns")
     detector = Detector.for_basis(
         Basis.from_fields(fields["basis"]),
         patterns=None if rule is None else PatternRule(**rule["rule"]),
         ridge=fields["ridge"],
         forgetting=fields["forgetting"],
-        dtype=fields["dtype"],
         threshold=threshold_from_fields(fields["threshold"]),
         alarm=AlarmRule(**fields["alarm"]),
         warmup=fields["warmup"],
@@ -153,7 +154,6 @@ def converted(detector: Detector, basis: Basis) -> Detector:
         conversion.basis,
         ridge=model.ridge,
         forgetting=model.forgetting,
-        dtype=model.dtype,
         threshold=detector.gate.policy,
         alarm=detector.events.rule,
         warmup=detector.gate.warmup,
