@@ -393,7 +393,7 @@ def trained_detector(score: str, number: int = 200) -> Detector:
 def test_rows_in_chunks_complete_the_inputs_that_rows_one_by_one_do(sizes: tuple[int, ...]) -> None:
     """A chunk shorter than a window must not be counted with what was held before it twice."""
     X = rows(sum(sizes))
-    chunked, single = (Window(WIDE, 3, np.dtype(np.float64)) for _ in range(2))
+    chunked, single = (Window(WIDE, 3) for _ in range(2))
     start = 0
     for size in sizes:
         many = chunked.add_many(X[start : start + size])
