@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.cli.options import notes, require_not_given
+from elmgrove.cli.options import notes, require_not_given, shown
 from elmgrove.errors import BadInput
 from elmgrove.exchange.http_client import request
 from elmgrove.exchange.responses import plain
@@ -20,8 +20,6 @@ from elmgrove.reading.times import told as time_told
 ROOT = "/v1/audit"
 # Records that are asked for at once, where all are wanted.
 _PAGE = 1000
-# Letters of what a record says, which may be somebody else's words.
-_LONGEST = 4000
 
 
 def audit(
@@ -39,16 +37,16 @@ def audit(
         bool, typer.Option("--json", help="Print records as JSON lines, the oldest first.")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Say whether all records are as they were written.")
+        bool, typer.Option("--check", help="Verify that all records are as they were written.")
     ] = False,
     prune: Annotated[
         float | None, typer.Option(help="Delete records older than this many days.", min=0.0)
     ] = None,
 ) -> None:
-    """Show what was done in a federation, by whom: the newest last.
+    """Show what was done in a federation, by whom.
 
-    Each record has a hash over itself and the record before it. Who can write to the data base
-    can make all of them again: keep what [bold]--json[/] prints elsewhere, and compare.
+    Each record has a hash over itself and the record before it. Whoever can write to the data base
+    could make all of them again: keep what [bold]--json[/] prints elsewhere, and compare.
 
     Example: [bold]elmgrove federation audit fans --device fan-1[/]
     """
@@ -121,8 +119,9 @@ def _show(name: str, records: list[AuditRecord]) -> None:
     for record in records:
         stated = {key: _brief(key, value) for key, value in record.detail.items()}
         details = ", ".join(f"{key} {text}" for key, text in stated.items() if text)
-        who, said = plain(record.actor), plain(details, _LONGEST)
-        grid.add_row(str(record.number), time_told(record.at), who, record.act, said)
+        # What a record says may be somebody else's words.
+        who, what = plain(record.actor), plain(details, 4000)
+        grid.add_row(str(record.number), shown(record.at), who, record.act, what)
     Console(markup=False, emoji=False, highlight=False).print(grid)
 
 
@@ -132,7 +131,7 @@ def _none(name: str) -> str:
 
 
 def _brief(key: str, value: Any) -> str:
-    """A detail as people read it, hashes by their beginning; empty where it says nothing."""
+    """A detail as people read it, hashes by their beginning; empty where there is none."""
     if value is None or (key == "unrecorded" and not value):
         return ""
     if key == "expires":

@@ -54,13 +54,13 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
     Example: [bold]elmgrove device run --config device.toml[/]
     """
     chosen = {name: value for name, value in given.items() if _was_given(context, name)}
-    told = read_settings(config, chosen)
-    if told.source == STANDARD_INPUT and "source" not in told.given and sys.stdin.isatty():
+    settings = read_settings(config, chosen)
+    if settings.source == STANDARD_INPUT and "source" not in settings.given and sys.stdin.isatty():
         raise BadInput(
             "no source of rows is given: --source names a file, a folder or a broker's topic "
             "(mqtt://host/topic); rows typed here are --source -"
         )
-    if told.log_format == JSON:
+    if settings.log_format == JSON:
         write_json_lines(logging.INFO)
     else:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -73,7 +73,7 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
                 variable_of(name),
                 " or --token @FILE" if name == "token" else "",
             )
-    agent = Agent(told)
+    agent = Agent(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
     try:
@@ -108,7 +108,7 @@ def leave(
 
 
 def variable_of(setting: str) -> str:
-    """Gives the name of a setting's environment variable."""
+    """The name of a setting's environment variable."""
     return PREFIX + setting.upper()
 
 

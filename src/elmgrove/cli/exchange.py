@@ -107,7 +107,7 @@ def merge(
 
 
 def _shared(path: Path) -> Contribution:
-    """Loads what a device shared; a state, which is not meant for others, is told apart."""
+    """Loads what a device shared; a state, which is not meant for others, is refused."""
 
     def read(blob: bytes) -> Contribution:
         if format_of(blob) == STATE_FORMAT:

@@ -85,17 +85,17 @@ def undo(
 
 
 def _span(begin: str | None, end: str | None) -> dict[str, Any]:
-    """Reads the times, and says which they are: what somebody wrote may be another day's."""
+    """Reads the times and prints them: what somebody wrote may be another day's."""
     given = {FROM: begin, TO: end}
     span = {word: moment(text) for word, text in given.items() if text is not None}
     if span:
-        told = " ".join(f"{word} {time_told(time)}" for word, time in span.items())
-        notes.print(f"Rows {told} (UTC).")
+        times = " ".join(f"{word} {time_told(time)}" for word, time in span.items())
+        notes.print(f"Rows {times} (UTC).")
     return span
 
 
 def _given(device: Device, rows: Path) -> dict[str, Any]:
-    """Reads the rows of a file as the device's state says they are."""
+    """Reads the rows of a file as the device's state remembers."""
     member = load(device.state, Member.from_bytes)
     table = read_for(member, rows, Layout(), skip_bad=False)
     times = {} if table.times is None else {"times": table.times.tolist()}

@@ -156,7 +156,7 @@ def _grid(devices: Sequence[dict[str, Any]]) -> Grid:
 
 
 def _reason(found: Grouping) -> str:
-    """Says why there are as many groups as there are."""
+    """Why there are as many groups as there are."""
     if found.refused is None:
         return "All patterns are one group."
     sides = (found.refused.first, found.refused.second)

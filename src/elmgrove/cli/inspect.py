@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.cli.status import flagged, what_others_are
+from elmgrove.cli.status import flagged, learns_from
 from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.device.status import status_of
 from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution
@@ -89,7 +89,7 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "flagged": flagged(found),
         "merged": member.merges,
         "received from": _received(member),
-        "others": what_others_are(found),
+        "others": learns_from(found),
         "borrows": str(borrowed_by(member)),
         "rows published": 0 if member.published is None else member.published.learned,
         "recent rows kept": len(detector.gate.recent),
@@ -102,8 +102,8 @@ def _member_facts(member: Member) -> dict[str, Any]:
 
 def _received(member: Member) -> dict[str, int]:
     merged = member.merged
-    told = () if merged is None else zip(merged.labels, merged.parts, strict=False)
-    by_group = {str(label): round(part.count) for label, part in told}
+    pairs = () if merged is None else zip(merged.labels, merged.parts, strict=False)
+    by_group = {str(label): round(part.count) for label, part in pairs}
     return by_group | {held.origin: _rows(held) for held in member.ledger}
 
 

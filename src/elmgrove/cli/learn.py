@@ -47,16 +47,16 @@ from elmgrove.reading.layout import Layout
 from elmgrove.reading.table import Table, within
 from elmgrove.storage.disk import load, locked, save
 
-#: One row in so many is in the last part.
+#: The last fifth of a file is its test.
 PART = 5
-# Rows of the last part are scored before they are learned, but so many at a time at most.
+# The most rows of the test that are scored at once, before they are learned.
 _BLOCK = 256
-# Of the 45 pairs of tenths so many more rise than fall in one series of a hundred without a trend.
+# Of the 45 pairs of tenths, 27 more rise than fall in one series of a hundred without a trend.
 _TENTHS, _RISING = 10, 27
 
 
 def not_yet_learned(detector: Detector, table: Table) -> Table:
-    """Gives the rows whose times lie in no time that was learned already, and notes the others."""
+    """Leaves out rows whose times were learned already, and notes how many."""
     if table.times is None:
         return table
     known = within(table.times, detector.increments.spans)
@@ -179,7 +179,7 @@ def _limit(detector: Detector) -> float | None:
     return limit if math.isfinite(limit) else None
 
 
-# Shares of anomalous rows up to so many times the stated one are the stated one.
+# A share of anomalous rows up to 1.5 times the stated one counts as the stated one.
 _TOLERANCE = 1.5
 
 
@@ -342,13 +342,12 @@ def _report(member: Member, run: LearnRun) -> None:
     notes.print(f"{member.name}: {learned}, {detector.learned}{of_ten} in all.")
     if run.seen.rows:
         notes.print(_finding(run, detector))
-    told = errors_in_words(smallest_errors(detector))
-    if told:
-        notes.print(told)
+    if errors := errors_in_words(smallest_errors(detector)):
+        notes.print(errors)
 
 
 def _finding(run: LearnRun, detector: Detector) -> str:
-    """Says what the last part of the file showed, and what it means."""
+    """What the test on the last part of the file showed, and what it means."""
     seen, rate = run.seen, detector.gate.policy.rate
     share = f"{percent(seen.share)} of {detector.basis.counted}"
     found = f"Of the last {100 // PART} % of this file, before it was learned, {share} "
@@ -373,7 +372,7 @@ def _finding(run: LearnRun, detector: Detector) -> str:
 
 
 def _outlook(detector: Detector) -> str:
-    """Says what the state does with rows from now on."""
+    """What the state does with rows from now on."""
     limit = f"scores above {detector.threshold:.4g} are anomalous"
     if detector.state == WATCHING:
         return f"Watching: {limit}."

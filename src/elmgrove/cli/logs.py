@@ -55,7 +55,7 @@ def require_log_format(log_format: str) -> None:
 
 
 def write_json_lines(level: int) -> None:
-    """Lets all logs of this process go to standard error as lines of JSON, warnings too."""
+    """Writes all logs and warnings of this process to standard error as lines of JSON."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler])

@@ -175,7 +175,7 @@ def note_others(member: Member) -> None:
 
 
 def note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:
-    """Notes which others are alike, which are not and what to do, and of which sums do not tell."""
+    """Notes which other devices are alike, and what to do about those that are not."""
     each = [one for one in comparisons if one.name is not None]
     alike = [str(one.name) for one in each if one.alike and not one.untold]
     if alike:
@@ -208,7 +208,7 @@ def bar() -> Progress:
 
 
 def tracked(items: Sequence[T], text: str) -> Iterable[T]:
-    """Gives the items one by one, and shows a progress bar meanwhile."""
+    """Yields the items, with a progress bar on standard error."""
     with bar() as progress:
         yield from progress.track(items, description=text)
 
@@ -222,7 +222,7 @@ def file_or_input(text: str) -> Path:
 
 def file_or_folder(text: str) -> Path:
     """Takes an argument that is a file, a folder, or ``-`` for standard input."""
-    # Typer's own check of a path takes no dash, whatever it is told.
+    # Typer's own check of a path refuses the dash.
     if text != STANDARD_INPUT and not Path(text).exists():
         raise typer.BadParameter(f"file {text!r} does not exist.")
     return Path(text)
@@ -384,7 +384,7 @@ def read(
 ) -> Table:
     """Reads the rows of a file, in the columns of a basis or a table, with a progress bar.
 
-    Notes what was left out, and what else there is to tell.
+    Notes what was left out, and whatever else the reader found.
     """
     wanted, names, categories = None, None, None
     if isinstance(like, Table):

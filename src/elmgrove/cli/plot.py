@@ -115,7 +115,7 @@ def _course(file: Path, state: Path | None, skip_bad: bool) -> Replay:
 
 
 def holds_verdicts(path: Path) -> bool:
-    """Says whether the first line of a file is a verdict, as the agent or ``score`` writes it."""
+    """Whether the first line of a file is a verdict, as the agent or ``score`` writes it."""
     with path.open("rb") as file:
         first = file.readline(1 << 20)
     try:
@@ -125,24 +125,24 @@ def holds_verdicts(path: Path) -> bool:
 
 
 def replay_of_verdicts(path: Path) -> Replay:
-    """Reads verdicts to be drawn; their sensors are those that were told as causes."""
-    told = list(_verdicts(path))
-    scores = np.array([math.inf if one["score"] is None else one["score"] for one in told])
+    """Reads verdicts to be drawn; their sensors are those that they name as causes."""
+    verdicts = list(_verdicts(path))
+    scores = np.array([math.inf if one["score"] is None else one["score"] for one in verdicts])
     # The agent writes null for what is infinite: it is as anomalous as can be.
     highest = scores[np.isfinite(scores)].max(initial=0.0)
-    limits = [math.inf if one["threshold"] is None else one["threshold"] for one in told]
-    anomalous = np.array([bool(one["anomalous"]) for one in told])
-    causes = [[_cause(cause) for cause in one["causes"]] for one in told]
-    axis, where = _where(told)
+    limits = [math.inf if one["threshold"] is None else one["threshold"] for one in verdicts]
+    anomalous = np.array([bool(one["anomalous"]) for one in verdicts])
+    causes = [[_cause(cause) for cause in one["causes"]] for one in verdicts]
+    axis, where = _where(verdicts)
     return Replay(
-        str(told[0].get("device", path.stem)),
+        str(verdicts[0].get("device", path.stem)),
         "rows",
         axis,
         where,
         np.minimum(scores, highest),
         np.array(limits, np.float64),
         anomalous,
-        _intervals(told, anomalous),
+        _intervals(verdicts, anomalous),
         NamedCauses(causes),
         _gaps(axis, where),
     )
@@ -173,15 +173,15 @@ def _cause(fields: dict[str, Any]) -> Cause:
     return Cause(**known)
 
 
-def _where(told: list[dict[str, Any]]) -> tuple[str, Array]:
-    """When each row was; else the line it stood in; else its number among the verdicts."""
-    times = [_seconds(one.get("time")) for one in told]
+def _where(verdicts: list[dict[str, Any]]) -> tuple[str, Array]:
+    """The time of each row; else its line; else its number among the verdicts."""
+    times = [_seconds(one.get("time")) for one in verdicts]
     if not any(map(math.isnan, times)) and (np.diff(times) >= 0.0).all():
         return TIME, np.array(times)
-    lines = [_line(one) for one in told]
+    lines = [_line(one) for one in verdicts]
     if not any(map(math.isnan, lines)) and (np.diff(lines) > 0.0).all():
         return "line", np.array(lines)
-    return "verdict", np.arange(1.0, len(told) + 1.0)
+    return "verdict", np.arange(1.0, len(verdicts) + 1.0)
 
 
 def _seconds(time: Any) -> float:
@@ -200,12 +200,12 @@ def _line(verdict: dict[str, Any]) -> float:
     return math.nan if found is None else float(found[1])
 
 
-def _intervals(told: list[dict[str, Any]], anomalous: Array) -> list[Interval]:
-    """The events that were told; of verdicts without them, those of the usual alarm rule."""
-    if "event" not in told[0]:
+def _intervals(verdicts: list[dict[str, Any]], anomalous: Array) -> list[Interval]:
+    """The events that verdicts name; without any, those of the usual alarm rule."""
+    if "event" not in verdicts[0]:
         return intervals_by_rule(anomalous, AlarmRule())
     return intervals_of_events(
-        [one.get("event") for one in told], [bool(one.get("alarm")) for one in told]
+        [one.get("event") for one in verdicts], [bool(one.get("alarm")) for one in verdicts]
     )
 
 

@@ -34,10 +34,10 @@ class Device(NamedTuple):
     state: Path
 
     def ask(self, action: str, **asked: Any) -> tuple[dict[str, Any], bool]:
-        """Asks, and gives what was said and whether a running agent said it.
+        """Asks the device; returns the answer, and whether a running agent gave it.
 
         An agent that has the state is asked through its socket. Else the state is loaded, and
-        what changes it is saved under the lock before anything is said.
+        a change is saved under the lock before it is reported.
         """
         until = time.monotonic() + PATIENCE
         while True:
@@ -90,7 +90,7 @@ def _asked_locally(state: Path, action: str, asked: Mapping[str, Any]) -> dict[s
             try:
                 return _answer(opened, action, asked)
             except Unreachable:
-                # An agent that ends or was killed has left its state behind, which tells as much.
+                # An agent that ends or was killed has left its state behind, which holds as much.
                 if ACTIONS[action].changes or not state.exists():
                     raise
     return None
@@ -135,7 +135,7 @@ def _answer(opened: Any, action: str, asked: Mapping[str, Any]) -> dict[str, Any
 
 
 def _in_doubt(error: Unreachable, action: str) -> Unreachable:
-    """Says what to do where the question arrived and the answer did not."""
+    """What to do where the request arrived and the response did not."""
     import httpx
 
     if isinstance(error.__cause__, httpx.ReadError | httpx.RemoteProtocolError | httpx.ReadTimeout):

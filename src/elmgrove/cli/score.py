@@ -102,8 +102,8 @@ def score(
         _write_table(rows, sys.stdout)
     else:
         # Millions of rows are normal, and nobody asks why.
-        told = tracked(range(len(scores)), "Writing")
-        every = (judged.row(i, explain if judged.anomalous[i] else 0) for i in told)
+        places = tracked(range(len(scores)), "Writing")
+        every = (judged.row(i, explain if judged.anomalous[i] else 0) for i in places)
         WRITERS[style](every, sys.stdout, timed=table.times is not None)
     found = int(judged.anomalous.sum())
     if detector.state == "learning":
@@ -201,9 +201,9 @@ class Judged:
 
     def _known_in(self, place: slice) -> tuple[str, ...]:
         """Those at whom most of the anomalous rows would have been normal."""
-        told = [names for row, names in self._known.items() if place.start <= row < place.stop]
-        counts = Counter(name for names in told for name in names)
-        return tuple(name for name, count in counts.most_common() if 2 * count > len(told))
+        found = [names for row, names in self._known.items() if place.start <= row < place.stop]
+        counts = Counter(name for names in found for name in names)
+        return tuple(name for name, count in counts.most_common() if 2 * count > len(found))
 
     def worst(self, number: int) -> list[int]:
         """Finds the places of the most anomalous rows; those that are not judged come last."""
@@ -213,7 +213,7 @@ class Judged:
         return list(found[order].tolist())
 
     def row(self, place: int, explain: int) -> Scored:
-        """Tells what the output says about the row at a place, with so many causes."""
+        """The row at a place for the output, with at most ``explain`` causes."""
         stretch, index = self._place(place)
         last = stretch.start + self._detector.basis.span(index, index + 1).stop - 1
         times = self._table.times
@@ -265,10 +265,10 @@ def _write_table(rows: list[Scored], out: TextIO) -> None:
 
 
 def _because(cause: Cause) -> str:
-    said = f"{cause} {cause.share:.0%}"
+    text = f"{cause} {cause.share:.0%}"
     if not cause.ago:
-        return said
-    return f"{said}, {cause.ago} row{'s' if cause.ago > 1 else ''} ago"
+        return text
+    return f"{text}, {cause.ago} row{'s' if cause.ago > 1 else ''} ago"
 
 
 def _write_csv(rows: Iterable[Scored], out: TextIO, *, timed: bool) -> None:
@@ -278,9 +278,9 @@ def _write_csv(rows: Iterable[Scored], out: TextIO, *, timed: bool) -> None:
     for row in rows:
         causes = " ".join(f"{cause.feature}={cause.share:.4f}" for cause in row.causes)
         known = "; ".join(row.known)
-        told = [int(row.anomalous), known, causes]
+        verdict = [int(row.anomalous), known, causes]
         when = [row.time] if timed else []
-        writer.writerow([row.line, *when, row.score, row.threshold, *told])
+        writer.writerow([row.line, *when, row.score, row.threshold, *verdict])
 
 
 def _write_jsonl(rows: Iterable[Scored], out: TextIO, *, timed: bool) -> None:

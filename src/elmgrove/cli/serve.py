@@ -35,7 +35,7 @@ StoreFile = Annotated[
 
 
 def chosen_store(context: typer.Context, store: str, store_file: Path | None) -> str:
-    """Gives the URL of the store: that of the file, or what was given."""
+    """The URL of the store, from the file or the option."""
     source = context.get_parameter_source("store")
     # By name: releases of Typer bring the enumeration from different packages.
     given = source is not None and source.name == "COMMANDLINE"
@@ -52,7 +52,7 @@ def chosen_store(context: typer.Context, store: str, store_file: Path | None) ->
 
 
 def shown_store(store: str) -> str:
-    """Gives what may be shown of a store: neither user nor password."""
+    """The store without user and password."""
     if "://" not in store:
         return store
     parts = urlsplit(store)

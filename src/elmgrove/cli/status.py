@@ -1,7 +1,7 @@
 """``elmgrove status``: how a device is doing, in one screen."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -15,13 +15,11 @@ from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.federation.member import Borrowing
 
 Fields = Mapping[str, Any]
-# Answers that are shown, the newest.
-_ANSWERS = 3
 
 
 def status(
     state: StateOrAgent,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Show how a device is doing.
 
@@ -42,43 +40,38 @@ def status(
 
 
 def lines_of(found: Fields) -> dict[str, str]:
-    """Says how a device is doing, a line for each thing; what is not there has none."""
+    """The lines of the table, by their names; what is not known has none."""
     agent = {"agent": _agent(found["agent"])} if "agent" in found else {}
     if "state" not in found:
-        # It waits for something, and the agent says for what.
+        # The agent waits for something, and its line says for what.
         return agent
+    learned, kept, counted = found["learned"], round(found["kept"]), found["counted"]
+    left = f"; {kept:,} of them are in the model" if kept < learned else ""
+    stated = "" if found["rate"] is None else f"; stated: {100.0 * found['rate']:g} %"
+    events = [*found["last_events"], *([found["event"]] if found["event"] else [])]
+    waiting = found["quarantine"]
     lines = {
-        "learned": _learned(found),
-        "state": state_of(found),
-        "flagged": f"{flagged(found)}{_stated(found)}",
-        "events": _events(found),
+        "learned": f"{learned:,} {counted}{left}",
+        "state": _state(found),
+        "flagged": f"{flagged(found)}{stated}",
+        "events": "\n".join(map(_event, events)) or "none",
         "drift": "none" if found["drift"] is None else found["drift"]["text"],
-        **_answers(found["answers"]),
-        "waiting": _waiting(found["quarantine"]),
-        "others": what_others_are(found),
+        "answers": "\n".join(one["text"] for one in found["answers"][-3:]),
+        "waiting": f"{waiting:,} anomalous row{'s' * (waiting != 1)} in quarantine",
+        "others": learns_from(found),
         "borrows": str(Borrowing(**found["borrows"])),
-        "shared": _shared(found),
+        "shared": "nothing yet"
+        if found["shared"] is None
+        else f"sums of {found['shared']:,} {counted}",
+        "unlike": "" if found["unlike"] is None else f"unlike all others: {found['unlike']}",
+        "rows": "" if found["rows"] is None else _rows(found["rows"]),
+        "sync": "" if found["sync"] is None else _sync(found["sync"]),
     }
-    if found["unlike"] is not None:
-        lines["unlike"] = f"unlike all others: {found['unlike']}"
-    if found["rows"] is not None:
-        lines["rows"] = _rows(found["rows"])
-    if found["sync"] is not None:
-        lines["sync"] = _sync(found["sync"])
-    return lines | agent
-
-
-def state_of(found: Fields) -> str:
-    """Says what the device does, and since when."""
-    since = f" since {shown(found['since'])}" if found["since"] else ""
-    if found["state"] == LEARNING:
-        missing = f"{found['rows_missing']:,} more {found['counted']}"
-        return f"learning{since}: {missing} without an anomalous one until there are alarms"
-    return f"{found['state']}{since}: scores above {found['threshold']:.4g} are anomalous"
+    return {name: text for name, text in lines.items() if text} | agent
 
 
 def flagged(found: Fields) -> str:
-    """Says how many rows were above the threshold since the state is what it is."""
+    """How many rows were above the threshold since the state began, in words."""
     seen = found["flagged"]
     if not seen["rows"]:
         return "no rows counted yet"
@@ -87,69 +80,52 @@ def flagged(found: Fields) -> str:
     return f"{seen['flagged']} of {seen['rows']} rows: {share}"
 
 
-def what_others_are(found: Fields) -> str:
-    """Says from whom a device learns, and what they are to it."""
-    count = found["others"]
-    if not count:
+def learns_from(found: Fields) -> str:
+    """The other devices that a device learns from, in words."""
+    others, groups = found["others"], found["groups"]
+    if not others:
         return "none: its own rows alone"
-    many = "1 other" if count == 1 else f"{count:,} others"
+    count = "1 other" if others == 1 else f"{others:,} others"
     where = "" if found["federation"] is None else f" of {found['federation']!r}"
     if found["merged"]:
         models = found["models"]
         what = "one model" if models == 1 else f"{models:,} models, of which the best answers,"
-        return f"{what} of its own rows and those of {many}{where}"
-    told = found["groups"]
-    groups = f", in {told:,} group{'s' * (told != 1)}" if told is not None else ""
-    return f"asks {many}{where}{groups}; events say who knows their like"
+        return f"{what} of its own rows and those of {count}{where}"
+    in_groups = "" if groups is None else f", in {groups:,} group{'s' * (groups != 1)}"
+    return f"asks {count}{where}{in_groups}; events say who knows their like"
 
 
-def _stated(found: Fields) -> str:
-    return "" if found["rate"] is None else f"; stated: {100.0 * found['rate']:g} %"
-
-
-def _events(found: Fields) -> str:
-    events = [*found["last_events"], *([found["event"]] if found["event"] else [])]
-    return "\n".join(map(_event, events)) or "none"
+def _state(found: Fields) -> str:
+    since = f" since {shown(found['since'])}" if found["since"] else ""
+    if found["state"] == LEARNING:
+        missing = f"{found['rows_missing']:,} more {found['counted']}"
+        return f"learning{since}: {missing} without an anomalous one until there are alarms"
+    return f"{found['state']}{since}: scores above {found['threshold']:.4g} are anomalous"
 
 
 def _event(event: Fields) -> str:
-    """Tells an event in a line; elmgrove quarantine tells of its rows."""
+    """An event in one line; elmgrove quarantine lists its rows."""
     begin, end = event["begin"], event["end"]
     lasted = ", still open" if end is None else f" to {_when(end, begin)}"
     peak = f", {event['peak'] / event['threshold']:.3g} × threshold" if event["threshold"] else ""
     cause = f": {event['causes'][0]['feature']}" if event["causes"] else ""
     rows = f"{event['rows']:,} row{'s' * (event['rows'] != 1)}"
     known = f", {normal_at(event['known'])}" if event["known"] else ""
-    said = f"; answered: {event['answered']}" if event["answered"] else ""
-    return f"{event['number']}. {_when(begin)}{lasted}, {rows}{peak}{known}{cause}{said}"
-
-
-def _answers(answers: Sequence[Fields]) -> dict[str, str]:
-    """Who said what of events and rows, newest last; elmgrove undo undoes the last."""
-    return {"answers": "\n".join(one["text"] for one in answers[-_ANSWERS:])} if answers else {}
+    answer = f"; answered: {event['answered']}" if event["answered"] else ""
+    return f"{event['number']}. {_when(begin)}{lasted}, {rows}{peak}{known}{cause}{answer}"
 
 
 def _when(when: str | int, day: str | int | None = None) -> str:
-    """A time, without the date where that is today's or the ``day`` told already; or a row."""
+    """A time, without the date where that is today's or that of ``day``; or the number of a row."""
     return f"row {when:,}" if isinstance(when, int) else shown(when, day)
 
 
-def _waiting(rows: int) -> str:
-    return f"{rows:,} anomalous row{'s' * (rows != 1)} in quarantine"
-
-
-def _shared(found: Fields) -> str:
-    if found["shared"] is None:
-        return "nothing yet"
-    return f"sums of {found['shared']:,} {found['counted']}"
-
-
 def _rows(rows: Fields) -> str:
-    said = f"{rows['used']:,} used, {rows['left_out']:,} left out"
+    counts = f"{rows['used']:,} used, {rows['left_out']:,} left out"
     if not rows.get("reason"):
-        return said
-    deaf = "most of the last can't be used! " if rows.get("deaf") else ""
-    return f"{said}; {deaf}the last: {rows['reason']}"
+        return counts
+    unreadable = "most of the last can't be used! " if rows.get("deaf") else ""
+    return f"{counts}; {unreadable}the last: {rows['reason']}"
 
 
 def _sync(sync: Fields) -> str:
@@ -158,16 +134,9 @@ def _sync(sync: Fields) -> str:
     return f"{shown(sync['time'])}: {failed}{sync['said']}{due}"
 
 
-def _learned(found: Fields) -> str:
-    """How much was learned, and what is left of it where rows were taken out or forgotten."""
-    learned, kept = found["learned"], round(found["kept"])
-    left = f"; {kept:,} of them are in the model" if kept < learned else ""
-    return f"{learned:,} {found['counted']}{left}"
-
-
 def _agent(agent: Fields) -> str:
-    said = f"process {agent['pid']} since {shown(agent['since'])}, reads {agent['source']}"
+    process = f"process {agent['pid']} since {shown(agent['since'])}, reads {agent['source']}"
     if "waits_for" in agent:
-        return f"{said}, waits for {agent['waits_for']}"
+        return f"{process}, waits for {agent['waits_for']}"
     where = f"; last: {agent['where']}" if agent["where"] else ""
-    return f"{said}: {agent['rows']:,} rows{where}"
+    return f"{process}: {agent['rows']:,} rows{where}"
