@@ -25,7 +25,7 @@ LINES = {
     "adapters": 300,
     "algebra": 3713,
     "checks": 223,
-    "cli": 4917,
+    "cli": 4861,
     "detector": 6552,
     "device": 4568,
     "exchange": 2736,
