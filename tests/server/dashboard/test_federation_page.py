@@ -3,7 +3,6 @@
 import re
 import threading
 import time
-from collections.abc import Iterator
 from html import unescape
 
 import numpy as np
@@ -22,13 +21,7 @@ from elmgrove.server.dashboard.federation_page import (
 from elmgrove.server.dashboard.rendering import iso
 from support.factories import normal_rows
 from support.guests import Guest, guest
-from support.serving import ADMIN, Federation, Server, charter, fan_evidence, serving
-
-
-@pytest.fixture(name="server", scope="module")
-def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(f"sqlite:///{tmp_path_factory.mktemp('federation')}/store.db") as running:
-        yield running
+from support.serving import ADMIN, Federation, Server, charter, fan_evidence
 
 
 @pytest.fixture(name="fans")
@@ -44,12 +37,6 @@ def fans_fixture(server: Server) -> Federation:
         answer = made.put(Contribution(name, 200, (fan_evidence(X),), 1.0))
         assert answer.status_code == 200, answer.text
     return made
-
-
-@pytest.fixture(name="ada")
-def ada_fixture(server: Server) -> Iterator[Guest]:
-    with guest(server, ADMIN) as made:
-        yield made
 
 
 def shown(who: Guest, fans: Federation, page: str) -> str:

@@ -13,6 +13,7 @@ from elmgrove.server.dashboard.pages import Page, route_of
 from elmgrove.server.dashboard.session import LONGEST_FORM, Form, User
 from elmgrove.server.dashboard.shell import page
 from support.guests import Guest, guest
+from support.places import ROOT
 from support.serving import ADMIN, Limits, Server, charter, refused, serving
 
 #: A page for these tests.
@@ -76,7 +77,7 @@ def test_a_page_may_load_what_this_server_serves_and_run_nothing_else(
 
 
 def test_no_page_has_a_script_or_a_style_of_its_own(ada: Guest) -> None:
-    templates = Path(__file__).parents[2] / "src/elmgrove/server/dashboard/templates"
+    templates = ROOT / "src/elmgrove/server/dashboard/templates"
     for path in templates.iterdir():
         text = path.read_text()
         assert "<style" not in text, path.name

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +10,7 @@ from elmgrove.server.dashboard.rendering import iso
 from support.browser import Windows
 from support.guests import PASSWORD, tell
 from support.reports import event, report, status
-from support.serving import ADMIN, Federation, Server, charter, serving
+from support.serving import ADMIN, Federation, Server, charter
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -21,12 +20,6 @@ NASTY = "<img src=x onerror=alert(1)>"
 COVERED = """[...document.querySelectorAll('.scroll table')].filter((one) =>
     one.tHead.rows[0].cells[0].getBoundingClientRect().bottom
     > one.tBodies[0].rows[0].getBoundingClientRect().top + 2).length"""
-
-
-@pytest.fixture(name="server", scope="module")
-def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(f"sqlite:///{tmp_path_factory.mktemp('browser')}/store.db") as running:
-        yield running
 
 
 @pytest.fixture(name="pumps")

@@ -22,15 +22,13 @@ from support.serving import (
     answers,
     charter,
     process,
+    server_fixture,
     serving,
     wait_until,
 )
 
-
-@pytest.fixture(name="ada")
-def ada_fixture(server: Server) -> Iterator[Guest]:
-    with guest(server, ADMIN) as made:
-        yield made
+#: On each data base.
+server = server_fixture
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import html
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,18 +13,15 @@ from elmgrove.errors import BadInput
 from elmgrove.server.dashboard.fleet_page import AT_ONCE, MEANINGS, WORDS
 from elmgrove.server.dashboard.rendering import clock, iso
 from elmgrove.server.store.fleet import FLEET_STATES
-from support.guests import Guest, guest, tell
+from support.guests import Guest, tell
 from support.places import ROOT
 from support.reports import event, minute, report, status
-from support.serving import ADMIN, Federation, Server, charter, seeded_contribution
+from support.serving import ADMIN, Federation, Server, charter, seeded_contribution, server_fixture
+
+#: On each data base.
+server = server_fixture
 
 NASTY = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
-
-
-@pytest.fixture(name="ada")
-def ada_fixture(server: Server) -> Iterator[Guest]:
-    with guest(server, ADMIN) as made:
-        yield made
 
 
 @pytest.fixture(name="mixed")

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from support.factories import normal_rows
 from support.guests import PASSWORD, tell
 from support.places import ROOT
 from support.reports import cooperation, event, minute, report, status
-from support.serving import ADMIN, Federation, Server, charter, fan_evidence, serving
+from support.serving import ADMIN, Federation, Server, charter, fan_evidence
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -27,12 +26,6 @@ TEMPLATES = ROOT / "src/elmgrove/server/dashboard/templates"
 NOW = round(time.time())
 #: What a screen reader must be able to call by a name.
 NAMED = "button|link|textbox|searchbox|combobox|checkbox|img|table|navigation|region"
-
-
-@pytest.fixture(name="server", scope="module")
-def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(f"sqlite:///{tmp_path_factory.mktemp('actions')}/store.db") as running:
-        yield running
 
 
 def controls() -> set[str]:
@@ -48,7 +41,7 @@ def controls() -> set[str]:
                 found |= set(re.findall(r'"([A-Z][^"]+)"', inside)) or {inside}
         plain = re.sub(r"{{.*?}}|{%.*?%}", "", text)
         found |= set(re.findall(r'class="button[^"]*"[^>]*>([^<]+)<', plain))
-        found |= set(re.findall(r"<report>([^<]+)<", text))
+        found |= set(re.findall(r"<summary>([^<]+)<", text))
     return found
 
 
@@ -63,7 +56,7 @@ class Hand:
         """Clicks on what has this name, and waits for the address or for the text that follows."""
         self.clicked.add(name)
         place = self.page.locator(within)
-        found = place.locator("button, a, report").filter(
+        found = place.locator("button, a, summary").filter(
             has_text=re.compile(f"^{re.escape(name)}$")
         )
         found.first.click()

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from html import unescape
 from typing import Any
 from urllib.parse import quote
@@ -18,17 +17,11 @@ from elmgrove.server.dashboard.rendering import clock, iso
 from support.factories import normal_rows
 from support.guests import Guest, guest, tell, try_to_tell
 from support.reports import cooperation, event, minute, report, status
-from support.serving import ADMIN, Federation, Server, charter, fan_evidence, serving
+from support.serving import ADMIN, Federation, Server, charter, fan_evidence
 
 ME = "pump 3/ü"
 PART = "pump%203%2F%C3%BC"
 NASTY = "<img src=x onerror=alert(1)>"
-
-
-@pytest.fixture(name="server", scope="module")
-def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(f"sqlite:///{tmp_path_factory.mktemp('device')}/store.db") as running:
-        yield running
 
 
 @pytest.fixture(name="pumps")
@@ -36,12 +29,6 @@ def pumps_fixture(server: Server) -> Federation:
     made = server.found(charter())
     made.enrol(ME, "pump-1")
     return made
-
-
-@pytest.fixture(name="ada")
-def ada_fixture(server: Server) -> Iterator[Guest]:
-    with guest(server, ADMIN) as made:
-        yield made
 
 
 def path(pumps: Federation) -> str:

@@ -1,7 +1,6 @@
 """The dashboard in a browser with real agents: an event comes, is explained, answered, and done."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +9,7 @@ import pytest
 from support.agents import NAMES, Start, append_rows, flags
 from support.browser import Windows
 from support.factories import write_rows
-from support.serving import LAYER, Server, charter, serving
-
-
-@pytest.fixture(name="server", scope="module")
-def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(f"sqlite:///{tmp_path_factory.mktemp('agents')}/store.db") as running:
-        yield running
+from support.serving import LAYER, Server, charter
 
 
 def normal(seed: int, number: int) -> np.ndarray:
