@@ -20,7 +20,7 @@ class Driver(NamedTuple):
 
 
 def drive(detector: Any) -> Driver:
-    """Makes the driver that fits the methods of the detector."""
+    """The driver that fits the methods of the detector."""
     if hasattr(detector, "score_samples"):
         return _scikit_learn(detector)
     if hasattr(detector, "score_many"):
@@ -76,17 +76,17 @@ class Trial:
         self.tolerance = tolerance
 
     def fresh(self) -> Driver:
-        """Makes a detector that learned nothing yet."""
+        """A detector that learned nothing yet."""
         return drive(self._make())
 
     def taught(self) -> Driver:
-        """Makes a detector that learned the normal rows."""
+        """A detector that learned the normal rows."""
         driver = self.fresh()
         driver.learn_many(self.normal)
         return driver
 
     def pattern(self, seed: int, rows: int) -> Array:
-        """Makes rows of one pattern: each seed is another pattern."""
+        """Rows of one pattern: each seed is another pattern."""
         rng = np.random.default_rng(seed)
         mixing = rng.uniform(-0.5, 0.5, (2, self.inputs))
         mixing[rng.integers(2, size=self.inputs), np.arange(self.inputs)] += 1.0
@@ -116,7 +116,7 @@ class Trial:
         return self.pattern(3, 120)
 
     def differ(self, a: Any, b: Any) -> bool:
-        """Says whether two scores, or lists of scores, differ by more than rounding."""
+        """Whether two scores, or lists of scores, differ by more than rounding."""
         return bool(np.abs(np.subtract(a, b)).max() > self.tolerance * np.abs(a).max())
 
 

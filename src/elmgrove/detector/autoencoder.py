@@ -46,7 +46,6 @@ class Autoencoder(OSELM):
 
     @property
     def models(self) -> tuple["Autoencoder", ...]:
-        """The models that answer: this one."""
         return (self,)
 
     # Answering
@@ -71,35 +70,28 @@ class Autoencoder(OSELM):
             return np.zeros_like(h)
 
     def answer(self, x: Array) -> Answer:
-        """Reconstructs one row; ``keep`` learns it with the work that was done for that."""
         guess = self.guess(x)
         r = x - guess.y
         return Answer(float(self._blas.dot(r, r)) / len(x), Reconstruction(guess.y), guess)
 
     def answers_ahead(self, X: Array) -> list[Answer]:
-        """Answers for the first of these rows: the next one needs what is learned of it."""
         return [self.answer(X[0])]
 
     def rows_alike(self) -> int:
-        """Counts the rows to learn until the model that ``answers`` uses is another one."""
         return max(self.learned // 2, _FEW)
 
     def answers(self, X: Array) -> Array:
-        """Scores rows that are about to be learned."""
         return self.scores(X)
 
     def score_one(self, x: Array) -> float:
-        """Computes the mean of (x − y)² of one row."""
         r = x - self.predict_one(x)
         return float(self._blas.dot(r, r)) / len(x)
 
     def scores(self, X: Array) -> Array:
-        """Computes the mean of (x − y)² of each row."""
         means: Array = self.plain_losses(X) / X.shape[1]
         return means
 
     def plain_losses(self, X: Array) -> Array:
-        """Computes Σ (x − y)² of each row."""
         R = X - self.predict_many(X)
         squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
         return squares
@@ -115,7 +107,7 @@ class Autoencoder(OSELM):
         return means
 
     def without(self, X: Array, ages: Array) -> "Autoencoder":
-        """Makes the model that never learned these rows, each followed by ``ages`` others."""
+        """The model that never learned these rows, each followed by ``ages`` others."""
         taken = Autoencoder(self.basis, ridge=self.ridge)
         root = np.sqrt(self.forgetting**ages)[:, np.newaxis]
         H = taken.hidden_many(X)
@@ -125,7 +117,6 @@ class Autoencoder(OSELM):
         return made
 
     def explainer(self, x: Array) -> tuple[int, "Blame"]:
-        """Gives what explains rows: there is one pattern."""
         if self._blame is None or self._blame.beta is not self.beta:
             self._blame = Blame(self)
         return 0, self._blame
@@ -136,7 +127,6 @@ class Autoencoder(OSELM):
     # Learning
 
     def keep(self, answer: Answer, x: Array) -> None:
-        """Learns the row that was answered, with the work that was done for that."""
         guess = answer.work
         self.absorb(guess.h, guess.w, x, self._blas.dot(x, x))
         self._learned(x[np.newaxis])
@@ -149,7 +139,6 @@ class Autoencoder(OSELM):
         self._learned(x[np.newaxis])
 
     def learn_all(self, X: Array) -> None:
-        """Learns rows in their order."""
         self.absorb_many(X, X)
         self._learned(X)
 
@@ -158,11 +147,9 @@ class Autoencoder(OSELM):
         self.fresh.add(X, self.forgetting)
 
     def forget_by(self, forgetting: float) -> None:
-        """Lets each row make those before it count so much less, from the next one on."""
         self.forgetting = self._sums.forgetting = forgetting
 
     def adopt(self, X: Array) -> None:
-        """Learns rows that were anomalous and are a new normal: like any others."""
         self.learn_all(X)
         self.version += 1
 
@@ -178,7 +165,6 @@ class Autoencoder(OSELM):
         return np.asarray(made.left_out(rows) <= threshold)
 
     def reduce_to(self, rest: Part) -> None:
-        """Goes on with what is left of what was learned, as if it had been no more."""
         self._sums.load(rest.evidence)
         self.fresh.doubt()
         self._expire()
@@ -187,34 +173,29 @@ class Autoencoder(OSELM):
     # Cooperation
 
     def replace(self, old: Evidence | None, new: Evidence | None) -> None:
-        """Takes ``old`` out and puts ``new`` in, or does neither."""
+        """Replace ``old`` with ``new``, or do neither."""
         super().replace(old, new)
         self.fresh.doubt()
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What was learned here: one part."""
         return (Part(0, self.learned, self.evidence, fresh=self.fresh),)
 
     @property
     def received(self) -> Evidence | None:
-        """All that was received from others, as one sum."""
         return self.prior
 
     def set_prior(self, parts: Sequence[Evidence]) -> None:
-        """Lets the sum of these take the place of all that was received from others."""
         self.prior = Evidence.sum(parts) if parts else None
         self.version += 1
 
     def add_received(self, evidence: Evidence) -> None:
-        """Adds evidence of others to the sum that was received."""
         self.basis.require(evidence.basis)
         # The sum could hide what the part is not.
         evidence.require_admissible("this evidence can't be merged")
         self._use(evidence if self.prior is None else self.prior + evidence)
 
     def remove_received(self, evidence: Evidence) -> None:
-        """Takes evidence of others out of the sum; ``NotAdmissible`` if it was never in it."""
         self.basis.require(evidence.basis)
         held = Evidence.zero(self.basis) if self.prior is None else self.prior
         self._use(held.without(evidence))
@@ -226,14 +207,12 @@ class Autoencoder(OSELM):
     # On disk
 
     def pack(self) -> Packed:
-        """Packs its own evidence; what was received is kept elsewhere."""
         numbers, arrays = pack_evidence(self.evidence)
         return {"evidence": numbers}, arrays
 
     def restore(
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
     ) -> None:
-        """Takes the place of a model that was packed."""
         self.merge(unpack_evidence(self.basis, fields["evidence"], dict(arrays)))
         self.learned = require_whole("learned", fields["learned"], 0)
         self.set_prior(received)

@@ -56,7 +56,7 @@ class Detector:
     units. With another layer, or ``score="loss"``, it is the mean squared error of reconstructing
     the row from a few hidden units (Ito 2021, §3.4). The distance finds what breaks the usual
     relations between columns, and what leaves the usual range. It does not find a normal row at
-    the wrong time, unless a ``window`` shows it: then the last so many rows, side by side, are one
+    the wrong time, unless a ``window`` shows it: then the last rows, side by side, are one
     input. With a ``spectrum`` rows are samples of signals, and ``observe`` takes a frame of them.
 
     ``learn_one`` and ``learn_many`` are for rows known to be normal. ``observe`` is for a
@@ -261,11 +261,11 @@ class Detector:
         self.gate.expire()
 
     def interrupt(self) -> None:
-        """Takes note that the next row does not follow the last one: the window begins again."""
+        """Begin a new window: the next row does not follow the last one."""
         self.preparation.restart()
 
     def forget_undo(self) -> None:
-        """Lets the last answer be one that can't be undone any more."""
+        """Forget what undoes the last answer."""
         self.answers.undoable = None
         self.increments.pins.pop("answer", None)
 
@@ -335,7 +335,7 @@ class Detector:
     def plot(self, rows: Any, path: Any = None, *, times: Any = None, name: str = "") -> Any:
         """Draws scores, events and the sensors that caused them, and learns nothing.
 
-        Gives matplotlib's figure, saved at ``path`` if there is one; without, it is pyplot's, which
+        Returns matplotlib's figure, saved at ``path`` if given; without, it is pyplot's, which
         windows and notebooks show. Rows may be a table with names (pandas, Polars); ``times`` are
         seconds since 1970 (UTC), or those of the table's index or of its column of dates. Needs
         ``elmgrove[plot]``.
@@ -365,7 +365,7 @@ class Detector:
     # Scoring
 
     def score_one(self, row: Any) -> float:
-        """Says how anomalous a row is that follows the last one: about 1 where it is typical."""
+        """Score a row that follows the last one: about 1 where it is typical."""
         x = self.preparation.one(row)
         return score_of(self.model, self.preparation.last_rows.with_next(x))
 
@@ -437,7 +437,7 @@ class Detector:
         return self.model.received
 
     def set_prior(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
-        """Lets these take the place of all that was received from others.
+        """Replace all that was received from others.
 
         One model rests on their sum. With patterns, evidence of rows like those of a pattern here
         makes that one better; the rest are patterns that others know, and explain a row here as
@@ -452,7 +452,7 @@ class Detector:
         self._follow(level)
 
     def merge(self, evidence: Evidence) -> None:
-        """Takes in what others learned: the cooperative update (Ito 2021, §4.2), in one shot.
+        """Merge what others learned: the cooperative update (Ito 2021, §4.2), in one shot.
 
         From now on the model is the one that learning the other's rows as well would have
         given. Merging adds: the same evidence twice counts twice. ``Member`` keeps contributions
@@ -478,7 +478,7 @@ class Detector:
         self.loan, self.elsewhere = loan, elsewhere
 
     def subtract(self, evidence: Evidence) -> None:
-        """Takes evidence that was merged out again."""
+        """Take out evidence that was merged."""
         level = self._level()
         self.model.remove_received(evidence)
         self._follow(level)

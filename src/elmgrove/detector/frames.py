@@ -37,7 +37,7 @@ class Frame:
 
     @classmethod
     def of(cls, rows: Any) -> "Frame | None":
-        """Makes a frame of a table with names; None where rows are something else."""
+        """The frame of a table with names; None where rows are something else."""
         if isinstance(rows, np.ndarray | list | tuple):
             return None
         names = getattr(rows, "columns", None)
@@ -46,7 +46,7 @@ class Frame:
         return cls(rows) if all(isinstance(name, str) for name in names) else None
 
     def times(self, features: Sequence[str] | None = None) -> Array | None:
-        """Gives the time of each row: by its index, or by the first column of times; or None."""
+        """The time of each row, by the index or the first column of times; or None."""
         index = getattr(self._table, "index", None)
         if index is not None and _is_of_dates(index):
             return _seconds(index)
@@ -109,7 +109,7 @@ class Frame:
         return found
 
     def rows(self, features: Sequence[str], categories: Categories) -> Array:
-        """Gives the values of these features, whatever else there is."""
+        """The values of these features, whatever other columns there are."""
         columns = columns_of(features, categories)
         missing = [name for name in columns if name not in self.names]
         if missing:
@@ -130,7 +130,7 @@ class Frame:
         return mixed
 
     def way_out(self, categories: Categories) -> str | None:
-        """Says what to do with the first column of texts; None where there is none."""
+        """Advice for the first column of texts; None where there is none."""
         for name in self.sensors():
             values = np.asarray(self._table[name]).tolist()
             if name in categories or not all(isinstance(value, str) for value in values):
@@ -169,7 +169,7 @@ def rows_with_names(
 
 
 def rows_by_name(basis: Basis, rows: Any) -> Any:
-    """Gives the rows of a table with names as this basis has them; others as they are."""
+    """The rows of a table with names in the order of the basis; others as they are."""
     frame = Frame.of(rows)
     if frame is None or basis.features is None:
         return rows
@@ -177,7 +177,7 @@ def rows_by_name(basis: Basis, rows: Any) -> Any:
 
 
 def row_by_name(basis: Basis, row: Any) -> Any:
-    """Gives a row with names (a dictionary, or a row of pandas) as this basis has it."""
+    """A row with names (a dictionary, or a row of pandas) in the order of the basis."""
     if not hasattr(row, "keys"):
         return row
     words = dict(basis.categories)
@@ -194,7 +194,7 @@ def row_by_name(basis: Basis, row: Any) -> Any:
 
 
 def times_of(rows: Any, features: Sequence[str] | None) -> Array | None:
-    """Gives the time of each row of a table, by its index or a column; None where it has none."""
+    """The time of each row of a table, by its index or a column; None where it has none."""
     frame = Frame.of(rows)
     if frame is not None:
         return frame.times(features)

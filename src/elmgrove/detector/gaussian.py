@@ -20,7 +20,7 @@ from elmgrove.detector.model import WIDER, Answer, Model, Part, left_out, typica
 from elmgrove.errors import BadInput, require_whole
 
 # While rows are observed, the distance may be older than the sums by this share of the rows
-# learned, and at most by so many rows: that changes a score by far less than other rows would.
+# learned, and at most by 512 rows: that changes a score by far less than other rows would.
 _OBSERVED_SHARE, _OBSERVED_MOST = 16, 512
 # While rows are learned, it only serves to see how scores are spread.
 _LEARNED_SHARE, _LEARNED_LEAST = 8, 8
@@ -54,7 +54,6 @@ class Gaussian:
 
     @property
     def models(self) -> tuple["Gaussian", ...]:
-        """The models that answer: this one."""
         return (self,)
 
     # Answering
@@ -67,14 +66,12 @@ class Gaussian:
         return self._distance
 
     def answer(self, x: Array) -> Answer:
-        """Scores one row of a stream, by a distance that may be a few rows old."""
         distance = self._distance
         if distance is None or self.learned >= self._good_until:
             distance = self._refresh()
         return Answer(distance.score_one(x), distance)
 
     def answers_ahead(self, X: Array) -> list[Answer]:
-        """Answers for the first of these rows, for as many as one distance is good for."""
         distance = self._distance
         if distance is None or self.learned >= self._good_until:
             distance = self._refresh()
@@ -82,38 +79,31 @@ class Gaussian:
         return [Answer(score, distance) for score in scores.tolist()]
 
     def rows_alike(self) -> int:
-        """Counts the rows to learn until the distance that ``answers`` uses is computed again."""
         if self._distance is None or self.learned >= self._alike_until:
             self._refresh()
         return self._alike_until - self.learned
 
     def answers(self, X: Array) -> Array:
-        """Scores rows by the distance as it is now, however old."""
         return (self._distance or self._refresh()).score_many(X)
 
     def score_one(self, x: Array) -> float:
-        """Scores one row."""
         return self.distance.score_one(x)
 
     def scores(self, X: Array) -> Array:
-        """Scores each row."""
         return self.distance.score_many(X)
 
     def plain_losses(self, X: Array) -> Array:
-        """Computes the squared distance of each row, to be compared with other models'."""
         squares: Array = self.scores(X) * X.shape[1]
         return squares
 
     def left_out(self, X: Array) -> Array:
-        """Scores the last rows learned, each by the model without it and its neighbours."""
         return left_out(self, X)
 
     def explainer(self, x: Array) -> tuple[int, Distance]:
-        """Finds the pattern that explains a row best, and its distance: there is one."""
         return 0, self.distance
 
     def without(self, X: Array, ages: Array) -> "Gaussian":
-        """Makes the model that never learned these rows, each followed by ``ages`` others."""
+        """The model that never learned these rows, each followed by ``ages`` others."""
         # They follow each other, so all but the last are as old as it makes them.
         taken = MomentSums(self.basis, self.forgetting)
         taken.add_many(X)
@@ -126,7 +116,6 @@ class Gaussian:
     # Learning
 
     def keep(self, answer: Answer, x: Array) -> None:
-        """Learns the row that was answered."""
         self._sums.add(x)
         self.learned += 1
 
@@ -136,24 +125,20 @@ class Gaussian:
         self.learned += 1
 
     def learn_all(self, X: Array) -> None:
-        """Learns rows in their order."""
         self._sums.add_many(X)
         self.learned += len(X)
         # A state that is saved now knows no older distance, so no observed row is scored by one.
         self._good_until = self.learned
 
     def forget_by(self, forgetting: float) -> None:
-        """Lets each row make those before it count so much less, from the next one on."""
         self._sums.load(self.evidence)
         self.forgetting = self._sums.forgetting = forgetting
 
     def adopt(self, X: Array) -> None:
-        """Learns rows that were anomalous and are a new normal: like any others."""
         self.learn_all(X)
         self._changed()
 
     def reduce_to(self, rest: Part) -> None:
-        """Goes on with what is left of what was learned, as if it had been no more."""
         self._sums.load(rest.evidence)
         self.fresh.doubt(rest.evidence)
         self._changed()
@@ -182,7 +167,6 @@ class Gaussian:
 
     @property
     def evidence(self) -> Moments:
-        """What was learned and merged here, as a value; without what was received."""
         if self._sums.waiting:
             # Now part of the sums, and so of the distance: saving must not change a score.
             self._refresh()
@@ -199,12 +183,10 @@ class Gaussian:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What was learned here: one part."""
         return (Part(0, self.learned, self.evidence, fresh=self.fresh),)
 
     @property
     def received(self) -> Evidence | None:
-        """All that was received from others, as one sum."""
         return self._prior
 
     def merge(self, other: Evidence) -> None:
@@ -217,7 +199,6 @@ class Gaussian:
         self._changed()
 
     def set_prior(self, parts: Sequence[Evidence]) -> None:
-        """Lets the sum of these take the place of all that was received from others."""
         received = Evidence.sum(parts) if parts else None
         if received is not None:
             self.basis.require(received.basis)
@@ -225,14 +206,12 @@ class Gaussian:
         self.use_prior(received)
 
     def add_received(self, evidence: Evidence) -> None:
-        """Adds evidence of others to the sum that was received."""
         self.basis.require(evidence.basis)
         # The sum could hide what the part is not.
         evidence.require_admissible("this evidence can't be merged")
         self.use_prior(evidence if self._prior is None else self._prior + evidence)
 
     def remove_received(self, evidence: Evidence) -> None:
-        """Takes evidence of others out of the sum; ``NotAdmissible`` if it was never in it."""
         self.basis.require(evidence.basis)
         held = self._sums.evidence.weighted(0.0) if self._prior is None else self._prior
         self.use_prior(held.without(evidence))
@@ -247,7 +226,6 @@ class Gaussian:
         self._changed()
 
     def set_loan(self, loan: Moments | None) -> None:
-        """Takes from others how readings move together, as long as few rows were learned here."""
         if loan is not None:
             self.basis.require(loan.basis)
             loan.require_admissible("what others lend is not admissible")
@@ -279,7 +257,6 @@ class Gaussian:
     def restore(
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
     ) -> None:
-        """Takes the place of a model that was packed."""
         waiting = arrays["waiting"]
         if waiting.ndim != 2 or waiting.shape[1] != self.basis.inputs or len(waiting) > WAITING:
             raise BadInput("the rows that wait do not fit the model")
@@ -298,14 +275,14 @@ SingleModel = Autoencoder | Gaussian
 
 
 def single_model(basis: Basis, **settings: Any) -> SingleModel:
-    """Makes one model of rows that are alike: a Gaussian for a distance, else an autoencoder."""
+    """One model of rows that are alike: a Gaussian for a distance, else an autoencoder."""
     if basis.score == "distance":
         return Gaussian(basis, **settings)
     return Autoencoder(basis, **settings)
 
 
 def typical_score(evidence: Evidence, ridge: float) -> float:
-    """Gives the score of a typical row like these: 1 for a distance, else a loss to be expected."""
+    """The score of a typical row like these: 1 for a distance, else the expected loss."""
     if evidence.basis.score == "distance":
         return 1.0
     return typical_loss(evidence, ridge) / evidence.basis.inputs

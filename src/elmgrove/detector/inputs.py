@@ -19,7 +19,7 @@ from elmgrove.errors import EARLIEST, LATEST, BadInput, require_time
 USUAL = 10
 # More inputs than this cost more than they tell.
 _MOST_INPUTS = 1024
-# Fewer rows than so many windows do not show what neighbours have to do with each other.
+# Fewer rows than five windows do not show what neighbours have to do with each other.
 _LEAST_WINDOWS = 5
 # The correlation of a column with its last value from which on rows are a time series.
 _ALIKE = 0.3
@@ -28,7 +28,7 @@ _ALIKE = 0.3
 _LEAST_LOOK, _LOOK = 300, 2000
 # The faults to try: how many residual deviations a sensor is off, how many sensors, how many times.
 _FAULT, _SENSORS, _TIMES = 6.0, 16, 16
-# Faults that a row alone does not show can't be hidden by a window. And so many rows' worth of them
+# Faults that a row alone does not show can't be hidden by a window. And twenty rows' worth of them
 # may be hidden by chance.
 _SHOWN, _HIDDEN = 0.5, 20.0
 _ROOM = 256
@@ -159,7 +159,7 @@ class Window:
         self._times.clear()
 
     def add(self, row: Array, time: float = math.nan) -> Array | None:
-        """Takes in a row; gives the input it completes, or None where rows are missing."""
+        """Add a row, and return the input it completes; None where rows are missing."""
         self._times.append(time)
         if self._end == len(self._rows):
             self._rows[: self.size - 1] = self._rows[self._end - self.size + 1 :]
@@ -173,11 +173,11 @@ class Window:
         return window
 
     def with_next(self, row: Array) -> Array:
-        """Gives the rows up to now and this one as one input, shorter where rows are missing."""
+        """The rows up to now and this one as one input, shorter where rows are missing."""
         return np.concatenate([self.tail.reshape(-1), row])
 
     def add_many(self, rows: Array, times: Array | None = None) -> Array:
-        """Takes in rows; gives the inputs they complete, one a row."""
+        """Add rows, and return the inputs they complete, one a row."""
         joined, when = np.concatenate([self.tail, rows]), self._joined(rows, times)
         # Only the last ones are needed by what comes, and those held are among them.
         self.restart()
@@ -191,7 +191,7 @@ class Window:
         return self._times[0], self._times[-1]
 
     def periods(self, rows: Array, times: Array) -> Array:
-        """Gives the period of each input that these rows would complete, as two columns."""
+        """The period of each input that these rows would complete, as two columns."""
         when = self._joined(rows, times)
         inputs = max(len(when) - self.size + 1, 0)
         return np.stack([when[:inputs], when[len(when) - inputs :]], axis=1)
@@ -199,8 +199,8 @@ class Window:
     def _joined(self, rows: Array, times: Array | None) -> Array:
         """The times of the rows held, and of these."""
         held = self.times
-        told = np.full(len(rows), math.nan) if times is None else times
-        return np.concatenate([held, told]) if len(held) else told
+        new = np.full(len(rows), math.nan) if times is None else times
+        return np.concatenate([held, new]) if len(held) else new
 
     @property
     def times(self) -> Array:
@@ -302,7 +302,7 @@ class Preparation:
         return X, when[spectrum.length - 1 - held :: spectrum.step]
 
     def next_input(self, row: Any, time: float | None = None) -> Array | None:
-        """Makes the input that a row completes, an array of its own; None if rows are missing.
+        """Return the input that a row completes, an array of its own; None if rows are missing.
 
         ``period`` is then that of the input.
         """
@@ -351,7 +351,7 @@ class Preparation:
 
 
 def _times(times: Any, rows: int) -> Array:
-    """One time for each row: as told, or no number."""
+    """One time for each row: as given, or NaN."""
     if times is None:
         return np.full(rows, math.nan)
     known = np.asarray(times, np.float64)

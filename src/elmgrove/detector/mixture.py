@@ -107,8 +107,8 @@ class Received:
     def fields(self, places: Sequence[Place]) -> dict[str, Any]:
         """Places as JSON holds them, and the matching, if there is one."""
         known = [list(place if place.also else place[:2]) for place in places]
-        told = {} if self.matching is None else {"matching": self.matching.fields}
-        return {"places": known, **told}
+        matching = {} if self.matching is None else {"matching": self.matching.fields}
+        return {"places": known, **matching}
 
     def saved_places(self, places: Sequence[Sequence[Any]], numbers: Sequence[int]) -> list[Place]:
         """Places as a file has them; ``BadInput`` unless each part with rows has one of those.
@@ -208,7 +208,7 @@ class Weighing:
         return replaced
 
     def number(self, index: int) -> int:
-        """Gives the number of the pattern at a place; −1, −2, … for foreign ones."""
+        """The number of the pattern at a place; −1, −2, … for foreign ones."""
         own = len(self._own)
         return self._own[index].number if index < own else own - index - 1
 
@@ -257,44 +257,35 @@ class Mixture:
 
     @property
     def models(self) -> list[SingleModel]:
-        """The models that answer: one for each own pattern, then the foreign ones."""
         return self._weighing.models
 
     # Answering
 
     def answer(self, x: Array) -> Answer:
-        """Lets the best model answer for a row; ``keep`` learns it with the work that was done."""
         return self._weighing.answer(x)
 
     def answers_ahead(self, X: Array) -> list[Answer]:
-        """Answers for the first of these rows: the next one needs what is learned of it."""
         return [self.answer(X[0])]
 
     def rows_alike(self) -> int:
-        """Counts the rows to learn until the model that ``answers`` uses is another one."""
         return min(max(self.learned // 2, _FEW), self.patterns.rows_until_change)
 
     def answers(self, X: Array) -> Array:
-        """Scores rows that are about to be learned."""
         if self.rule.assign != "loss":
             return self.scores(X)
         # Scores decide which pattern learns a row, so nothing may be computed again for these.
         return np.asarray(self._weighing.scores(X, as_they_are=True).min(axis=0))
 
     def score_one(self, x: Array) -> float:
-        """Scores one row by its best model, as ``Weighing`` compares them."""
         return float(self.scores(x[np.newaxis])[0])
 
     def scores(self, X: Array) -> Array:
-        """Scores each row by its best model, as ``Weighing`` compares them."""
         return np.asarray(self._weighing.scores(X).min(axis=0))
 
     def plain_losses(self, X: Array) -> Array:
-        """Computes what the best model leaves of each row, to compare with other models'."""
         return self._weighing.plain_losses(X)
 
     def left_out(self, X: Array) -> Array:
-        """Scores each row, where its own pattern's score is that without the row."""
         scores = self._weighing.scores(X)
         # Which own pattern would learn each row, with nothing moving meanwhile.
         if self.rule.assign == "loss":
@@ -304,7 +295,6 @@ class Mixture:
         return np.asarray(self._weighing.scores_left_out(X, scores, labels).min(axis=0))
 
     def explainer(self, x: Array) -> tuple[int, Any]:
-        """Finds the pattern that explains a row best, and what explains it there."""
         number = self.answer(x).pattern
         model = self.foreign[-1 - number] if number < 0 else self.patterns.find(number).model
         return number, model.explainer(x)[1]
@@ -312,14 +302,12 @@ class Mixture:
     # Learning
 
     def keep(self, answer: Answer, x: Array) -> None:
-        """Learns the row that was answered, with the work that was done for that."""
         index = answer.nearest if self.rule.assign == "loss" else self.patterns.nearest(x)
         self.own[index].model.keep(answer.work[index], x)
         self.patterns.move(index, x)
         self._seen([x])
 
     def learn_all(self, X: Array) -> None:
-        """Learns rows in their order."""
         start = 0
         while start < len(X):
             block = X[start : start + self.patterns.rows_until_change]
@@ -331,12 +319,11 @@ class Mixture:
             start += len(block)
 
     def forget_by(self, forgetting: float) -> None:
-        """Lets each row make those before it in its pattern count so much less, from now on."""
         self.patterns.forget_by(forgetting)
         self.forgetting = forgetting
 
     def adopt(self, X: Array) -> None:
-        """Makes rows that were anomalous and are a new normal a pattern, if there can be one more.
+        """Make a pattern of rows that are a new normal, if there can be one more.
 
         Where the number is fixed, or not decided yet, they are learned like any others.
         """
@@ -348,12 +335,10 @@ class Mixture:
         self._place(self._received.places(self.own))
 
     def reduce_to(self, rest: Part) -> None:
-        """Goes on with what is left of a part, as if no more had been learned in it."""
         self.patterns.reduce_to(rest)
         self._place(self._received.places(self.own))
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks rows that make a new normal: a pattern need have nothing of the others."""
         if self.basis.score == "distance":
             # As wide as one of the own patterns.
             marks = [pattern.model.new_normal(rows, threshold) for pattern in self.own]
@@ -365,7 +350,7 @@ class Mixture:
     # Patterns that come and go
 
     def set_rule(self, rule: PatternRule) -> None:
-        """Lets patterns come and go by another rule; how they are joined stays as it is."""
+        """Change the rule; patterns stay joined as they are."""
         self.rule = self.patterns.rule = rule
 
     def tune(self) -> None:
@@ -374,7 +359,7 @@ class Mixture:
         self._rearrange()
 
     def separate(self, number: int) -> None:
-        """Makes a pattern that was joined to another one by itself again."""
+        """Undo a join."""
         self.patterns.separate(number)
         self._place(self._received.places(self.own))
 
@@ -387,27 +372,23 @@ class Mixture:
 
     @property
     def evidence(self) -> Evidence:
-        """What was learned here, over all patterns; those put aside as well."""
         return Evidence.sum(part.evidence for part in self.parts)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What was learned here, by pattern."""
         return self.patterns.parts
 
     @property
     def rows_undecided(self) -> int:
-        """Rows until it is decided how many patterns there are: then the parts are other ones."""
         return self.patterns.rows_undecided
 
     @property
     def received(self) -> Evidence | None:
-        """All that was received from others, as one sum."""
         parts = self._received.parts
         return Evidence.sum(parts) if parts else None
 
     def set_prior(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
-        """Lets these take the place of all that was received from others.
+        """Replace all that was received from others.
 
         What one model explains as well as several becomes one model; what is like an own pattern
         makes that one better; the rest are foreign patterns, or not used where others answer
@@ -418,11 +399,9 @@ class Mixture:
         self._place(places)
 
     def add_received(self, evidence: Evidence) -> None:
-        """Adds evidence of others, as one more part."""
         self.set_prior([*self._received.parts, evidence])
 
     def remove_received(self, evidence: Evidence) -> None:
-        """Takes a part of others out again; ``NotAdmissible`` if it was never received."""
         kept = list(self._received.parts)
         if evidence not in kept:
             raise NotAdmissible("this evidence was never merged here")
@@ -430,21 +409,18 @@ class Mixture:
         self.set_prior(kept)
 
     def set_loan(self, loan: Moments | None) -> None:
-        """Lets each own pattern borrow how readings move together elsewhere."""
         self.patterns.set_loan(loan)
         self.version += 1
 
     # On disk
 
     def pack(self) -> Packed:
-        """Packs all patterns; what was received is kept elsewhere."""
         fields, arrays = self.patterns.pack()
         return {"patterns": fields | self._received.fields(self.places)}, arrays
 
     def restore(
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
     ) -> None:
-        """Takes the place of a mixture that was packed."""
         known = fields["patterns"]
         self.patterns.restore(known, arrays)
         self.learned = require_whole("learned", fields["learned"], 0)
@@ -455,7 +431,7 @@ class Mixture:
     # Steps
 
     def _place(self, places: Sequence[Place]) -> None:
-        """Lets what was received be where ``places`` says."""
+        """Put what was received into these places."""
         sums = [(place.number, self._received.sum_at(place, self.own)) for place in places]
         self.places = list(places)
         foreign = [evidence for number, evidence in sums if number is None]

@@ -26,7 +26,7 @@ TYPICAL, RAW = COMPARISONS
 #: What patterns of others are to one's own.
 OTHERS = ("beside", "instead")
 BESIDE, INSTEAD = OTHERS
-#: What a rule may be told in words.
+#: The choices of a rule, by name.
 CHOICES = {"assign": ASSIGNMENTS, "compare": COMPARISONS, "others": OTHERS}
 
 
@@ -39,7 +39,7 @@ class PatternRule:
     a row belongs to the nearest ``centroid``, or to the model with the lowest ``loss``. ``join``:
     two patterns become one when one model explains both as well, up to this share of the error (or
     of the distance); None is what suits the score, 0.02 or 0.1; 0 never joins.
-    ``retire_after``: a pattern that got none of so many rows is put aside; 0 never does.
+    ``retire_after``: the rows without one of its own after which a pattern is put aside; 0: never.
 
     ``compare``: a row is answered by the pattern with the lowest score in proportion to what is
     ``typical`` of it, or with the lowest ``raw`` one (MLMG, Ito 2019), where patterns that are hard
@@ -68,7 +68,7 @@ class PatternRule:
         return {name: value for name, value in asdict(self).items() if usual.get(name) != value}
 
     def tolerance(self, basis: Basis) -> float:
-        """Gives what joining two patterns may lose."""
+        """What joining two patterns may lose."""
         return usual_tolerance(basis) if self.join is None else self.join
 
     def __post_init__(self) -> None:
@@ -117,7 +117,7 @@ class Joined:
         return self.evidence if self.weight == 1.0 else self.evidence.weighted(self.weight)
 
     def aged(self, learned: int, forgetting: float) -> "Joined":
-        """Gives this pattern as it is when the other one has learned so many rows."""
+        """This pattern as it is once the other one has learned this number of rows."""
         weight = self.weight * forgetting ** (learned - self.when)
         return replace(self, weight=weight, when=learned)
 
@@ -180,7 +180,7 @@ class Pattern:
         return total / (count or 1.0)
 
     def move(self, x: Array) -> None:
-        """Lets the centroid follow a row; as fast as the model forgets."""
+        """Move the centroid towards a row, as fast as the model forgets."""
         keep = self.model.forgetting
         self.total = keep * self.total + x
         self.count = keep * self.count + 1.0
@@ -195,12 +195,12 @@ class Pattern:
         return typical_score(self.evidence, self.model.ridge)
 
     def set_prior(self, parts: Sequence[Evidence]) -> None:
-        """Lets these take the place of all that others know of this pattern."""
+        """Replace what others know of this pattern."""
         self._received = tuple(parts)
         self._update()
 
     def take_in(self, other: "Pattern") -> None:
-        """Makes another pattern part of this one."""
+        """Join another pattern to this one."""
         other.age()
         self.joined.append(
             Joined(
@@ -219,7 +219,7 @@ class Pattern:
         self._update()
 
     def release(self, number: int, into: "Pattern") -> None:
-        """Makes what was joined a pattern of its own, as it was."""
+        """Undo a join: put what was joined into a pattern of its own, as it was."""
         (joined,) = (joined for joined in self.joined if joined.number == number)
         into.model.merge(joined.evidence)
         into.total, into.count = joined.total, joined.count
@@ -251,7 +251,7 @@ class Pattern:
             self._update()
 
     def forget_by(self, forgetting: float) -> None:
-        """Lets each row make those before it count so much less, from the next one on."""
+        """Change by how much each row makes those before it count less."""
         self.age()
         self.model.forget_by(forgetting)
 
@@ -283,7 +283,7 @@ class Pattern:
         return fields, arrays
 
     def restore(self, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Takes the place of a pattern that was packed under this ``prefix``."""
+        """Restore a pattern that was packed under this prefix."""
         basis = self.model.basis
         self.model.merge(unpack_part(basis, prefix, fields, arrays))
         self.total, self.count = arrays[f"{prefix}.total"], fields["rows"]
@@ -322,7 +322,7 @@ class OwnPatterns:
 
     Until ``start_rows`` rows came there is one. Then they are clustered (MLMG, Algorithm 1), and
     each later row goes to the pattern whose centroid is nearest, which moves (Algorithm 2). Every
-    so many rows, patterns that the evidence shows to be one are joined, and those that got no
+    256 rows, patterns that the evidence shows to be one are joined, and those that got no
     rows are put aside; ``separate`` and ``revive`` undo it, exactly. The rows of a pattern stay in
     an evidence of their own through all of that.
     """
@@ -342,25 +342,25 @@ class OwnPatterns:
         self._centroids: Array | None = None
 
     def blank(self, number: int) -> Pattern:
-        """Makes a pattern with the settings of this device that has no rows yet."""
+        """A pattern with the settings of this device that has no rows yet."""
         model = single_model(self.basis, **self._settings)
         model.set_loan(self._loan)
         return Pattern(number, model)
 
     def set_loan(self, loan: Moments | None) -> None:
-        """Lets each pattern, and each that comes, borrow how readings move together elsewhere."""
+        """Set what each pattern, now and later, borrows from others."""
         self._loan = loan
         for pattern in [*self.used, *self.retired]:
             pattern.model.set_loan(loan)
 
     def forget_by(self, forgetting: float) -> None:
-        """Lets each row make those before it in its pattern count so much less, from now on."""
+        """Change by how much each row makes those before it in its pattern count less."""
         self._settings["forgetting"] = forgetting
         for pattern in [*self.used, *self.retired]:
             pattern.forget_by(forgetting)
 
     def foreign(self, evidence: Evidence) -> SingleModel:
-        """Makes a model of what others know, which never learns."""
+        """A model of what others know, which never learns."""
         model = single_model(self.basis, **self._settings)
         model.use_prior(evidence)
         return model
@@ -403,7 +403,7 @@ class OwnPatterns:
         return np.asarray(distances.argmin(axis=1))
 
     def move(self, index: int, x: Array) -> None:
-        """Lets a pattern follow a row that came to it."""
+        """Move a pattern towards a row that belongs to it."""
         moved = self.used[index]
         moved.move(x)
         if len(self.used) > 1:
@@ -413,7 +413,7 @@ class OwnPatterns:
             moved.idle = 0
 
     def followed(self, X: Array) -> Array:
-        """Lets the nearest pattern follow each row, one after the other; gives their places."""
+        """Move the nearest pattern for each row, one after the other; return their places."""
         labels = np.empty(len(X), np.intp)
         for row, x in enumerate(X):
             labels[row] = self.nearest(x)
@@ -471,13 +471,13 @@ class OwnPatterns:
         return few and self.rule.patterns == AUTO and self.first_rows is None
 
     def found(self, X: Array) -> None:
-        """Makes these rows a pattern of their own."""
+        """Make a pattern of these rows."""
         self._add(X)
         self._leave_out_empty()
         self._measure()
 
     def separate(self, number: int) -> None:
-        """Makes a pattern that was joined to another one by itself again."""
+        """Undo a join."""
         for pattern in [*self.used, *self.retired]:
             if any(joined.number == number for joined in pattern.joined):
                 pattern.release(number, again := self.blank(number))
@@ -579,7 +579,7 @@ class OwnPatterns:
         return fields, arrays
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Takes the place of patterns that were packed."""
+        """Restore patterns that were packed."""
         self.next_number = require_whole("next", fields["next"], 1)
         self.rows_seen = require_whole("seen", fields["seen"], 0)
         self.first_rows = None if fields["begun"] else list(arrays["first"])
@@ -627,7 +627,7 @@ class Matching:
             raise BadInput("each pattern is in one group, also those that are kept")
 
     def numbered(self, numbers: tuple[int, ...]) -> "Matching":
-        """Gives the same with the number of each pattern instead of its place."""
+        """The same with the number of each pattern instead of its place."""
         return replace(
             self,
             groups=tuple((numbers[place], group) for place, group in self.groups),
@@ -641,7 +641,7 @@ class Matching:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any] | None) -> "Matching | None":
-        """Makes a matching of what ``fields`` gave; None of nothing."""
+        """The matching of these fields; None of none."""
         if fields is None:
             return None
         return cls(tuple((one, group) for one, group in fields["groups"]), tuple(fields["kept"]))

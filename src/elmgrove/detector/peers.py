@@ -13,7 +13,7 @@ from elmgrove.algebra.rows import Array
 from elmgrove.detector.gaussian import SingleModel, single_model, typical_score
 from elmgrove.errors import BadInput
 
-#: Another's threshold counts at most as so many times one's own: a device that states a large one
+#: Another's threshold counts at most as this many times one's own: a device that states a large one
 #: would be named with everything.
 TRUSTED = 3.0
 
@@ -35,7 +35,7 @@ class Other:
 
 
 class Peers:
-    """Says where else a row would have been normal, by what others know.
+    """Tells where else a row would have been normal, by what others know.
 
     Each of them, a device or a group of devices that are alike, is asked by a model of its own sums
     and by its own threshold: what all know together would cover what lies between them as well. It

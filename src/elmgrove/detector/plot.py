@@ -56,14 +56,14 @@ def broken(places: Array, gaps: Sequence[int], *values: Array) -> list[Array]:
 
 
 def title(replay: Replay) -> str:
-    """Says in words what is to be seen."""
+    """What the figure shows, in words."""
     name = f"{replay.name}: " if replay.name else ""
     said = _of_state(replay) if replay.waiting is not None else _of_rows(replay)
     return name + said + (f" ({replay.remark})" if replay.remark else "")
 
 
 def when(replay: Replay, place: int) -> str:
-    """Says where a row is: its time, its line or its number."""
+    """Where a row is: its time, its line or its number."""
     value = float(replay.where[place])
     if replay.axis != TIME:
         return f"{replay.axis} {value:,.0f}"
@@ -71,7 +71,7 @@ def when(replay: Replay, place: int) -> str:
 
 
 def because(cause: Cause) -> str:
-    """Says what a sensor has shown, and what it should have."""
+    """What a sensor has shown, and what it should have."""
     return f"{cause.feature} was {cause.seen:.4g}, not {cause.expected:.4g}"
 
 
@@ -126,19 +126,19 @@ _ALONE = 1.0 / 1440.0
 
 
 def across(replay: Replay) -> Array:
-    """Gives the places of rows on the axis: of times days since 1970, as matplotlib has them."""
+    """The places of rows on the axis: of times days since 1970, as matplotlib has them."""
     return replay.where / _SECONDS_A_DAY if replay.axis == TIME else replay.where
 
 
 def half_step(x: Array) -> float:
-    """Gives half the usual step between two rows."""
+    """Half the usual step between two rows."""
     steps = np.diff(x)
     steps = steps[steps > 0.0]
     return float(np.median(steps)) / 2.0 if len(steps) else _ALONE
 
 
 def margin_of(x: Array) -> float:
-    """Gives the room beside the first and the last row."""
+    """The room beside the first and the last row."""
     return max(0.005 * float(x[-1] - x[0]), half_step(x))
 
 
@@ -191,7 +191,7 @@ def legend(axes: Any) -> None:
 
 
 def marker(places: Array) -> dict[str, str]:
-    """Gives the look of a line through these places: one place alone needs a point."""
+    """The style of a line through these places: one place alone needs a point."""
     return {"marker": ".", "markersize": "4"} if len(places) == 1 else {}
 
 
@@ -207,7 +207,7 @@ _WIDTH, _SCORE_HEIGHT, _SENSOR_HEIGHT = 11.0, 3.1, 1.45
 _WHOLE = 1500
 # A sensor that explains a smaller share of what is shown is not shown.
 _MATTERS = 0.05
-# Rows shown before and after an event: so many times its length, and at least and at most so many.
+# Rows shown before and after an event: a multiple of its length, with a least and a most.
 _AROUND, _LEAST, _MOST = 1.5, 60, 1000
 # Events that say which sensors to show, and rows of each; events that are numbered.
 _ASKED, _ROWS_ASKED, _NUMBERED = 12, 6, 15
@@ -227,7 +227,7 @@ class Shown(NamedTuple):
 
 
 def draw(replay: Replay, *, event: int | None = None, most: int = 4, window: bool = False) -> Any:
-    """Draws a replay as a figure of matplotlib's, with at most so many sensors.
+    """Draws a replay as a figure of matplotlib's, with ``most`` sensors at most.
 
     ``event`` is the number of the event that the sensors are shown around (from 1 on); without it
     a short replay is shown as a whole, and of a long one what is around its worst event. With

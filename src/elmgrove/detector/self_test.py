@@ -22,7 +22,7 @@ _SENSORS, _TRIED = 256, 1 << 17
 # The largest error that is tried, in units of the column, and how often and in how many steps
 # smaller ones are half of those before.
 _LARGEST, _HALVES, _STEPS = 32.0, 16, 8
-# An error that is seen no sooner than at so many deviations is seen by the sensor's own range.
+# An error that is seen no sooner than at three deviations is seen by the sensor's own range.
 _OWN_RANGE = 3.0
 #: Sensors that are named in words, at most.
 _MOST = 12
@@ -71,7 +71,7 @@ def smallest_errors(detector: Detector) -> list[SmallestError]:
 
 
 def errors_in_words(noticed: Sequence[SmallestError]) -> str:
-    """Says what a self-test found, of many sensors the best and the worst; '' if it found nothing.
+    """The result of a self-test in words, of many sensors the best and the worst; or ''.
 
     >>> print(errors_in_words([SmallestError("temp", 1.84, 7.0)]))
     Smallest errors it notices (in 9 of 10 rows): temp ± 1.8.

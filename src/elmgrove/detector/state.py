@@ -23,7 +23,7 @@ STATE_FORMAT = "elmgrove.state"
 
 
 def pack_detector(detector: "Detector") -> Packed:
-    """Gathers all that a detector needs to go on, except what it received from others.
+    """Pack all that a detector needs to go on, except what it received from others.
 
     This holds recent rows as they are: it is for the device's own disk, not to be given away.
     """
@@ -46,7 +46,7 @@ def pack_detector(detector: "Detector") -> Packed:
         **waiting,
         **cut,
         **said,
-        **_told(unsent),
+        **_unsent_fields(unsent),
         **detector.gate.fields,
         **detector.events.fields,
     }
@@ -60,7 +60,7 @@ def pack_detector(detector: "Detector") -> Packed:
 
 
 def _fresh(detector: "Detector") -> dict[int, Fresh]:
-    """What each pattern learned since something of it was last given away."""
+    """What each pattern learned since its last upload."""
     model = detector.model
     if isinstance(model, Mixture):
         patterns = model.patterns
@@ -70,7 +70,7 @@ def _fresh(detector: "Detector") -> dict[int, Fresh]:
     return {0: model.models[0].fresh}
 
 
-def _told(unsent: Mapping[int, Packed]) -> dict[str, Any]:
+def _unsent_fields(unsent: Mapping[int, Packed]) -> dict[str, Any]:
     known = [[number, fields] for number, (fields, _) in sorted(unsent.items()) if fields]
     return {"fresh": known} if known else {}
 
@@ -81,7 +81,7 @@ def unpack_detector(
     received: Sequence[Evidence] = (),
     loan: Moments | None = None,
 ) -> Detector:
-    """Makes a detector of what ``pack_detector`` gathered and of what others gave and lent."""
+    """The detector that ``pack_detector`` packed, with what others gave and lent."""
     if fields["dtype"] != "float64":
         raise BadInput(f"a state of {fields['dtype']!r:.40}: detectors are of float64; learn again")
     rule = fields.get("patterns")
@@ -116,7 +116,7 @@ def unpack_detector(
 
 
 def pack_state(name: str, detector: "Detector") -> Packed:
-    """Gathers the state of a device that heard nothing from others; a member adds what it heard."""
+    """Pack the state of a device that received nothing; a member adds what it received."""
     fields, arrays = pack_detector(detector)
     return {"name": name, "detector": fields, "heard": []}, arrays
 
@@ -137,7 +137,7 @@ def detector_from_bytes(blob: bytes) -> Detector:
 
 
 def converted(detector: Detector, basis: Basis) -> Detector:
-    """Makes the detector that would have learned the same rows with another basis.
+    """The detector that would have learned the same rows with another basis.
 
     Sums, increments, rows that wait and the last rows are converted exactly but for rounding;
     ``Mismatch`` says why that can't be done. Scores follow by how much higher the last rows score.

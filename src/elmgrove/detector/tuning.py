@@ -34,7 +34,7 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
 
     ``changes`` are those named in ``TUNABLE``. None leaves a thing as it is; what can't be done is
     refused before anything changes. ``rate`` and ``confidence`` state a false-alarm rate;
-    ``threshold`` (a fixed value) and ``sigma`` (mean plus so many deviations) take its place. A
+    ``threshold`` (a fixed value) and ``sigma`` (mean plus this many deviations) take its place. A
     ``promote_after`` or ``retire_after`` of 0 means never. With another ``forgetting``, what was
     learned before can be taken out as a whole only.
 
@@ -94,7 +94,7 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
 
 
 def too_few_scores(policy: Threshold, usable: int) -> str:
-    """Says that a rate can't be had with so few scores, and which one can; '' if it can.
+    """A warning that a rate needs more scores, and which one does not; '' if it is fine.
 
     >>> too_few_scores(FalseAlarmRate(0.001), usable=640)
     '0.1 % takes the scores of 999 normal rows, and 640 are kept; the lowest rate now is 0.0016'
@@ -166,7 +166,7 @@ def _outcome(detector: Detector) -> tuple[str, float]:
 
 
 def _became(detector: Detector, was: tuple[str, float], short: str) -> str:
-    """Says what all of that made of the detector."""
+    """What changed, in words."""
     state, limit = was
     if detector.state == LEARNING:
         missing = f"{detector.rows_missing:,} more {detector.basis.counted}"

@@ -32,7 +32,7 @@ def score_of(model: Model, x: Array) -> float:
 
 
 def view_of(model: Model, x: Array) -> tuple[Array, Any]:
-    """Gives an input, as long as what explains it needs it, and what explains it."""
+    """An input, padded where its model needs that, and what explains it."""
     missing = len(x) < model.basis.inputs
     whole = _padded(model, x) if missing else x
     _, view = model.explainer(whole)
@@ -90,7 +90,7 @@ class Verdict:
     ``pattern`` is the number of the normal pattern that explains the row best (negative: one of
     others).
     ``flagged`` is the running count of rows above the threshold, with its confidence band.
-    ``time`` is when the row was measured, in seconds since 1970 (UTC), if that was told.
+    ``time`` is when the row was measured, in seconds since 1970 (UTC), if known.
     ``excess`` counts the rows since more are anomalous than the stated rate explains, and
     ``raised`` is the threshold before, where with this row it began to follow them (``AlarmGate``).
     ``drift`` is what this row has shown: a lasting change, a slow drift, or that it was a spike.
