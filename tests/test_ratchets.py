@@ -16,7 +16,7 @@ from docs.make.reference import commands
 
 from elmgrove.cli.app import app
 from elmgrove.device.settings import Settings
-from elmgrove.server.routes import OFFERS
+from elmgrove.server.routes import ROUTES
 from support.places import ROOT
 
 LIBRARY = ROOT / "src" / "elmgrove"
@@ -32,10 +32,10 @@ LINES = {
     "federation": 2879,
     "reading": 2161,
     "rounds": 1277,
-    "server": 6213,
+    "server": 6161,
     "storage": 214,
 }
-MOST = {"files": 212, "commands": 38, "options": 295, "settings": 46, "routes": 32, "names": 149}
+MOST = {"files": 205, "commands": 38, "options": 295, "settings": 46, "routes": 32, "names": 149}
 _SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 
 
@@ -72,7 +72,7 @@ def test_there_are_no_more_files_commands_options_settings_routes_and_names() ->
         "commands": sum(not hasattr(one, "commands") for one in known),
         "options": sum(len(one.params) for one in known),
         "settings": len(fields(Settings)),
-        "routes": len(OFFERS),
+        "routes": len(ROUTES),
         "names": sum(map(len, public)),
     }
     assert {name: count for name, count in found.items() if count > MOST[name]} == {}

@@ -3,13 +3,13 @@
 import asyncio
 import json
 import time
-from collections.abc import Generator
 from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.exchange.fleet import FEDERATION, Fleet, Size, name_of
 from elmgrove.federation.audit import AuditRecord
 from elmgrove.federation.report import Minute, Report
+from elmgrove.server.store.database import Transaction
 from elmgrove.server.store.store import Store, open_store
 
 #: A small layer: pages do not depend on its size, and ten thousand are quickly in.
@@ -47,12 +47,13 @@ async def _record(url: str, devices: int, records: int) -> None:
                 actor = f"device {name}"
                 last = AuditRecord.after(last, FEDERATION, at, actor, "published", detail)
                 made.append(last)
-            await store.write(FEDERATION, _inserted(made))
+            async with store.database.write(FEDERATION) as tx:
+                await _insert(tx, made)
     finally:
         await store.close()
 
 
-def _inserted(records: list[AuditRecord]) -> Generator[tuple[Any, ...], Any, None]:
+async def _insert(tx: Transaction, records: list[AuditRecord]) -> None:
     for first in range(0, len(records), _RECORDS_TOGETHER):
         values = list[Any]()
         for one in records[first : first + _RECORDS_TOGETHER]:
@@ -62,7 +63,7 @@ def _inserted(records: list[AuditRecord]) -> Generator[tuple[Any, ...], Any, Non
             f"({', '.join(f'${place + n}' for n in range(1, 8))})"
             for place in range(0, len(values), 7)
         )
-        yield (f"INSERT INTO audit VALUES {', '.join(places)}", *values)
+        await tx.execute(f"INSERT INTO audit VALUES {', '.join(places)}", *values)
 
 
 async def _tell(url: str, devices: int) -> None:
@@ -74,7 +75,7 @@ async def _tell(url: str, devices: int) -> None:
         for first in range(1, _EVENTS_OF_BUSIEST, _AT_ONCE):
             numbers = range(first, first + _AT_ONCE)
             events = tuple(_event(n, now - 1200.0 * n, now) for n in numbers)
-            await store.take_report(
+            await store.reports.put(
                 FEDERATION, report_of(name_of(BUSIEST), BUSIEST, now, (), events), now
             )
     finally:
@@ -91,7 +92,7 @@ async def _told(store: Store, device: int, now: float) -> None:
     count = _MINUTES_OF_DAY if device % DAY_EACH == 0 else _MINUTES
     minutes = tuple(_minute(last - back, device) for back in range(count))
     told = report_of(name_of(device), device, now, minutes, events, 9 if is_open else None)
-    await store.take_report(FEDERATION, told, now - device % 90)
+    await store.reports.put(FEDERATION, told, now - device % 90)
 
 
 def report_of(

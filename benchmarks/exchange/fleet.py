@@ -9,7 +9,8 @@ from elmgrove import Detector, Evidence, HiddenLayer
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.server.secrets import hashed
-from elmgrove.server.store.records import DeviceRow, FederationRow, StoredEntry
+from elmgrove.server.store.contributions import StoredEntry
+from elmgrove.server.store.federations import DeviceRow, FederationRow
 from elmgrove.server.store.store import Store, open_store
 
 FEDERATION = "fleet"
@@ -80,7 +81,7 @@ class Fleet:
         basis, ridge = self.charter.basis.fields, self.charter.ridge
         token_hash = hashed(TOKEN)
         made = FederationRow(FEDERATION, basis, ridge, None, token_hash, time.time())
-        await store.create_federation(made)
+        await store.federations.create(made)
 
     async def _grow(self, store: Store, devices: int) -> None:
         for first in range(self.devices, devices, _TOGETHER):
@@ -90,7 +91,9 @@ class Fleet:
 
     async def _publish(self, store: Store, device: int) -> None:
         blob, name, now = self.contribution(device), name_of(device), time.time()
-        await store.put(FEDERATION, name, 1, float(_ROWS), blob, now, successor=_anything)
+        await store.contributions.put(
+            FEDERATION, name, 1, float(_ROWS), blob, now, successor=_anything
+        )
 
 
 def evidences(size: Size, number: int) -> list[Evidence]:
@@ -117,7 +120,7 @@ def key_of(device: int) -> str:
 
 async def _enrol(store: Store, device: int) -> None:
     entry = DeviceRow(name_of(device), hashed(key_of(device)), False, time.time())
-    await store.enrol(FEDERATION, entry, again=False)
+    await store.federations.enrol(FEDERATION, entry, again=False)
 
 
 def _anything(held: StoredEntry | None) -> bool:

@@ -70,7 +70,7 @@ def test_a_password_on_the_command_line_is_warned_of_and_never_shown(
 ) -> None:
     ran = elmgrove("backup", "--store", url, "a.dump")
     assert ran.code == 1
-    assert "pg_dump: docs/backup.md" in ran.err
+    assert "pg_dump: see docs/backup.md" in ran.err
     assert ("--store-file" in ran.err) == warned
     assert "secret" not in ran.err
     monkeypatch.setenv("ELMGROVE_STORE", url)

@@ -253,7 +253,7 @@ def test_a_name_that_a_stolen_key_burnt_is_cleared(
     assert " 20 " in shown()
     alter(running_server.store, name, "fan-a", flipped)
     assert thief.ask("GET", "/contributions/fan-a", ADMIN).status_code == 404
-    assert "damaged" in ask("show", name).out
+    assert "corrupt" in ask("show", name).out
     run_device(running_server, name)
     assert " 20 " in shown()
     assert "nothing is held of 'fan-b'" in one_clear_line(ask("clear", name, "fan-b"))

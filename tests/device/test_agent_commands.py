@@ -67,10 +67,10 @@ def test_what_an_agent_tells_is_what_the_server_shows(pumps: Federation) -> None
         append_rows(Path("pump.csv"), normal_rows(4, 70, 4))
         wait_until(lambda: counted(pumps) == 100)
         # None of the 60 normal rows after which the event had ended is learned.
-        wait_until(lambda: shown(pumps)["told"]["status"]["learned"] >= ROWS + 30)
+        wait_until(lambda: shown(pumps)["report"]["status"]["learned"] >= ROWS + 30)
     found = shown(pumps)
-    assert found["told"]["status"]["state"] == "watching"
-    assert found["told"]["quarantine"] is None
+    assert found["report"]["status"]["state"] == "watching"
+    assert found["report"]["quarantine"] is None
     (event,) = found["events"]
     assert event["rows"] == ANOMALOUS
     assert len(event["causes"]) == 4
@@ -91,7 +91,7 @@ def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Fed
         found = outcome(pumps, command)
         assert found["refused"] is False
         assert f"{ANOMALOUS} rows were learned as a new normal" in found["said"][0]
-        assert shown(pumps)["told"]["status"]["quarantine"] == 0
+        assert shown(pumps)["report"]["status"]["quarantine"] == 0
     kept = member_in("pump.elm")
     # None of the 30 rows that came while the event was open.
     assert kept.detector.learned == ROWS + ANOMALOUS
@@ -112,7 +112,7 @@ def test_commands_are_done_in_their_order_and_each_once(pumps: Federation) -> No
 def test_with_show_rows_the_server_has_the_anomalous_rows(pumps: Federation) -> None:
     with at_work(**joined(pumps, "pump", follow=True, reports="rows")):
         wait_until(lambda: shown(pumps) != {})
-    waiting = shown(pumps)["told"]["quarantine"]
+    waiting = shown(pumps)["report"]["quarantine"]
     values = np.array([list(row["values"].values()) for row in waiting])
     np.testing.assert_allclose(values, normal_rows(2, ANOMALOUS, 4) + 30.0, rtol=1e-8)
 
@@ -133,7 +133,7 @@ def test_others_and_what_they_changed_are_told(pumps: Federation) -> None:
 
 def cooperation(federation: Federation) -> Any:
     found = shown(federation)
-    return found["told"]["cooperation"] if found else None
+    return found["report"]["cooperation"] if found else None
 
 
 def test_a_device_on_a_broker_is_looked_after_on_the_server_for_its_blobs(
@@ -151,7 +151,7 @@ def test_a_device_on_a_broker_is_looked_after_on_the_server_for_its_blobs(
         with MqttExchange(place.url("federation"), "other") as others:
             assert [one.origin for one in others.listings()] == ["pump"]
     assert f"{ANOMALOUS} rows were learned as a new normal" in outcome(pumps, command)["said"][0]
-    assert shown(pumps)["told"]["status"]["state"] == "watching"
+    assert shown(pumps)["report"]["status"]["state"] == "watching"
     assert pumps.entries() == {}
 
 

@@ -18,7 +18,7 @@ import elmgrove
 from elmgrove.cli.device import variable_of
 from elmgrove.device.settings import Settings, help_of, type_of
 from elmgrove.server.problems import KINDS
-from elmgrove.server.routes import OFFERS, Offer
+from elmgrove.server.routes import ROUTES, ApiRoute
 from support.command_tree import COMMANDS, flags_of
 from support.names import CHAPTERS, public, summary, title
 from support.places import ROOT
@@ -135,22 +135,22 @@ def test_no_row_is_of_a_setting_that_is_gone() -> None:
     assert names == [one.name for one in fields(Settings)]
 
 
-def _offer_row(offer: Offer) -> str:
-    said = (inspect.getdoc(offer.handler) or "").splitlines()[0].replace("``", "`")
-    path = re.sub(r":\w+}", "}", offer.path)
-    who = ", ".join(offer.secrets) or "none"
-    return f"| `{offer.method}` | `{path}` | {who} | {said} |"
+def _route_row(route: ApiRoute) -> str:
+    said = (inspect.getdoc(route.handler) or "").splitlines()[0].replace("``", "`")
+    path = re.sub(r":\w+}", "}", route.path)
+    who = ", ".join(route.secrets) or "none"
+    return f"| `{route.method}` | `{path}` | {who} | {said} |"
 
 
-@pytest.mark.parametrize("offer", OFFERS, ids=lambda offer: f"{offer.method} {offer.path}")
-def test_each_route_of_the_server_has_its_row(offer: Offer) -> None:
-    assert _offer_row(offer) in SERVER.splitlines()
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_each_route_of_the_server_has_its_row(route: ApiRoute) -> None:
+    assert _route_row(route) in SERVER.splitlines()
 
 
 def test_each_query_of_a_route_is_named() -> None:
     text = SERVER.partition("\nQueries:")[2].partition("\n\n")[0]
-    for offer in OFFERS:
-        assert all(f"`{name}`" in text for name in offer.query), offer.path
+    for route in ROUTES:
+        assert all(f"`{name}`" in text for name in route.query), route.path
 
 
 @pytest.mark.parametrize("kind", KINDS)

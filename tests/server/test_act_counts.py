@@ -21,7 +21,7 @@ def publish_fixture(store: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     async def publish(at: float) -> None:
         monkeypatch.setattr(audit, "time", SimpleNamespace(time=lambda: at))
-        await store.put("fans", "a", 7, 2.5, b"x", at, successor=lambda held: True)
+        await store.contributions.put("fans", "a", 7, 2.5, b"x", at, successor=lambda held: True)
 
     return publish
 
@@ -29,18 +29,18 @@ def publish_fixture(store: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
 async def test_what_is_over_is_counted_once_until_it_is_pruned(
     store: Store, publish: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, count = list[int](), store.act_count
+    asked, count = list[int](), store.audit.count
 
     async def counted(federation: str, act: str, begin: float, end: float) -> int:
         asked.append(int(begin // 3600) - PLACE)
         return await count(federation, act, begin, end)
 
-    monkeypatch.setattr(store, "act_count", counted)
+    monkeypatch.setattr(store.audit.records, "count", counted)
     monkeypatch.setattr(audit, "time", SimpleNamespace(time=lambda: 3600.0 * (PLACE - 1)))
-    await store.note("fans", "server", "tried", {})
+    await store.audit.add("fans", "server", "tried", {})
     counts, places = ActCounts(), range(PLACE - 1, PLACE + 3)
     # That the federation was made is the oldest record, and of now.
-    await store.prune("fans", time.time())
+    await store.audit.prune("fans", time.time())
     for at in (PLACE - 0.5, PLACE + 0.2, PLACE + 0.4):
         await publish(3600.0 * at)
     await publish(time.time())
@@ -50,5 +50,5 @@ async def test_what_is_over_is_counted_once_until_it_is_pruned(
     await publish(time.time())
     assert await counts.of(store, "fans", 3600, places) == [1, 2, 0, 2]
     assert set(asked) <= {1, 2}, "what came before is over"
-    await store.prune("fans", 3600.0 * (PLACE + 0.3))
+    await store.audit.prune("fans", 3600.0 * (PLACE + 0.3))
     assert await counts.of(store, "fans", 3600, places) == [0, 1, 0, 2], "one of it is gone"

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from elmgrove.federation.charter import address_of
 from elmgrove.federation.contribution import Contribution, unbundle
 from elmgrove.server import auth, contributions, federations
-from elmgrove.server.store.records import DeviceRow
-from elmgrove.server.store.store import Store
+from elmgrove.server.store.contributions import Contributions
+from elmgrove.server.store.federations import DeviceRow, Federations
 from support.serving import (
     ADMIN,
     ALL_SHOWN,
@@ -40,7 +40,7 @@ BY_KEY: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/merged", {}),
     ("GET", "/merged?grouped=evidence", {}),
     ("GET", "/groups", {}),
-    ("GET", "/groups?anew=true", {}),
+    ("GET", "/groups?regroup=true", {}),
 ]
 BY_ADMIN: list[tuple[str, str, dict[str, Any]]] = [
     *(asked for asked in BY_KEY if asked[0] == "GET" and "grouped" not in asked[1]),
@@ -81,7 +81,7 @@ def vanishing(fans: Federation, monkeypatch: pytest.MonkeyPatch) -> Federation:
 
     async def caller_of(request: Request, *admitted: auth.Role) -> auth.Caller:
         caller = await auth.caller_of(request, *admitted)
-        await caller.service.store.delete_federation(caller.charter.name)
+        await caller.service.store.federations.delete(caller.charter.name)
         return caller
 
     monkeypatch.setattr(contributions, "caller_of", caller_of)
@@ -201,11 +201,13 @@ def test_what_is_asked_of_a_federation_is_not_done_to_the_next_of_its_name(
     async def caller_of(request: Request, *admitted: auth.Role) -> auth.Caller:
         caller = await auth.caller_of(request, *admitted)
         store, row = caller.service.store, caller.federation
-        await store.delete_federation(row)
+        await store.federations.delete(row.name)
         later.append(replace(row, created=row.created + 1.0))
-        await store.create_federation(later[0])
-        await store.enrol(later[0], DeviceRow(ME, "another key", False, 1.0), again=False)
-        await store.put(later[0], ME, 7, 2.5, BLOB, 1.0, successor=lambda held: True)
+        await store.federations.create(later[0])
+        await store.federations.enrol(
+            row.name, DeviceRow(ME, "another key", False, 1.0), again=False
+        )
+        await store.contributions.put(row.name, ME, 7, 2.5, BLOB, 1.0, successor=lambda held: True)
         return caller
 
     monkeypatch.setattr(contributions, "caller_of", caller_of)
@@ -246,14 +248,14 @@ def test_a_federation_that_goes_while_a_bundle_is_sent(
     """The answer has begun, so it ends with what was sent."""
     for seed, name in enumerate(fans.keys):
         fans.put(seeded_contribution(name, seed))
-    blob = Store.blob
+    blob = Contributions.blob
 
-    async def blob_and_delete(store: Store, federation: str, origin: str) -> Any:
-        found = await blob(store, federation, origin)
-        await store.delete_federation(federation)
+    async def blob_and_delete(stored: Contributions, federation: str, origin: str) -> Any:
+        found = await blob(stored, federation, origin)
+        await Federations(stored._database).delete(federation)
         return found
 
-    monkeypatch.setattr(Store, "blob", blob_and_delete)
+    monkeypatch.setattr(Contributions, "blob", blob_and_delete)
     wanted = [("origin", name) for name in fans.keys]
     answer = fans.ask("GET", "/contributions", fans.keys[ME], params=wanted)
     assert answer.status_code == 200

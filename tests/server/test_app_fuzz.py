@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from elmgrove.federation.contribution import EVIDENCE_FORMAT
-from elmgrove.server.routes import OFFERS
+from elmgrove.server.routes import ROUTES
 from elmgrove.storage.sealed import seal, unseal
 from support.serving import ADMIN, Federation, Server, charter, contents, seeded_contribution
 
@@ -172,9 +172,9 @@ def _damaged_text(body: bytes, chance: random.Random) -> bytes:
 
 def no_access(world: World, chance: random.Random) -> Sent:
     """Any route, with any method, by somebody who may not use it."""
-    offer = chance.choice([offer for offer in OFFERS if offer.secrets])
-    method = chance.choice([offer.method, "GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-    path = offer.path.replace("{federation}", chance.choice([world.mine.charter.name, "nowhere"]))
+    route = chance.choice([route for route in ROUTES if route.secrets])
+    method = chance.choice([route.method, "GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+    path = route.path.replace("{federation}", chance.choice([world.mine.charter.name, "nowhere"]))
     path = path.replace("{device:path}", chance.choice([ME, "x", "%2e%2e", "a%2Fb"]))
     secret = chance.choice(world.wrong_secrets)
     return Sent(request(method, path, secret, chance.choice([b"", b"{}", SAID])))
@@ -189,7 +189,7 @@ def odd_question(world: World, chance: random.Random) -> Sent:
         f"/merged?grouped={raw}",
         f"/merged?grouped=evidence&without={raw}",
         "/merged?grouped=parameters&grouped=evidence",
-        f"/groups?anew={raw}&groups={raw}",
+        f"/groups?regroup={raw}&groups={raw}",
         "/groups",
         f"/contributions?origin={raw}",
         "/contributions?" + "&".join([f"origin={raw[:20]}"] * 50),

@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 from elmgrove.errors import Problem
-from elmgrove.server import auth
+from elmgrove.server import auth, contributions
 from elmgrove.server.auth import Caller, Role
 from elmgrove.server.routes import ADMIN as BY_ADMIN
 from elmgrove.server.routes import JOIN as BY_TOKEN
 from elmgrove.server.routes import KEY as BY_KEY
-from elmgrove.server.routes import OFFERS, Offer
+from elmgrove.server.routes import ROUTES, ApiRoute
 from elmgrove.server.service import Service
-from elmgrove.server.store.records import FederationRow
+from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store
 from support.reports import report
 from support.serving import ADMIN, Federation, Server, charter, contents, seeded_contribution
@@ -86,26 +86,26 @@ def world_fixture(server: Server, administrators: dict[str, str]) -> World:
     return make_world(server, administrators)
 
 
-def allowed(offer: Offer) -> set[str]:
+def allowed(route: ApiRoute) -> set[str]:
     """Whose secrets must do, for what concerns the device "me"."""
-    found = {name for name, by in (("admin", BY_ADMIN), ("token", BY_TOKEN)) if by in offer.secrets}
-    if BY_ADMIN in offer.secrets:
-        found |= {"manage"} | ({"look"} if offer.method == "GET" else set())
-    if BY_KEY in offer.secrets:
+    found = {name for name, by in (("admin", BY_ADMIN), ("token", BY_TOKEN)) if by in route.secrets}
+    if BY_ADMIN in route.secrets:
+        found |= {"manage"} | ({"look"} if route.method == "GET" else set())
+    if BY_KEY in route.secrets:
         found.add("key")
         # All read what the devices of their federation published; nobody writes for another.
-        if offer.method == "GET" or "{device" not in offer.path:
+        if route.method == "GET" or "{device" not in route.path:
             found.add("another's key")
     # But where a key reads sums alone, of single contributions nobody's but its own.
     alone = {
-        "contributions_get": {"another's key"},
-        "contributions_some": {"key", "another's key"},
+        contributions.get: {"another's key"},
+        contributions.some: {"key", "another's key"},
     }
-    return found - alone.get(offer.name, set())
+    return found - alone.get(route.handler, set())
 
 
-def named(offer: Offer) -> str:
-    return f"{offer.method} {offer.path}"
+def named(route: ApiRoute) -> str:
+    return f"{route.method} {route.path}"
 
 
 BODIES = {
@@ -126,65 +126,65 @@ BODIES = {
 }
 
 
-def asked(world: World, offer: Offer, secret: str | None) -> httpx.Response:
+def asked(world: World, route: ApiRoute, secret: str | None) -> httpx.Response:
     """A request about the device "me", that would succeed with a right secret."""
-    path = offer.path.replace("{federation}", world.mine.charter.name)
+    path = route.path.replace("{federation}", world.mine.charter.name)
     path = path.replace("{device:path}", "me").replace("{administrator}", world.to_go)
     assert "{" not in path, "a place that this test can't fill"
-    body = BODIES.get(named(offer), dict)()
+    body = BODIES.get(named(route), dict)()
     headers = {} if secret is None else {"Authorization": f"Bearer {secret}".encode("latin-1")}
-    return world.mine.server.ask(offer.method, path, headers=headers, **body)
+    return world.mine.server.ask(route.method, path, headers=headers, **body)
 
 
-OPEN = [offer for offer in OFFERS if not offer.secrets]
-GUARDED = [offer for offer in OFFERS if offer.secrets]
-INSIDE = [offer for offer in OFFERS if "{federation}" in offer.path]
+OPEN = [route for route in ROUTES if not route.secrets]
+GUARDED = [route for route in ROUTES if route.secrets]
+INSIDE = [route for route in ROUTES if "{federation}" in route.path]
 
 
 def test_only_two_things_are_open_to_all(server: Server) -> None:
-    assert [offer.path for offer in OPEN] == ["/health", "/ready"]
+    assert [route.path for route in OPEN] == ["/health", "/ready"]
     assert server.ask("GET", "/openapi.json").status_code == 200
 
 
-@pytest.mark.parametrize("offer", GUARDED, ids=named)
+@pytest.mark.parametrize("route", GUARDED, ids=named)
 def test_a_wrong_secret_gets_nothing_and_changes_nothing(
-    server: Server, world: World, offer: Offer
+    server: Server, world: World, route: ApiRoute
 ) -> None:
     before = contents(server.store)
     for name, secret in world.secrets.items():
-        if name in allowed(offer):
+        if name in allowed(route):
             continue
-        answer = asked(world, offer, secret)
+        answer = asked(world, route, secret)
         assert answer.status_code in (401, 403), (name, answer.text)
         assert answer.headers["content-type"] == "application/problem+json"
         assert set(answer.json()) == {"type", "title", "status", "detail", "instance"}
     assert contents(server.store) == before
 
 
-@pytest.mark.parametrize("offer", GUARDED, ids=named)
+@pytest.mark.parametrize("route", GUARDED, ids=named)
 def test_a_right_secret_does(
-    server: Server, administrators: dict[str, str], world: World, offer: Offer
+    server: Server, administrators: dict[str, str], world: World, route: ApiRoute
 ) -> None:
-    for name in sorted(allowed(offer)):
+    for name in sorted(allowed(route)):
         # What was done can't be done again.
-        reads = offer.method == "GET"
+        reads = route.method == "GET"
         one = world if reads else make_world(server, administrators)
-        answer = asked(one, offer, one.secrets[name])
-        assert answer.status_code == offer.success, (name, answer.text)
-        assert answer.headers.get("content-type") == offer.content
+        answer = asked(one, route, one.secrets[name])
+        assert answer.status_code == route.success, (name, answer.text)
+        assert answer.headers.get("content-type") == route.content
 
 
-@pytest.mark.parametrize("offer", INSIDE, ids=named)
+@pytest.mark.parametrize("route", INSIDE, ids=named)
 def test_to_strangers_a_federation_that_is_not_there_looks_like_any_other(
-    server: Server, world: World, offer: Offer
+    server: Server, world: World, route: ApiRoute
 ) -> None:
     nowhere = replace(world, mine=Federation(server, charter("nowhere"), ""))
     for name in ("none", "garbage", "key elsewhere", "token elsewhere"):
         secret = world.secrets[name]
-        here, there = asked(world, offer, secret), asked(nowhere, offer, secret)
+        here, there = asked(world, route, secret), asked(nowhere, route, secret)
         assert here.status_code == there.status_code == 401
         assert here.json()["detail"] == there.json()["detail"]
-    assert asked(nowhere, offer, ADMIN).status_code == 404
+    assert asked(nowhere, route, ADMIN).status_code == 404
 
 
 def test_nobody_else_gets_the_sum_without_a_device(world: World) -> None:

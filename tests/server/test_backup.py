@@ -17,7 +17,7 @@ from elmgrove import BadFile, BadInput
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
-from elmgrove.server.store.backup import back_up
+from elmgrove.server.store.store import back_up
 from support.factories import DISTANT, cloud
 from support.ports import free_port
 from support.reports import event, minute, report
@@ -160,7 +160,7 @@ def test_everything_comes_back(database: str, tmp_path: Path) -> None:
         where = "/v1/administrators/anna/password"
         assert server.ask("PUT", where, ADMIN, **password).status_code == 204
     before = contents(database)
-    for table in ("told", "report", "hour", "event", "command", "changed"):
+    for table in ("device_status", "report", "hour", "event", "command", "device_changes"):
         assert before[table], table
     saved(database, tmp_path / "backup")
     with serving(database) as server:
@@ -226,5 +226,5 @@ def test_what_is_no_store_leaves_no_back_up(tmp_path: Path) -> None:
 
 
 def test_of_postgresql_it_says_what_to_use(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"pg_dump: docs/backup\.md"):
+    with pytest.raises(BadInput, match=r"pg_dump: see docs/backup\.md"):
         back_up("postgresql://nowhere/fleet", tmp_path / "backup")

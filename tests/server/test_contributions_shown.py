@@ -101,10 +101,10 @@ def test_groups_of_too_few_are_left_out(alike: Federation) -> None:
     seen = merged_at(alike, "/others", alike.keys["d1"])
     # If both were told, c1 alone would be what the sum over everybody leaves over.
     assert [label.names for label in seen.labels] == [("a1", "a2")]
-    groups = alike.ask("GET", "/groups?anew=true", alike.keys["d1"]).json()
+    groups = alike.ask("GET", "/groups?regroup=true", alike.keys["d1"]).json()
     assert {one["origin"] for one in groups["models"]} == {"a1", "a2", "b1", "b2"}
     assert (groups["steps"], groups["refused"], groups["groups"]) == ([], None, 2)
-    everything = alike.ask("GET", "/groups?anew=true", ADMIN).json()
+    everything = alike.ask("GET", "/groups?regroup=true", ADMIN).json()
     assert (everything["groups"], len(everything["models"])) == (4, 6)
     assert everything["refused"] is not None
     back = merged_at(alike, "/merged", alike.keys["a1"], grouped="evidence")

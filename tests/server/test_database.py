@@ -10,7 +10,7 @@ import pytest
 
 from elmgrove.federation.audit import require_unbroken
 from elmgrove.server.store.admins import AdministratorRow
-from elmgrove.server.store.records import DeviceRow, FederationRow
+from elmgrove.server.store.federations import DeviceRow, FederationRow
 from elmgrove.server.store.store import Store, open_store
 from support.places import GOLDEN
 from support.reports import event, minute, report
@@ -39,19 +39,19 @@ def tables(path: Path) -> dict[str, str]:
 
 async def require_all(store: Store) -> None:
     """All that the older release wrote is there."""
-    assert await store.federations() == [FANS]
-    assert await store.devices("fans") == [
+    assert await store.federations.all() == [FANS]
+    assert await store.federations.devices("fans") == [
         DeviceRow("fan-1", "k1", False, 5.5, 9e9),
         DeviceRow("fan-2", "k2", True, 6.5),
     ]
-    found = await store.blob("fans", "fan-1")
+    found = await store.contributions.blob("fans", "fan-1")
     assert found is not None
     assert found[1] == b"what fan-1 knows"
-    assert await store.administrators() == [ANNA]
-    records = await store.audit("fans", 100)
+    assert await store.admins.all() == [ANNA]
+    records = await store.audit.records("fans", 100)
     assert [one.act for one in records] == ["made", "joined", "joined", "published", "revoked"]
     require_unbroken(records)
-    require_unbroken(await store.audit("", 100))
+    require_unbroken(await store.audit.records("", 100))
 
 
 async def test_what_an_older_release_wrote_is_there_and_what_is_new_works(golden: Path) -> None:
@@ -60,11 +60,11 @@ async def test_what_an_older_release_wrote_is_there_and_what_is_new_works(golden
             if not again:
                 await require_all(store)
             told = report(minutes=(minute(),), events=(event(1),))
-            await store.take_report("fans", told, 100.0)
-            assert await store.set_password("anna", "$argon2id$")
-            page = await store.fleet("fans", now=100.0)
+            await store.reports.put("fans", told, 100.0)
+            assert await store.admins.set_password("anna", "$argon2id$")
+            page = await store.fleet.page("fans", now=100.0)
             assert [row.state for row in page.rows] == ["watching", "revoked"]
-            assert len(await store.audit("", 100)) == 2 + again
+            assert len(await store.audit.records("", 100)) == 2 + again
 
 
 async def test_tables_that_grew_are_those_that_are_made(golden: Path, tmp_path: Path) -> None:
@@ -78,7 +78,8 @@ async def test_tables_that_grew_are_those_that_are_made(golden: Path, tmp_path: 
 
 async def be_of_version_4(url: str) -> None:
     """Makes the tables those that version 4 had."""
-    new = ("told", "report", "hour", "event", "command", "changed", "session", "clock", "probe")
+    new = ("device_status", "report", "hour", "event", "command", "device_changes")
+    new += ("session", "retention_clock", "probe")
     older = [f"DROP TABLE {name}" for name in new]
     older += ["ALTER TABLE administrator DROP COLUMN password"]
     older += ["ALTER TABLE federation ADD COLUMN alarm TEXT NOT NULL DEFAULT 'unknown'"]
@@ -101,22 +102,22 @@ async def be_of_version_4(url: str) -> None:
 
 async def test_tables_of_version_4_are_upgraded_on_each_data_base(database: str) -> None:
     async with opened(database) as store:
-        assert await store.create_federation(FANS)
-        assert await store.add_administrator(ANNA)
+        assert await store.federations.create(FANS)
+        assert await store.admins.add(ANNA)
     await be_of_version_4(database)
     async with opened(database) as store:
-        assert [one.name for one in await store.federations()] == ["fans"]
-        assert await store.administrators() == [ANNA]
-        assert await store.told("fans", "fan-1") is None
-        assert await store.minutes("fans", "fan-1", 0.0, 1e12) == []
-        await store.take_report("fans", report(minutes=(minute(),)), 1.0)
+        assert [one.name for one in await store.federations.all()] == ["fans"]
+        assert await store.admins.all() == [ANNA]
+        assert await store.reports.get("fans", "fan-1") is None
+        assert await store.reports.minutes("fans", "fan-1", 0.0, 1e12) == []
+        await store.reports.put("fans", report(minutes=(minute(),)), 1.0)
 
 
 async def test_servers_that_start_together_upgrade_once(database: str) -> None:
     async with opened(database) as store:
-        assert await store.create_federation(FANS)
+        assert await store.federations.create(FANS)
     await be_of_version_4(database)
     stores = await asyncio.gather(*(open_store(database) for _ in range(4)))
     for store in stores:
-        assert await store.federation("fans") == FANS
+        assert await store.federations.find("fans") == FANS
         await store.close()

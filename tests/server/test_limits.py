@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from elmgrove.server import limits
-from elmgrove.server.limits import CHUNK, Buckets, Seldom, in_chunks, neighbourhood
+from elmgrove.server.limits import CHUNK, Buckets, ThrottledLog, in_chunks, network_of
 from support.abuse import Wires, large_federation
 from support.serving import ADMIN, AMPLE, charter, refused, serving, wait_until
 
@@ -138,11 +138,11 @@ def test_an_answer_in_chunks_is_the_same_answer(size: int, more: bool) -> None:
 
 
 def test_neighbours_are_one_address() -> None:
-    assert neighbourhood("10.0.0.1") != neighbourhood("10.0.0.2")
-    assert neighbourhood("2001:db8::1") == neighbourhood("2001:db8::ffff:1")
-    assert neighbourhood("2001:db8::1") != neighbourhood("2001:db8:0:1::1")
-    assert neighbourhood("fe80::1%eth0") == neighbourhood("fe80::2")
-    assert neighbourhood("") == ""
+    assert network_of("10.0.0.1") != network_of("10.0.0.2")
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1")
+    assert network_of("2001:db8::1") != network_of("2001:db8:0:1::1")
+    assert network_of("fe80::1%eth0") == network_of("fe80::2")
+    assert network_of("") == ""
 
 
 def test_only_the_last_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,13 +156,13 @@ def test_only_the_last_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) -
 def test_what_happens_often_is_one_line_with_a_number(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seldom = Seldom()
+    throttled_log = ThrottledLog()
     with caplog.at_level(logging.WARNING, "elmgrove.server"):
         for _ in range(1000):
-            seldom.warn("Shed connections")
-        seldom.warn("Something else", "why")
+            throttled_log.warn("Shed connections")
+        throttled_log.warn("Something else", "why")
         monkeypatch.setattr(limits, "SECONDS_BETWEEN_LINES", 0.0)
-        seldom.warn("Shed connections")
+        throttled_log.warn("Shed connections")
     first, other, last = [record.getMessage() for record in caplog.records]
     assert first == "Shed connections: 1 since the last such line"
     assert other == "Something else (why): 1 since the last such line"

@@ -13,9 +13,8 @@ import pytest
 from elmgrove.errors import NotFound
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.others import StandingOthers
-from elmgrove.server.damage import CorruptEntries, Reader
-from elmgrove.server.live import SECONDS_BETWEEN_NEWS, LiveFleet
-from elmgrove.server.store.records import FederationRow
+from elmgrove.server.live import SECONDS_BETWEEN_CHANGES, CorruptEntries, LiveFleet, Reader
+from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store, open_store
 from elmgrove.server.sums import LiveOther
 from support.reports import report
@@ -46,7 +45,7 @@ async def test_what_is_kept_has_one_thread_at_a_time_even_if_one_is_cancelled(
 
     monkeypatch.setattr(StandingOthers, "merged", slow)
     store, made = await open_store(f"{tmp_path}/store.db"), charter()
-    await store.create_federation(row(made))
+    await store.federations.create(row(made))
     live = LiveOther(store, Reader(row(made), made, CorruptEntries()))
     first = asyncio.create_task(live.merged("a", 1))
     assert await asyncio.to_thread(begun.wait, 60)
@@ -74,7 +73,7 @@ async def test_who_asks_for_groups_that_take_long_gets_them_later(
 
     monkeypatch.setattr(StandingOthers, "grouped", property(slow))
     store, made = await open_store(f"{tmp_path}/store.db"), charter()
-    await store.create_federation(row(made))
+    await store.federations.create(row(made))
     live = LiveOther(store, Reader(row(made), made, CorruptEntries()))
     assert await live.grouped(0.01) is None
     assert await live.grouped(0.01) is None
@@ -101,27 +100,27 @@ async def running(store: Store) -> AsyncIterator[LiveFleet]:
 
 
 async def tell(store: Store, name: str = "fan-1") -> None:
-    await store.take_report("fans", report(name), time.time())
+    await store.reports.put("fans", report(name), time.time())
 
 
 async def test_who_has_seen_nothing_is_told_at_once(store: Store) -> None:
     async with running(store) as live:
         marker = await asyncio.wait_for(live.wait("fans", ""), LONG)
-        assert marker == await store.latest("fans")
+        assert marker == await store.fleet.marker("fans")
         await tell(store)
         assert await asyncio.wait_for(live.wait("fans", marker), LONG) != marker
 
 
 async def test_what_another_server_took_is_noticed(store: Store, database: str) -> None:
     async with running(store) as live, opened(database) as other:
-        seen = await store.latest("fans")
+        seen = await store.fleet.marker("fans")
         waiting = [asyncio.create_task(live.wait("fans", seen)) for _ in range(20)]
         # Nothing happens for two looks, and nobody is told of anything.
         done, _ = await asyncio.wait(waiting, timeout=2.5)
         assert not done
         await tell(other)
         told = await asyncio.wait_for(asyncio.gather(*waiting), LONG)
-        assert set(told) == {await store.latest("fans")}
+        assert set(told) == {await store.fleet.marker("fans")}
 
 
 async def test_what_this_server_took_is_told_before_the_next_look(
@@ -129,13 +128,13 @@ async def test_what_this_server_took_is_told_before_the_next_look(
 ) -> None:
     monkeypatch.setattr("elmgrove.server.live.SECONDS_BETWEEN_FLEET_LOOKS", 3600.0)
     async with running(store) as live:
-        seen = await store.latest("fans")
+        seen = await store.fleet.marker("fans")
         waiting = asyncio.create_task(live.wait("fans", seen))
         for _ in range(3):
             await asyncio.sleep(0.1)
         await tell(store)
         live.wake()
-        assert await asyncio.wait_for(waiting, LONG) == await store.latest("fans")
+        assert await asyncio.wait_for(waiting, LONG) == await store.fleet.marker("fans")
 
 
 async def test_one_is_told_once_a_second_however_much_comes(store: Store) -> None:
@@ -155,7 +154,7 @@ async def test_one_is_told_once_a_second_however_much_comes(store: Store) -> Non
             times.append(time.monotonic() - begun)
         ends.set()
         await flooding
-        assert min(times) >= SECONDS_BETWEEN_NEWS * 0.99
+        assert min(times) >= SECONDS_BETWEEN_CHANGES * 0.99
 
 
 async def test_a_change_between_two_times_of_waiting_is_not_missed(store: Store) -> None:
@@ -167,13 +166,13 @@ async def test_a_change_between_two_times_of_waiting_is_not_missed(store: Store)
 
 
 async def test_federations_are_apart_and_one_that_goes_is_told(store: Store) -> None:
-    assert await store.create_federation(FederationRow("cars", {}, 0.0, None, "t", 1.0))
+    assert await store.federations.create(FederationRow("cars", {}, 0.0, None, "t", 1.0))
     async with running(store) as live:
-        cars = asyncio.create_task(live.wait("cars", await store.latest("cars")))
-        fans = asyncio.create_task(live.wait("fans", await store.latest("fans")))
+        cars = asyncio.create_task(live.wait("cars", await store.fleet.marker("cars")))
+        fans = asyncio.create_task(live.wait("fans", await store.fleet.marker("fans")))
         while set(live._markers) != {"cars", "fans"}:
             await asyncio.sleep(0.01)
-        await store.delete_federation("fans")
+        await store.federations.delete("fans")
         with pytest.raises(NotFound):
             await asyncio.wait_for(fans, LONG)
         assert not cars.done()
@@ -186,14 +185,14 @@ async def test_while_nobody_waits_the_data_base_is_not_asked(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = 0
-    latest = store.latest
+    latest = store.fleet.marker
 
     async def counted(federation: str) -> str:
         nonlocal asked
         asked += 1
         return await latest(federation)
 
-    monkeypatch.setattr(store, "latest", counted)
+    monkeypatch.setattr(store.fleet.page, "marker", counted)
     async with running(store) as live:
         waiting = asyncio.create_task(live.wait("fans", await latest("fans")))
         while asked < 3:

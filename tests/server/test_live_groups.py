@@ -58,7 +58,7 @@ def test_the_server_says_what_the_rule_says(fans: Federation) -> None:
         asked = {} if count is None else {"groups": count}
         expected = group(FANS, fans.charter.ridge, count=count)
         assert shown(fans, **asked) == fields(expected, 3)
-    assert shown(fans) == shown(fans, anew="true")
+    assert shown(fans) == shown(fans, regroup="true")
     assert fans.ask("GET", "/groups", ADMIN).json() == shown(fans)
 
 
@@ -74,13 +74,13 @@ def test_what_is_made_again_is_kept_until_a_device_contributes_or_leaves(
 
     monkeypatch.setattr(sums, "group", counted)
     published(fans, *late[:2])
-    first = shown(fans, anew="true")
-    assert shown(fans, anew="true") == first
+    first = shown(fans, regroup="true")
+    assert shown(fans, regroup="true") == first
     assert len(computed) == 1
     published(fans, late[2])
-    assert len(shown(fans, anew="true")["models"]) == 6
+    assert len(shown(fans, regroup="true")["models"]) == 6
     assert fans.ask("DELETE", "/contributions/fan-2", fans.keys["fan-2"]).status_code == 204
-    left = shown(fans, anew="true")["models"]
+    left = shown(fans, regroup="true")["models"]
     assert [model["origin"] for model in left] == ["fan 3/ü"] * 3 + ["fan-1"]
     assert len(computed) == 3
 
@@ -183,7 +183,7 @@ def test_what_the_server_does_not_group(fans: Federation, monkeypatch: pytest.Mo
     published(fans, *FANS)
     for count in ("-1", "many", "9" * 30, "٣"):
         assert "groups" in refused(fans, "malformed", groups=count)
-    assert "anew" in refused(fans, "malformed", anew="yes")
+    assert "regroup" in refused(fans, "malformed", regroup="yes")
     for count in ("0", "7"):
         assert "groups" in refused(fans, "malformed", groups=count)
     monkeypatch.setattr(sums, "MOST_PATTERNS", 5)
@@ -206,7 +206,7 @@ def test_groups_are_made_again_one_at_a_time(
         return group(*arguments)
 
     published(fans, *FANS)
-    first = shown(fans, anew="true")
+    first = shown(fans, regroup="true")
     monkeypatch.setattr(sums, "group", slow)
     with fans.client("fan-2") as other, ThreadPoolExecutor(1) as thread:
         asked = thread.submit(other.get, f"{fans.path}/groups", params={"groups": 2})
@@ -214,7 +214,7 @@ def test_groups_are_made_again_one_at_a_time(
         for secret in (fans.keys["fan-1"], ADMIN):
             answer = fans.ask("GET", "/groups", secret, params={"groups": 3})
             assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
-        assert shown(fans, anew="true") == first, "what is known is told meanwhile"
+        assert shown(fans, regroup="true") == first, "what is known is told meanwhile"
         done.set()
         assert asked.result().json()["groups"] == 2
 
@@ -222,8 +222,7 @@ def test_groups_are_made_again_one_at_a_time(
 def test_nobody_lets_groups_be_made_all_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sums, "BURST", 1e-6)
-    monkeypatch.setattr(sums, "SHARE", 1e-6)
+    monkeypatch.setattr(sums.LiveGroups, "SHARE", (1e-6, 1e-6))
     with serving(f"{tmp_path}/store.db") as server:
         fans = server.found(charter())
         fans.enrol("fan-1", "fan-2", "fan 3/ü")

@@ -17,7 +17,7 @@ from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution, Depa
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.terms import UNBOUNDED
 from elmgrove.server import live
-from elmgrove.server.store import store as store_module
+from elmgrove.server.store.contributions import Contributions
 from support.factories import normal_rows
 from support.golden import resealed
 from support.serving import (
@@ -391,7 +391,7 @@ def test_what_came_and_went_unseen_leaves_no_rounding_behind(
 def test_a_server_that_lagged_behind_adds_all_up_again(
     database: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "KEEP", 40)
+    monkeypatch.setattr(Contributions, "KEEP", 40)
     # So that the second server does not look by itself in the meantime.
     monkeypatch.setattr(live, "SECONDS_BETWEEN_LOOKS", 3600.0)
     caplog.set_level("INFO", "elmgrove.server")

@@ -105,12 +105,12 @@ def test_devices_are_counted_by_how_they_are_doing(server: Server, fans: Federat
         }
 
     none = dict.fromkeys(FLEET_STATES, 0.0)
-    assert counted() == none | {"anomalous": 1, "changing": 1, "untold": 1}
+    assert counted() == none | {"anomalous": 1, "changing": 1, "unreported": 1}
     assert found("elmgrove_server_devices_drifting", federation=name) == 1
     assert found("elmgrove_server_commands_waiting", federation=name) == 3
     fans.ask("DELETE", "/devices/fan-2", ADMIN)
     found = scrape(server)
-    assert counted() == none | {"anomalous": 1, "revoked": 1, "untold": 1}
+    assert counted() == none | {"anomalous": 1, "revoked": 1, "unreported": 1}
     assert found("elmgrove_server_devices_drifting", federation=name) == 0
 
 

@@ -19,8 +19,7 @@ from elmgrove.errors import (
     Refused,
     StoreUnavailable,
 )
-from elmgrove.server.problems import KINDS, problem_of, problem_response
-from elmgrove.server.refusals import Refusals
+from elmgrove.server.problems import KINDS, Refusals, problem_of, problem_response
 from support.serving import ADMIN, Server, refused
 
 

@@ -5,9 +5,8 @@ import logging
 import pytest
 
 from elmgrove.errors import StoreUnavailable
-from elmgrove.server import refusals
-from elmgrove.server.refusals import MANY, MOST, WHILE, Refusals
-from elmgrove.server.store.store import Store
+from elmgrove.server.problems import Refusals
+from elmgrove.server.store.audit import Audit
 from support.serving import (
     ADMIN,
     Federation,
@@ -23,27 +22,27 @@ ME = ("fans", "device me")
 
 def test_the_same_refusal_is_recorded_once_in_a_while_and_then_with_how_many_were_not() -> None:
     told = Refusals()
-    assert told.due(ME, "outdated", 0.0) == 0
-    assert [told.due(ME, "outdated", second) for second in (1.0, 2.0)] == [None, None]
-    assert told.due(ME, "too-large", 3.0) == 2, "another one is"
-    assert told.due(("fans", "device you"), "outdated", 3.0) == 0, "and another's"
-    assert told.due(ME, "outdated", WHILE - 1) is None
-    assert told.due(ME, "outdated", WHILE) == 1
+    assert told.unrecorded(ME, "outdated", 0.0) == 0
+    assert [told.unrecorded(ME, "outdated", second) for second in (1.0, 2.0)] == [None, None]
+    assert told.unrecorded(ME, "too-large", 3.0) == 2, "another one is"
+    assert told.unrecorded(("fans", "device you"), "outdated", 3.0) == 0, "and another's"
+    assert told.unrecorded(ME, "outdated", Refusals.PERIOD - 1) is None
+    assert told.unrecorded(ME, "outdated", Refusals.PERIOD) == 1
 
 
 def test_however_many_reasons_a_caller_finds_few_are_recorded() -> None:
     told = Refusals()
-    found = [told.due(ME, f"reason {n}", n / 100) for n in range(1000)]
-    assert [one is not None for one in found] == [n < MOST for n in range(1000)]
-    assert told.due(ME, "reason", WHILE) == 1000 - MOST
+    found = [told.unrecorded(ME, f"reason {n}", n / 100) for n in range(1000)]
+    assert [one is not None for one in found] == [n < Refusals.MOST for n in range(1000)]
+    assert told.unrecorded(ME, "reason", Refusals.PERIOD) == 1000 - Refusals.MOST
 
 
 def test_callers_whose_time_is_over_are_forgotten() -> None:
     told = Refusals()
-    for n in range(MANY):
-        told.due(("fans", f"device {n}"), "no", 0.0)
-    told.due(ME, "no", WHILE + 1)
-    assert len(told._told) == 1
+    for n in range(Refusals.MANY):
+        told.unrecorded(("fans", f"device {n}"), "no", 0.0)
+    told.unrecorded(ME, "no", Refusals.PERIOD + 1)
+    assert len(told._recorded) == 1
 
 
 def test_a_device_that_is_refused_again_and_again_is_told_once(fans: Federation) -> None:
@@ -82,7 +81,7 @@ def test_strangers_write_nothing_and_are_counted_in_the_log(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(refusals, "MINUTE", 0.2)
+    monkeypatch.setattr(Refusals, "MINUTE", 0.2)
     before = fans.told()
     with caplog.at_level(logging.WARNING, "elmgrove.server"):
         for secret in (None, "guess", "elm-admin-guess", "elm-key-guess"):
@@ -98,6 +97,6 @@ def test_a_refusal_stays_one_where_it_can_not_be_recorded(
     async def note(*_: object) -> None:
         raise StoreUnavailable("the disk is full")
 
-    monkeypatch.setattr(Store, "note", note)
+    monkeypatch.setattr(Audit, "add", note)
     refused(fans.ask("DELETE", "/devices/fan-2", fans.keys["fan-1"]), "forbidden")
     assert "could not be recorded: the disk is full" in caplog.text

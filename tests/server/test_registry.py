@@ -542,8 +542,10 @@ def test_another_password_ends_sessions(server: Server) -> None:
         async with opened(server.store) as store:
             if begin:
                 now = time.time()
-                await store.open_session(SessionRow("id-of-mona", "mona", "c", now, now + 60))
-            return await store.session("id-of-mona") is not None
+                await store.admins.open_session(
+                    SessionRow("id-of-mona", "mona", "c", now, now + 60)
+                )
+            return await store.admins.session("id-of-mona") is not None
 
     for method in ("PUT", "DELETE"):
         assert asyncio.run(session(True))

@@ -126,7 +126,7 @@ def test_a_key_that_ends_while_it_asks_for_another_gets_none(
     async def caller_of(*asked: object) -> federations.Caller:
         caller = await found(*asked)
         row = federations.DeviceRow("fan-1", "another", False, 1.0)
-        await caller.service.store.enrol(caller.charter.name, row, again=True)
+        await caller.service.store.federations.enrol(caller.charter.name, row, again=True)
         return caller
 
     monkeypatch.setattr(federations, "caller_of", caller_of)

@@ -3,16 +3,15 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from elmgrove.errors import NotFound
 from elmgrove.federation.report import MOST_EVENTS, Minute, Report
-from elmgrove.server.store import reports
 from elmgrove.server.store.admins import SessionRow
-from elmgrove.server.store.records import DeviceRow, Event, FederationRow
+from elmgrove.server.store.federations import DeviceRow, FederationRow
+from elmgrove.server.store.reports import Reports, StoredEvent
 from elmgrove.server.store.store import Store
 from support.reports import MINUTE, cooperation, event, minute, report, status
 from support.stores import FANS, opened
@@ -28,20 +27,20 @@ NOON = 1714573200.0
 async def store(database: str) -> AsyncIterator[Store]:
     async with opened(database) as store:
         for federation in (FANS, CARS):
-            assert await store.create_federation(federation)
+            assert await store.federations.create(federation)
             for name in ("fan-1", "fan-2"):
                 device = DeviceRow(name, f"k-{name}", False, 5.0)
-                assert await store.enrol(federation.name, device, again=False)
+                assert await store.federations.enrol(federation.name, device, again=False)
         yield store
 
 
 async def minutes(store: Store, begin: int = 0, end: int = 2**32, device: str = "fan-1") -> Any:
-    return await store.minutes("fans", device, begin * 60.0, end * 60.0)
+    return await store.reports.minutes("fans", device, begin * 60.0, end * 60.0)
 
 
 async def events(store: Store, *devices: str, begin: float = 0.0, end: float = 1e11) -> Any:
     wanted = devices or ("fan-1", "fan-2", "fan-3")
-    found = await store.event_times("fans", wanted, begin, end, 10_000)
+    found = await store.reports.event_times("fans", wanted, begin, end, 10_000)
     return [(one.device, one.number, one.begin, one.ended) for one in found]
 
 
@@ -49,39 +48,37 @@ async def events(store: Store, *devices: str, begin: float = 0.0, end: float = 1
 
 
 async def test_what_was_told_last_is_what_is_known(store: Store) -> None:
-    assert await store.told("fans", "fan-1") is None
-    await store.take_report("fans", report(), 100.0)
+    assert await store.reports.get("fans", "fan-1") is None
+    await store.reports.put("fans", report(), 100.0)
     later = report(
         time=NOON + 60,
         status=status(state="changing", learned=2**62, event={"number": 3}),
         cooperation=cooperation(),
         quarantine=({"time": 1.0, "values": [1.5, "ü"]},),
     )
-    await store.take_report("fans", later, 160.0)
-    told = await store.told("fans", "fan-1")
+    await store.reports.put("fans", later, 160.0)
+    told = await store.reports.get("fans", "fan-1")
     assert told is not None
     assert (told.device, told.received, told.time) == ("fan-1", 160.0, NOON + 60)
     kept = ("status", "cooperation", "quarantine")
     assert told.report == {name: later.fields[name] for name in kept}
-    assert await store.told("fans", "fan-2") is None
-    assert await store.told("cars", "fan-1") is None
+    assert await store.reports.get("fans", "fan-2") is None
+    assert await store.reports.get("cars", "fan-1") is None
 
 
 async def test_a_device_says_by_when_it_is_heard_of_again(store: Store) -> None:
-    for every, due in ((60.0, 100.0 + 210.0), (None, None), (0, 130.0)):
-        await store.take_report("fans", report(status=status(sync_seconds=every)), 100.0)
-        told = await store.told("fans", "fan-1")
+    for every, silent_after in ((60.0, 100.0 + 210.0), (None, None), (0, 130.0)):
+        await store.reports.put("fans", report(status=status(sync_seconds=every)), 100.0)
+        told = await store.reports.get("fans", "fan-1")
         assert told is not None
-        assert told.due == due
+        assert told.silent_after == silent_after
 
 
 async def test_a_federation_that_is_not_there_is_told_nothing(store: Store) -> None:
     with pytest.raises(NotFound):
-        await store.take_report("vans", report(), 1.0)
+        await store.reports.put("vans", report(), 1.0)
     with pytest.raises(NotFound):
-        await store.told("vans", "fan-1")
-    with pytest.raises(NotFound):
-        await store.take_report(replace(FANS, created=1.0), report(), 1.0)
+        await store.reports.get("vans", "fan-1")
 
 
 # Minutes
@@ -90,8 +87,8 @@ async def test_a_federation_that_is_not_there_is_told_nothing(store: Store) -> N
 async def test_of_a_minute_that_is_told_again_the_last_counts(store: Store) -> None:
     first = report(minutes=tuple(minute(MINUTE + n, rows=10) for n in range(100)))
     again = report(minutes=tuple(minute(MINUTE + n, rows=60) for n in range(90, 130)))
-    await store.take_report("fans", first, 100.0)
-    await store.take_report("fans", again, 160.0)
+    await store.reports.put("fans", first, 100.0)
+    await store.reports.put("fans", again, 160.0)
     found = await minutes(store)
     assert [one[:2] for one in found] == [[MINUTE + n, 10 if n < 90 else 60] for n in range(130)]
     assert Minute.from_fields(found[0]) == minute(MINUTE, rows=10)
@@ -99,9 +96,9 @@ async def test_of_a_minute_that_is_told_again_the_last_counts(store: Store) -> N
 
 async def test_minutes_of_a_time_are_given_and_no_others(store: Store) -> None:
     told = tuple(minute(MINUTE + n) for n in range(0, 200, 7))
-    await store.take_report("fans", report(minutes=told), 100.0)
-    await store.take_report("cars", report(minutes=told), 100.0)
-    await store.take_report("fans", report("fan-2", minutes=told[:2]), 100.0)
+    await store.reports.put("fans", report(minutes=told), 100.0)
+    await store.reports.put("cars", report(minutes=told), 100.0)
+    await store.reports.put("fans", report("fan-2", minutes=told[:2]), 100.0)
     found = await minutes(store, MINUTE + 7, MINUTE + 70)
     assert [one[0] - MINUTE for one in found] == list(range(7, 70, 7))
     assert len(await minutes(store, device="fan-2")) == 2
@@ -110,7 +107,7 @@ async def test_minutes_of_a_time_are_given_and_no_others(store: Store) -> None:
 
 async def test_numbers_are_kept_as_precisely_as_anybody_sees_them(store: Store) -> None:
     fine = Minute(MINUTE, 9, 1, 1 / 3, (1e-300 / 3, 2 / 3, 1e5 + 1 / 3, 1.7976931348623157e308))
-    await store.take_report("fans", report(minutes=(fine,)), 1.0)
+    await store.reports.put("fans", report(minutes=(fine,)), 1.0)
     [found] = await minutes(store)
     assert found[3:] == [pytest.approx(one, rel=1e-5) for one in (1 / 3, *fine.scores)]
 
@@ -118,18 +115,18 @@ async def test_numbers_are_kept_as_precisely_as_anybody_sees_them(store: Store) 
 async def test_two_that_tell_at_the_same_time_lose_no_minute(store: Store) -> None:
     """As a device does that restarts while its last request is under way."""
     told = [report(minutes=(minute(MINUTE + n),)) for n in range(40)]
-    await asyncio.gather(*(store.take_report("fans", one, 1.0) for one in told))
+    await asyncio.gather(*(store.reports.put("fans", one, 1.0) for one in told))
     assert [one[0] - MINUTE for one in await minutes(store)] == list(range(40))
 
 
 async def test_a_device_that_tells_too_many_hours_keeps_the_newest(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "MOST_HOURS", 20)
-    monkeypatch.setattr(reports, "MOST_HOURS_AT_ONCE", 8)
+    monkeypatch.setattr(Reports, "MOST_HOURS", 20)
+    monkeypatch.setattr(Reports, "MOST_HOURS_AT_ONCE", 8)
     for first in (0, 10, 20, 30):
         told = tuple(minute(60 * (first + n)) for n in range(10))
-        await store.take_report("fans", report(minutes=told), 1.0)
+        await store.reports.put("fans", report(minutes=told), 1.0)
     kept = [first + n for first in (0, 10, 20, 30) for n in range(2, 10)][-20:]
     assert [one[0] // 60 for one in await minutes(store)] == kept
 
@@ -141,9 +138,9 @@ async def test_an_event_is_one_however_often_it_is_told(store: Store) -> None:
     open_one = event(3)
     ended = event(3, end="2024-05-01T15:00:00Z", rows=90, peak=9.5)
     for told in (open_one, {**open_one, "rows": 60}, ended, ended):
-        await store.take_report("fans", report(events=(told,)), 100.0)
-    assert await store.events("fans", "fan-1", 0.0, 1e11, 9) == [
-        Event("fan-1", 3, NOON, NOON + 2400, 9.5, ended)
+        await store.reports.put("fans", report(events=(told,)), 100.0)
+    assert await store.reports.events("fans", "fan-1", 0.0, 1e11, 9) == [
+        StoredEvent("fan-1", 3, NOON, NOON + 2400, 9.5, ended)
     ]
 
 
@@ -153,9 +150,9 @@ async def test_events_of_a_time_touch_it(store: Store) -> None:
 
     told = [event(n, at(n), end=at(n, 30)) for n in range(1, 10)] + [event(10, at(10))]
     where = report(events=tuple(told), status=status(event={"number": 10}))
-    await store.take_report("fans", where, 1.0)
-    await store.take_report("fans", report("fan-2", events=(event(1, at(4)),)), 1.0)
-    await store.take_report("cars", where, 1.0)
+    await store.reports.put("fans", where, 1.0)
+    await store.reports.put("fans", report("fan-2", events=(event(1, at(4)),)), 1.0)
+    await store.reports.put("cars", where, 1.0)
     midnight = NOON - 14 * 3600 - 1200
     found = await events(store, begin=midnight + 3.25 * 3600, end=midnight + 5 * 3600)
     assert [(device, number) for device, number, *_ in found] == [
@@ -166,25 +163,25 @@ async def test_events_of_a_time_touch_it(store: Store) -> None:
     found = await events(store, "fan-1", begin=midnight + 20 * 3600, end=midnight + 21 * 3600)
     assert found == [("fan-1", 10, midnight + 36000, None)], "it is still open"
     assert await events(store, "fan-2", begin=0, end=midnight) == []
-    assert [one.number for one in await store.events("fans", "fan-1", 0, 1e11, 3)] == [
+    assert [one.number for one in await store.reports.events("fans", "fan-1", 0, 1e11, 3)] == [
         10,
         9,
         8,
     ]
-    assert await store.event_times("fans", [], 0, 1e11, 3) == []
+    assert await store.reports.event_times("fans", [], 0, 1e11, 3) == []
 
 
 async def test_an_event_that_a_device_knows_no_more_has_ended(store: Store) -> None:
     """Its state was lost, or so many came after it that its end was never told."""
     is_open = status(event={"number": 3})
-    await store.take_report("fans", report(events=(event(3),), status=is_open), 100.0)
-    await store.take_report("fans", report(time=NOON + 10, status=is_open), 110.0)
+    await store.reports.put("fans", report(events=(event(3),), status=is_open), 100.0)
+    await store.reports.put("fans", report(time=NOON + 10, status=is_open), 110.0)
     assert await events(store) == [("fan-1", 3, NOON, None)], "the device says that it is open"
-    await store.take_report("fans", report("fan-2"), 110.0)
+    await store.reports.put("fans", report("fan-2"), 110.0)
     assert await events(store) == [("fan-1", 3, NOON, None)], "another device says nothing of it"
-    await store.take_report("fans", report(time=NOON + 50), 150.0)
+    await store.reports.put("fans", report(time=NOON + 50), 150.0)
     assert await events(store) == [("fan-1", 3, NOON, NOON + 50)]
-    await store.take_report("fans", report(events=(event(3),), status=is_open), 160.0)
+    await store.reports.put("fans", report(events=(event(3),), status=is_open), 160.0)
     assert await events(store) == [("fan-1", 3, NOON, None)], "it is open after all"
 
 
@@ -192,21 +189,21 @@ async def test_an_event_that_is_told_no_more_ends_in_the_time_of_its_rows(store:
     """A file may be read years after its rows were measured."""
     now, is_open = NOON + 3e7, status(event={"number": 3})
     told = {"events": (event(3),), "status": is_open, "minutes": (minute(MINUTE),)}
-    await store.take_report("fans", report(time=now, **told), 100.0)
-    await store.take_report("fans", report(time=now, minutes=(minute(MINUTE + 30),)), 110.0)
+    await store.reports.put("fans", report(time=now, **told), 100.0)
+    await store.reports.put("fans", report(time=now, minutes=(minute(MINUTE + 30),)), 110.0)
     assert await events(store) == [("fan-1", 3, NOON, MINUTE * 60 + 1860)]
     # Without rows since then, by the last there were; and never before it began.
     later = event(4, "2024-05-01T16:00:00Z")
-    await store.take_report("fans", report(time=now, events=(later,), status=is_open), 120.0)
-    await store.take_report("fans", report(time=now), 130.0)
+    await store.reports.put("fans", report(time=now, events=(later,), status=is_open), 120.0)
+    await store.reports.put("fans", report(time=now), 130.0)
     assert (await events(store))[0] == ("fan-1", 4, NOON + 6000, NOON + 6000)
 
 
 async def test_rows_without_times_have_events_of_the_time_they_are_told(store: Store) -> None:
-    await store.take_report("fans", report(time=NOON, events=(event(1, 17),)), 1.0)
+    await store.reports.put("fans", report(time=NOON, events=(event(1, 17),)), 1.0)
     closed = event(1, 17, end=52)
-    await store.take_report("fans", report(time=NOON + 60, events=(closed,)), 1.0)
-    await store.take_report("fans", report(time=NOON + 99, events=(closed,)), 1.0)
+    await store.reports.put("fans", report(time=NOON + 60, events=(closed,)), 1.0)
+    await store.reports.put("fans", report(time=NOON + 99, events=(closed,)), 1.0)
     assert await events(store) == [("fan-1", 1, NOON, NOON + 60)]
 
 
@@ -214,12 +211,12 @@ async def test_a_device_that_floods_events_keeps_the_newest(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However it dates and numbers them, and no other device loses one."""
-    monkeypatch.setattr(reports, "MOST_EVENTS", 50)
-    await store.take_report("fans", report("fan-2", events=(event(1),)), 1.0)
+    monkeypatch.setattr(Reports, "MOST_EVENTS", 50)
+    await store.reports.put("fans", report("fan-2", events=(event(1),)), 1.0)
     for first in range(0, 210, MOST_EVENTS):
         # All at the same time: numbers decide.
         told = tuple(event(first + n, end="2024-05-01T15:00:00Z") for n in range(MOST_EVENTS))
-        await store.take_report("fans", report(events=told), 1.0)
+        await store.reports.put("fans", report(events=told), 1.0)
     assert [one[1] for one in await events(store, "fan-1")] == list(range(209, 159, -1))
     assert len(await events(store, "fan-2")) == 1
 
@@ -228,23 +225,23 @@ async def test_a_device_can_not_fill_the_disk_by_long_events(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By their letters the oldest go; none is written in more bytes than it came in."""
-    monkeypatch.setattr(reports, "MOST_LETTERS", 20_000)
+    monkeypatch.setattr(Reports, "MOST_CHARACTERS", 20_000)
     for first in range(0, 20, 10):
         told = tuple({**event(first + n), "text": "Ж" * 3000} for n in range(10))
-        await store.take_report("fans", report(events=told), 1.0)
+        await store.reports.put("fans", report(events=told), 1.0)
     kept = [one[1] for one in await events(store)]
     assert kept == list(range(19, 19 - len(kept), -1))
     assert 4 <= len(kept) <= 6
 
 
 async def test_no_device_hides_the_events_of_another(store: Store) -> None:
-    await store.take_report("fans", report("fan-2", events=(event(1),)), 1.0)
+    await store.reports.put("fans", report("fan-2", events=(event(1),)), 1.0)
     ended = {"end": "2024-05-01T15:00:00Z", "begin": "2024-05-01T14:59:00Z"}
     flood = tuple({**event(n), **ended} for n in range(1, MOST_EVENTS))
     is_open = status(event={"number": 0})
     told = report(events=(event(0), *flood), status=is_open)
-    await store.take_report("fans", told, 1.0)
-    found = await store.event_times("fans", ["fan-1", "fan-2"], 0.0, 1e11, 3)
+    await store.reports.put("fans", told, 1.0)
+    found = await store.reports.event_times("fans", ["fan-1", "fan-2"], 0.0, 1e11, 3)
     assert [(one.device, one.number) for one in found if one.device == "fan-2"] == [("fan-2", 1)]
     assert [one.number for one in found if one.device == "fan-1"] == [20, 19, 0], "it is open"
 
@@ -254,22 +251,24 @@ async def test_no_device_hides_the_events_of_another(store: Store) -> None:
 
 async def told_at(store: Store, device: str, received: float) -> None:
     told = report(device, minutes=(minute(),), events=(event(1),), status=status())
-    await store.take_report("fans", told, received)
+    await store.reports.put("fans", told, received)
 
 
 async def test_what_is_old_is_forgotten(store: Store) -> None:
     await told_at(store, "fan-1", 100.0)
     await told_at(store, "fan-2", 200.0)
-    await store.open_session(SessionRow("id", "anna", "csrf", 100.0, 150.0))
-    assert await store.forget(100.0, 100.0, 100.0) == 0
-    assert await store.forget(150.0, 100.0, 100.0) == 1, "minutes first"
+    await store.admins.open_session(SessionRow("id", "anna", "csrf", 100.0, 150.0))
+    assert await store.reports.expire(100.0, 100.0, 100.0) == 0
+    assert await store.reports.expire(150.0, 100.0, 100.0) == 1, "minutes first"
     assert await minutes(store) == []
     assert len(await events(store)) == 2
-    assert await store.forget(150.0, 150.0, 151.0) == 3, "event, what was told, and the session"
+    assert await store.reports.expire(150.0, 150.0, 151.0) == 3, (
+        "event, what was told, and the session"
+    )
     assert [one[0] for one in await events(store)] == ["fan-2"]
-    assert await store.told("fans", "fan-1") is None
-    assert await store.told("fans", "fan-2") is not None
-    assert await store.session("id") is None
+    assert await store.reports.get("fans", "fan-1") is None
+    assert await store.reports.get("fans", "fan-2") is not None
+    assert await store.admins.session("id") is None
     assert len(await minutes(store, device="fan-2")) == 1
 
 
@@ -277,37 +276,37 @@ async def test_what_is_told_again_is_as_old_as_at_first(store: Store) -> None:
     """Else an event that ended would be kept for as long as its device remembers it."""
     await told_at(store, "fan-1", 100.0)
     await told_at(store, "fan-1", 200.0)
-    assert await store.forget(150.0, 150.0, 0.0) == 2
-    assert await store.told("fans", "fan-1") is not None
+    assert await store.reports.expire(150.0, 150.0, 0.0) == 2
+    assert await store.reports.get("fans", "fan-1") is not None
 
 
 async def test_much_is_forgotten_in_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reports, "FORGOTTEN_AT_ONCE", 10)
+    monkeypatch.setattr(Reports, "EXPIRED_AT_ONCE", 10)
     told = tuple(minute(60 * n) for n in range(25))
-    await store.take_report("fans", report(minutes=told), 1.0)
-    assert [await store.forget(2.0, 0.0, 0.0) for _ in range(4)] == [10, 10, 5, 0]
+    await store.reports.put("fans", report(minutes=told), 1.0)
+    assert [await store.reports.expire(2.0, 0.0, 0.0) for _ in range(4)] == [10, 10, 5, 0]
 
 
 async def test_a_federation_that_is_deleted_takes_all_of_it(store: Store) -> None:
     for federation in ("fans", "cars"):
         told = report(minutes=(minute(),), events=(event(1),))
-        await store.take_report(federation, told, 1.0)
-    assert await store.delete_federation("fans")
-    assert await store.create_federation(FANS)
-    assert await store.told("fans", "fan-1") is None
+        await store.reports.put(federation, told, 1.0)
+    assert await store.federations.delete("fans")
+    assert await store.federations.create(FANS)
+    assert await store.reports.get("fans", "fan-1") is None
     assert await minutes(store) == []
     assert await events(store) == []
-    assert await store.told("cars", "fan-1") is not None
-    assert len(await store.minutes("cars", "fan-1", 0, 1e12)) == 1
+    assert await store.reports.get("cars", "fan-1") is not None
+    assert len(await store.reports.minutes("cars", "fan-1", 0, 1e12)) == 1
 
 
 async def test_it_is_there_when_the_store_is_opened_again(database: str) -> None:
     told = report(minutes=(minute(),), events=(event(1),))
     async with opened(database) as store:
-        await store.create_federation(FANS)
-        await store.take_report("fans", told, 1.0)
+        await store.federations.create(FANS)
+        await store.reports.put("fans", told, 1.0)
     async with opened(database) as store:
-        again = await store.told("fans", "fan-1")
+        again = await store.reports.get("fans", "fan-1")
         assert again is not None
         assert again.report["status"] == told.status
         assert await minutes(store) == [minute().fields]
@@ -323,5 +322,5 @@ async def test_the_largest_report_is_taken(store: Store) -> None:
         tuple({**event(n), "text": "x" * 4000} for n in range(MOST_EVENTS)),
         quarantine=({"values": "x" * 90_000},),
     )
-    await store.take_report("fans", Report.from_fields(json.loads(json.dumps(told.fields))), 1.0)
-    assert len(await minutes(store)) == reports.MOST_HOURS_AT_ONCE
+    await store.reports.put("fans", Report.from_fields(json.loads(json.dumps(told.fields))), 1.0)
+    assert len(await minutes(store)) == Reports.MOST_HOURS_AT_ONCE

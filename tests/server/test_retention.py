@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from elmgrove.server import retention
-from elmgrove.server.store.records import FederationRow
+from elmgrove.server import app
+from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store
 from support.reports import event, minute, report
 from support.serving import charter, serving, wait_until
@@ -34,7 +34,7 @@ def ahead_fixture(monkeypatch: pytest.MonkeyPatch) -> Ahead:
 @pytest.fixture(name="quick")
 def quick_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour lasts 20 ms."""
-    monkeypatch.setattr(retention, "HOUR", 0.02)
+    monkeypatch.setattr(app, "DELETE_EVERY", 0.02)
 
 
 def test_a_server_that_starts_with_its_clock_ahead_deletes_nothing(
@@ -58,7 +58,7 @@ def test_a_clock_that_jumps_ahead_and_back_deletes_nothing(
     async def run() -> None:
         async with opened(database) as store:
             await _old(store, ages=(1, 360))
-            task = asyncio.create_task(retention.keep_deleting(store, 365.0, 365.0, 365.0))
+            task = asyncio.create_task(app.keep_deleting(store, 365.0, 365.0, 365.0))
             await asyncio.sleep(0.2)
             for days in (400, -400, 0, 400, 0):
                 # A look sees each of them, and none is there for two looks in a row.
@@ -66,9 +66,9 @@ def test_a_clock_that_jumps_ahead_and_back_deletes_nothing(
                 await asyncio.sleep(0.02)
             await asyncio.sleep(0.2)
             task.cancel()
-            assert len(await store.minutes("fans", "1", 0, 1e12)) == 1
-            assert len(await store.minutes("fans", "360", 0, 1e12)) == 1
-            assert [one.act for one in await store.audit("fans", 9)] == ["made"]
+            assert len(await store.reports.minutes("fans", "1", 0, 1e12)) == 1
+            assert len(await store.reports.minutes("fans", "360", 0, 1e12)) == 1
+            assert [one.act for one in await store.audit.records("fans", 9)] == ["made"]
 
     asyncio.run(run())
     assert "the clock jumped by" in caplog.text
@@ -77,16 +77,18 @@ def test_a_clock_that_jumps_ahead_and_back_deletes_nothing(
 @pytest.mark.anyio
 async def test_the_time_that_ages_are_counted_by_follows_clocks_slowly(database: str) -> None:
     async with opened(database) as store:
-        assert await store.create_federation(FANS)
-        made = (await store.audit("fans", 1))[0].at
-        assert await store.advance(made + 400 * DAY, DAY) == made, "it begins with the oldest"
-        assert await store.advance(made + 400 * DAY, DAY) == made + DAY
+        assert await store.federations.create(FANS)
+        made = (await store.audit.records("fans", 1))[0].at
+        assert await store.audit.advance_clock(made + 400 * DAY, DAY) == made, (
+            "it begins with the oldest"
+        )
+        assert await store.audit.advance_clock(made + 400 * DAY, DAY) == made + DAY
     async with opened(database) as right, opened(database) as wrong:
         for _ in range(3):
-            assert await wrong.advance(made + 400 * DAY, DAY) <= made + 2 * DAY
-            assert await right.advance(made + DAY, DAY) == made + DAY
+            assert await wrong.audit.advance_clock(made + 400 * DAY, DAY) <= made + 2 * DAY
+            assert await right.audit.advance_clock(made + DAY, DAY) == made + DAY
         for days in (2, 3, 4, 4, 4):
-            reached = await right.advance(made + 4 * DAY, DAY)
+            reached = await right.audit.advance_clock(made + 4 * DAY, DAY)
             assert reached == made + days * DAY
 
 
@@ -95,15 +97,15 @@ def test_what_is_too_old_is_deleted_by_a_running_server(database: str) -> None:
     async def run() -> None:
         async with opened(database) as store:
             await _old(store, ages=(91, 8, 6))
-            task = asyncio.create_task(retention.keep_deleting(store, 365.0, 7.0, 90.0))
-            while await store.told("fans", "91") is not None:
+            task = asyncio.create_task(app.keep_deleting(store, 365.0, 7.0, 90.0))
+            while await store.reports.get("fans", "91") is not None:
                 await asyncio.sleep(0.01)
             task.cancel()
             kept = {}
             for device in ("91", "8", "6"):
-                kept[device] = len(await store.minutes("fans", device, 0, 1e12))
+                kept[device] = len(await store.reports.minutes("fans", device, 0, 1e12))
             assert kept == {"91": 0, "8": 0, "6": 1}
-            found = await store.event_times("fans", ["91", "8", "6"], 0, 1e12, 9)
+            found = await store.reports.event_times("fans", ["91", "8", "6"], 0, 1e12, 9)
             assert {one.device for one in found} == {"8", "6"}
 
     asyncio.run(run())
@@ -127,16 +129,19 @@ def test_with_0_days_nothing_is_deleted_and_errors_do_not_end_it(
     calls: list[tuple[float, ...]] = []
 
     class Failing:
-        async def advance(self, now: float, most: float) -> float:
+        def __init__(self) -> None:
+            self.audit = self.reports = self
+
+        async def advance_clock(self, now: float, most: float) -> float:
             return now
 
-        async def forget(self, *until: float) -> int:
+        async def expire(self, *until: float) -> int:
             calls.append(until)
             raise OSError("gone")
 
     async def run() -> None:
         store: Any = Failing()
-        task = asyncio.create_task(retention.keep_deleting(store, 0.0, 0.0, 0.0))
+        task = asyncio.create_task(app.keep_deleting(store, 0.0, 0.0, 0.0))
         while len(calls) < 2:
             await asyncio.sleep(0.01)
         assert not task.done()
@@ -150,7 +155,7 @@ def test_with_0_days_nothing_is_deleted_and_errors_do_not_end_it(
 
 async def _old(store: Store, ages: tuple[float, ...]) -> None:
     """Makes a federation with devices that were last heard of so many days ago."""
-    assert await store.create_federation(FederationRow("fans", {}, 1e-3, None, "t", 1.0))
+    assert await store.federations.create(FederationRow("fans", {}, 1e-3, None, "t", 1.0))
     for days in ages:
         told = report(str(days), minutes=(minute(),), events=(event(1),))
-        await store.take_report("fans", told, time.time() - days * DAY)
+        await store.reports.put("fans", told, time.time() - days * DAY)

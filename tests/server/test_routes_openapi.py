@@ -8,7 +8,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from elmgrove import __version__
 from elmgrove.server.app import make_app
 from elmgrove.server.problems import KINDS
-from elmgrove.server.routes import OFFERS, openapi_document
+from elmgrove.server.routes import ROUTES, openapi_document
 from support.serving import (
     Server,
 )
@@ -43,7 +43,7 @@ def test_every_route_is_in_it(described: dict[str, Any]) -> None:
     }
     routed.remove(("GET", "/openapi.json"))
     assert set(operations(described)) == routed
-    assert len(routed) == len(OFFERS)
+    assert len(routed) == len(ROUTES)
 
 
 def test_every_operation_says_what_it_does_and_what_it_needs(described: dict[str, Any]) -> None:

@@ -7,16 +7,17 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from elmgrove.errors import BadFile, BadInput, NotFound, StoreUnavailable
-from elmgrove.server.store import store as store_module
-from elmgrove.server.store.database import Operation
-from elmgrove.server.store.federations import device_with
-from elmgrove.server.store.records import Change, DeviceRow, FederationRow, StoredEntry
+from elmgrove.server.store import contributions
+from elmgrove.server.store.contributions import Change, Contributions, StoredEntry
+from elmgrove.server.store.database import Transaction
+from elmgrove.server.store.federations import DeviceRow, FederationRow, device_of, require_same
 from elmgrove.server.store.store import Store, open_store
 from support.forked import CONTEXT, write_until_killed
 from support.services import execute
@@ -42,7 +43,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 async def store(url: str) -> AsyncIterator[Store]:
     async with opened(url) as store:
-        assert await store.create_federation(FANS)
+        assert await store.federations.create(FANS)
         yield store
 
 
@@ -57,11 +58,13 @@ async def put(
     successor: Callable[[StoredEntry | None], bool] = always,
     federation: str = "fans",
 ) -> StoredEntry:
-    return await store.put(federation, origin, 7, 2.5, blob, 99.25, successor=successor)
+    return await store.contributions.put(
+        federation, origin, 7, 2.5, blob, 99.25, successor=successor
+    )
 
 
 async def content(store: Store, federation: str = "fans") -> tuple[int, list[tuple[str, bytes]]]:
-    async with store.snapshot(federation) as snapshot:
+    async with store.contributions.snapshot(federation) as snapshot:
         return snapshot.revision, [(entry.origin, blob) async for entry, blob in snapshot.blobs]
 
 
@@ -69,107 +72,113 @@ async def content(store: Store, federation: str = "fans") -> tuple[int, list[tup
 
 
 async def test_a_federation_comes_back_as_it_was_made(store: Store) -> None:
-    assert await store.create_federation(CARS)
-    assert await store.federation("fans") == FANS
-    assert await store.federations() == [CARS, FANS]
-    assert await store.federation("vans") is None
+    assert await store.federations.create(CARS)
+    assert await store.federations.find("fans") == FANS
+    assert await store.federations.all() == [CARS, FANS]
+    assert await store.federations.find("vans") is None
 
 
 async def test_a_taken_name_changes_nothing(store: Store) -> None:
-    assert not await store.create_federation(replace(CARS, name="fans"))
-    assert await store.federations() == [FANS]
+    assert not await store.federations.create(replace(CARS, name="fans"))
+    assert await store.federations.all() == [FANS]
 
 
 async def test_of_many_that_create_the_same_federation_one_does(store: Store) -> None:
     made = [replace(CARS, token_hash=f"t{n}") for n in range(20)]
-    created = await asyncio.gather(*map(store.create_federation, made))
+    created = await asyncio.gather(*map(store.federations.create, made))
     assert sum(created) == 1
-    assert await store.federation("cars") == made[created.index(True)]
+    assert await store.federations.find("cars") == made[created.index(True)]
 
 
 async def test_names_are_in_the_order_of_their_code_points(store: Store) -> None:
     names = sorted(["b", "B", "a-1", "a1", "ä", "z", "Z", "_", "𝄞", "�"])
     for name in reversed(names):
         await put(store, name, b"x")
-        await store.enrol("fans", DeviceRow(name, f"k-{name}", False, 1.0), again=False)
-    assert [entry.origin for entry in await store.entries("fans")] == names
-    assert [device.name for device in await store.devices("fans")] == names
+        await store.federations.enrol("fans", DeviceRow(name, f"k-{name}", False, 1.0), again=False)
+    assert [entry.origin for entry in await store.contributions.entries("fans")] == names
+    assert [device.name for device in await store.federations.devices("fans")] == names
     assert [origin for origin, _ in (await content(store))[1]] == names
 
 
 async def test_a_new_token_replaces_the_old_one(store: Store) -> None:
-    await store.set_token("fans", "t9")
-    assert await store.federation("fans") == replace(FANS, token_hash="t9")
+    await store.federations.set_token("fans", "t9")
+    assert await store.federations.find("fans") == replace(FANS, token_hash="t9")
 
 
 async def test_deleting_a_federation_takes_all_of_it_and_nothing_else(store: Store) -> None:
-    await store.create_federation(CARS)
+    await store.federations.create(CARS)
     for federation in ("fans", "cars"):
         await put(store, "a", b"1", federation=federation)
         await put(store, "a", b"2", federation=federation)
-        await store.enrol(federation, DeviceRow("a", "k", False, 1.0), again=False)
-    assert await store.delete_federation("fans")
-    assert not await store.delete_federation("fans")
+        await store.federations.enrol(federation, DeviceRow("a", "k", False, 1.0), again=False)
+    assert await store.federations.delete("fans")
+    assert not await store.federations.delete("fans")
     assert await content(store, "cars") == (2, [("a", b"2")])
-    assert await store.create_federation(FANS)
+    assert await store.federations.create(FANS)
     assert await content(store) == (0, [])
-    assert await store.devices("fans") == []
+    assert await store.federations.devices("fans") == []
     assert (await put(store, "a", b"3")).revision == 1
 
 
 async def test_devices_are_found_by_their_key_revoked_or_not(store: Store) -> None:
     device = DeviceRow("fan-1", "k1", False, 5.5)
-    assert await store.enrol("fans", device, again=False)
-    assert await store.device_of("fans", "k1") == device
-    assert await store.device_of("fans", "k2") is None
-    assert await store.revoke("fans", "fan-1")
-    assert await store.device_of("fans", "k1") == replace(device, revoked=True)
-    assert not await store.revoke("fans", "fan-2")
+    assert await store.federations.enrol("fans", device, again=False)
+    assert await store.federations.device_of("fans", "k1") == device
+    assert await store.federations.device_of("fans", "k2") is None
+    assert await store.federations.revoke("fans", "fan-1")
+    assert await store.federations.device_of("fans", "k1") == replace(device, revoked=True)
+    assert not await store.federations.revoke("fans", "fan-2")
 
 
 async def test_a_name_is_enrolled_once_unless_it_is_again(store: Store) -> None:
     device = DeviceRow("fan-1", "k1", False, 5.5)
-    await store.enrol("fans", device, again=False)
-    await store.revoke("fans", "fan-1")
-    assert not await store.enrol("fans", replace(device, key_hash="k2"), again=False)
-    assert await store.devices("fans") == [replace(device, revoked=True)]
+    await store.federations.enrol("fans", device, again=False)
+    await store.federations.revoke("fans", "fan-1")
+    assert not await store.federations.enrol("fans", replace(device, key_hash="k2"), again=False)
+    assert await store.federations.devices("fans") == [replace(device, revoked=True)]
     renewed = replace(device, key_hash="k2", enrolled=6.0)
-    assert await store.enrol("fans", replace(renewed, revoked=True), again=True)
-    assert await store.devices("fans") == [renewed]
-    assert await store.device_of("fans", "k1") is None
+    assert await store.federations.enrol("fans", replace(renewed, revoked=True), again=True)
+    assert await store.federations.devices("fans") == [renewed]
+    assert await store.federations.device_of("fans", "k1") is None
 
 
 async def test_an_unknown_federation_is_an_error_whatever_is_asked_of_it(store: Store) -> None:
     for refused in (
         put(store, "a", b"1", federation="vans"),
-        store.set_token("vans", "t"),
-        store.enrol("vans", DeviceRow("a", "k", False, 1.0), again=True),
-        store.changes("vans", 0, 1),
+        store.federations.set_token("vans", "t"),
+        store.federations.enrol("vans", DeviceRow("a", "k", False, 1.0), again=True),
+        store.contributions.changes("vans", 0, 1),
         content(store, "vans"),
-        store.entry("vans", "a"),
-        store.blob("vans", "a"),
-        store.entries("vans"),
-        store.devices("vans"),
-        store.device_of("vans", "k"),
-        store.revision("vans"),
-        store.revision("vans", "a"),
-        store.revoke("vans", "a"),
-        store.depart("vans", "a"),
-        store.clear("vans", "a"),
+        store.contributions.entry("vans", "a"),
+        store.contributions.blob("vans", "a"),
+        store.contributions.entries("vans"),
+        store.federations.devices("vans"),
+        store.federations.device_of("vans", "k"),
+        store.contributions.revision("vans"),
+        store.contributions.revision("vans", "a"),
+        store.federations.revoke("vans", "a"),
+        store.contributions.leave("vans", "a"),
+        store.contributions.clear("vans", "a"),
     ):
         with pytest.raises(NotFound, match="vans"):
             await refused
-    assert await store.federation("vans") is None
-    assert not await store.delete_federation("vans")
+    assert await store.federations.find("vans") is None
+    assert not await store.federations.delete("vans")
 
 
 async def test_an_empty_federation_is_not_an_unknown_one(store: Store) -> None:
-    assert await store.entry("fans", "a") is None
-    assert await store.blob("fans", "a") is None
-    assert await store.entries("fans") == await store.devices("fans") == []
-    assert await store.device_of("fans", "k") is None
-    assert await store.revision("fans") == await store.revision("fans", "a") == 0
-    assert not await store.revoke("fans", "a")
+    assert await store.contributions.entry("fans", "a") is None
+    assert await store.contributions.blob("fans", "a") is None
+    assert (
+        await store.contributions.entries("fans") == await store.federations.devices("fans") == []
+    )
+    assert await store.federations.device_of("fans", "k") is None
+    assert (
+        await store.contributions.revision("fans")
+        == await store.contributions.revision("fans", "a")
+        == 0
+    )
+    assert not await store.federations.revoke("fans", "a")
     assert await content(store) == (0, [])
 
 
@@ -182,18 +191,18 @@ async def test_what_was_put_is_there(store: Store) -> None:
     assert made == StoredEntry(
         "fan-1", 1, 7, 2.5, sha256(blob).hexdigest(), len(blob), received=99.25, left=False
     )
-    assert await store.entry("fans", "fan-1") == made
-    assert await store.blob("fans", "fan-1") == (made, blob)
-    assert await store.blob("fans", "fan-2") is None
+    assert await store.contributions.entry("fans", "fan-1") == made
+    assert await store.contributions.blob("fans", "fan-1") == (made, blob)
+    assert await store.contributions.blob("fans", "fan-2") is None
 
 
 async def test_a_device_that_leaves_keeps_an_entry_without_a_blob(store: Store) -> None:
     await put(store, "a", b"")
-    assert (await store.blob("fans", "a"))[1] == b""
+    assert (await store.contributions.blob("fans", "a"))[1] == b""
     left = await put(store, "a", None)
     assert left == StoredEntry("a", 2, 7, 2.5, "", 0, received=99.25, left=True)
-    assert await store.entries("fans") == [left]
-    assert await store.blob("fans", "a") is None
+    assert await store.contributions.entries("fans") == [left]
+    assert await store.contributions.blob("fans", "a") is None
     assert await content(store) == (2, [])
 
 
@@ -221,7 +230,7 @@ async def test_nothing_to_do_returns_what_is_held(store: Store) -> None:
 async def test_puts_of_many_devices_at_once_get_revisions_without_gaps(store: Store) -> None:
     made = await asyncio.gather(*(put(store, f"fan-{n:03}", b"%d" % n) for n in range(150)))
     assert sorted(entry.revision for entry in made) == list(range(1, 151))
-    assert await store.entries("fans") == made
+    assert await store.contributions.entries("fans") == made
     assert (await content(store))[1] == [(f"fan-{n:03}", b"%d" % n) for n in range(150)]
 
 
@@ -235,7 +244,7 @@ async def test_puts_of_one_device_at_once_each_see_the_one_before(store: Store) 
     made = await asyncio.gather(*(put(store, "a", b"%d" % n, successor) for n in range(100)))
     assert sorted(entry.revision for entry in made) == list(range(1, 101))
     assert seen == list(range(100))
-    assert len(await store.entries("fans")) == 1
+    assert len(await store.contributions.entries("fans")) == 1
 
 
 async def test_refusals_among_others_hurt_none_of_them(store: Store) -> None:
@@ -246,7 +255,7 @@ async def test_refusals_among_others_hurt_none_of_them(store: Store) -> None:
     outcomes = await asyncio.gather(
         *(put(store, f"{n:02}", b"x", refuse if n % 3 == 0 else always) for n in range(60)),
         *(put(store, "a", b"x", federation="vans") for _ in range(5)),
-        store.put("fans", "z", 1 << 80, 1.0, b"x", 1.0, successor=always),
+        store.contributions.put("fans", "z", 1 << 80, 1.0, b"x", 1.0, successor=always),
         return_exceptions=True,
     )
     *refused, too_large = (outcome for outcome in outcomes if not isinstance(outcome, StoredEntry))
@@ -254,7 +263,7 @@ async def test_refusals_among_others_hurt_none_of_them(store: Store) -> None:
     assert isinstance(too_large, Exception)
     stored = [outcome for outcome in outcomes if isinstance(outcome, StoredEntry)]
     assert sorted(entry.revision for entry in stored) == list(range(2, 42))
-    assert await store.entries("fans") == [*stored, held]
+    assert await store.contributions.entries("fans") == [*stored, held]
 
 
 async def test_callers_that_are_cancelled_leave_the_store_usable(store: Store) -> None:
@@ -269,22 +278,35 @@ async def test_callers_that_are_cancelled_leave_the_store_usable(store: Store) -
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     last = (await put(store, "last", b"1")).revision
-    revisions = {entry.revision for entry in await store.entries("fans")}
-    assert max(revisions) == last == await store.revision("fans")
-    assert len(await store.changes("fans", max(1, last - 20), 100)) == min(last - 1, 20)
+    revisions = {entry.revision for entry in await store.contributions.entries("fans")}
+    assert max(revisions) == last == await store.contributions.revision("fans")
+    assert len(await store.contributions.changes("fans", max(1, last - 20), 100)) == min(
+        last - 1, 20
+    )
 
 
 async def test_the_newest_revision_besides_ones_own(store: Store) -> None:
-    assert await store.revision("fans") == await store.revision("fans", "a") == 0
+    assert (
+        await store.contributions.revision("fans")
+        == await store.contributions.revision("fans", "a")
+        == 0
+    )
     await put(store, "a", b"1")
-    assert (await store.revision("fans"), await store.revision("fans", "a")) == (1, 0)
+    assert (
+        await store.contributions.revision("fans"),
+        await store.contributions.revision("fans", "a"),
+    ) == (1, 0)
     await put(store, "b", b"1")
-    for _ in range(store_module.KEEP + 20):
+    for _ in range(Contributions.KEEP + 20):
         await put(store, "a", b"2")
-    last = store_module.KEEP + 22
-    assert [await store.revision("fans", name) for name in (None, "a", "b")] == [last, 2, last]
+    last = Contributions.KEEP + 22
+    assert [await store.contributions.revision("fans", name) for name in (None, "a", "b")] == [
+        last,
+        2,
+        last,
+    ]
     await put(store, "b", None)
-    assert await store.revision("fans", "a") == last + 1
+    assert await store.contributions.revision("fans", "a") == last + 1
 
 
 # Who may, at the moment of storing
@@ -293,8 +315,8 @@ async def test_the_newest_revision_besides_ones_own(store: Store) -> None:
 def by(store: Store, key_hash: str) -> Store:
     """The store for the device with this key."""
 
-    def rule() -> Operation[None]:
-        device = yield from device_with("fans", key_hash)
+    async def rule(tx: Transaction) -> None:
+        device = await device_of(tx, "fans", key_hash)
         if device is None or device.revoked:
             raise PermissionError(f"{device}")
 
@@ -302,32 +324,34 @@ def by(store: Store, key_hash: str) -> Store:
 
 
 async def put_by(store: Store, key_hash: str, origin: str = "a", blob: bytes = b"1") -> StoredEntry:
-    return await by(store, key_hash).put("fans", origin, 7, 2.5, blob, 99.25, successor=always)
+    return await by(store, key_hash).contributions.put(
+        "fans", origin, 7, 2.5, blob, 99.25, successor=always
+    )
 
 
 async def test_a_key_is_checked_in_the_moment_of_storing(store: Store) -> None:
-    await store.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
+    await store.federations.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
     assert (await put_by(store, "k")).revision == 1
-    assert (await by(store, "k").depart("fans", "a")).revision == 2
-    for refused in (put_by(store, "x"), by(store, "x").depart("fans", "a")):
+    assert (await by(store, "k").contributions.leave("fans", "a")).revision == 2
+    for refused in (put_by(store, "x"), by(store, "x").contributions.leave("fans", "a")):
         with pytest.raises(PermissionError, match="None"):
             await refused
-    await store.revoke("fans", "a")
+    await store.federations.revoke("fans", "a")
     with pytest.raises(PermissionError, match="revoked=True"):
         await put_by(store, "k")
-    assert await store.revision("fans") == 2
+    assert await store.contributions.revision("fans") == 2
 
 
 async def test_nothing_is_stored_after_a_key_was_revoked(store: Store) -> None:
     """Whatever is under way at that moment."""
     for turn in range(5):
         device = DeviceRow(f"{turn}", f"k{turn}", False, 1.0)
-        await store.enrol("fans", device, again=False)
+        await store.federations.enrol("fans", device, again=False)
         puts = [put_by(store, f"k{turn}", f"{turn}", b"%d" % n) for n in range(10)]
-        puts.insert(turn + 1, store.revoke("fans", f"{turn}"))
+        puts.insert(turn + 1, store.federations.revoke("fans", f"{turn}"))
         outcomes = await asyncio.gather(*puts, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} <= {StoredEntry, PermissionError, bool}
-        held = await store.entry("fans", f"{turn}")
+        held = await store.contributions.entry("fans", f"{turn}")
         assert held is None or held.left
     assert (await content(store))[1] == []
 
@@ -335,43 +359,44 @@ async def test_nothing_is_stored_after_a_key_was_revoked(store: Store) -> None:
 async def test_to_revoke_is_to_take_out_or_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
+    await store.federations.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
     held = await put(store, "a", b"1")
     with monkeypatch.context() as failing:
-        failing.setattr(store_module, "SUPERSEDING", "UPDATE nowhere SET x = $1, y = $2, z = $3")
+        failing.setattr(contributions, "_SUPERSEDE", "UPDATE nowhere SET x = $1, y = $2, z = $3")
         with pytest.raises(StoreUnavailable):
-            await store.revoke("fans", "a")
-    assert not (await store.device_of("fans", "k")).revoked
-    assert await store.entries("fans") == [held]
-    assert await store.revoke("fans", "a")
-    (left,) = await store.entries("fans")
+            await store.federations.revoke("fans", "a")
+    assert not (await store.federations.device_of("fans", "k")).revoked
+    assert await store.contributions.entries("fans") == [held]
+    assert await store.federations.revoke("fans", "a")
+    (left,) = await store.contributions.entries("fans")
     assert (left.left, left.epoch, left.revision) == (True, 8, 2)
-    assert await store.revoke("fans", "a"), "once more changes nothing"
-    assert await store.entries("fans") == [left]
+    assert await store.federations.revoke("fans", "a"), "once more changes nothing"
+    assert await store.contributions.entries("fans") == [left]
 
 
 async def test_a_federation_that_was_made_again_is_another_one(store: Store) -> None:
-    await store.enrol(FANS, DeviceRow("a", "k", False, 1.0), again=False)
-    await store.delete_federation(FANS)
+    former = store.by(partial(require_same, federation=FANS))
+    await former.federations.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
+    await former.federations.delete("fans")
     later = replace(FANS, created=FANS.created + 1e-6)
-    await store.create_federation(later)
+    await store.federations.create(later)
     device = DeviceRow("a", "k", False, 1.0)
-    await store.enrol(later, device, again=False)
-    held = await store.put(later, "a", 7, 2.5, b"1", 99.25, successor=always)
+    await store.federations.enrol("fans", device, again=False)
+    held = await put(store, "a", b"1")
     for refused in (
-        store.put(FANS, "a", 8, 2.5, b"2", 99.25, successor=always),
-        store.depart(FANS, "a"),
-        store.clear(FANS, "a"),
-        store.revoke(FANS, "a"),
-        store.enrol(FANS, DeviceRow("b", "k2", False, 1.0), again=True),
-        store.set_token(FANS, "t9"),
-        store.delete_federation(FANS),
+        put(former, "a", b"2"),
+        former.contributions.leave("fans", "a"),
+        former.contributions.clear("fans", "a"),
+        former.federations.revoke("fans", "a"),
+        former.federations.enrol("fans", DeviceRow("b", "k2", False, 1.0), again=True),
+        former.federations.set_token("fans", "t9"),
+        former.federations.delete("fans"),
     ):
         with pytest.raises(NotFound, match="any more"):
             await refused
-    assert await store.federation("fans") == later
-    assert await store.devices("fans") == [device]
-    assert await store.entries("fans") == [held]
+    assert await store.federations.find("fans") == later
+    assert await store.federations.devices("fans") == [device]
+    assert await store.contributions.entries("fans") == [held]
 
 
 # Cleared and damaged
@@ -379,26 +404,30 @@ async def test_a_federation_that_was_made_again_is_another_one(store: Store) -> 
 
 async def test_what_is_cleared_was_never_there_and_is_a_change(store: Store) -> None:
     await put(store, "z", b"0")
-    assert not await store.clear("fans", "a")
+    assert not await store.contributions.clear("fans", "a")
     await put(store, "a", b"1")
-    assert await store.clear("fans", "a")
-    assert not await store.clear("fans", "a")
-    assert await store.entry("fans", "a") is await store.blob("fans", "a") is None
-    assert [entry.origin for entry in await store.entries("fans")] == ["z"]
+    assert await store.contributions.clear("fans", "a")
+    assert not await store.contributions.clear("fans", "a")
+    assert (
+        await store.contributions.entry("fans", "a")
+        is await store.contributions.blob("fans", "a")
+        is None
+    )
+    assert [entry.origin for entry in await store.contributions.entries("fans")] == ["z"]
     assert await content(store) == (3, [("z", b"0")])
     seen: list[StoredEntry | None] = []
     again = await put(store, "a", b"2", lambda held: seen.append(held) is None)
     assert (again.revision, seen) == (4, [None])
     await put(store, "a", None)
-    assert await store.clear("fans", "a"), "a departure as well"
-    assert await store.changes("fans", 1, 100) == [
+    assert await store.contributions.clear("fans", "a"), "a departure as well"
+    assert await store.contributions.changes("fans", 1, 100) == [
         Change(2, "a", b"1", None),
         Change(3, "a", None, b"1"),
         Change(4, "a", b"2", None),
         Change(5, "a", None, b"2"),
         Change(6, "a", None, None),
     ]
-    assert [await store.revision("fans", name) for name in (None, "a")] == [6, 1]
+    assert [await store.contributions.revision("fans", name) for name in (None, "a")] == [6, 1]
     assert (await put(store, "a", b"3")).revision == 7
 
 
@@ -409,12 +438,12 @@ async def test_the_same_again_mends_what_is_damaged(url: str, store: Store) -> N
     held = await put(store, "a", b"whole", same)
     assert await put(store, "a", b"whole", same) == held
     await asyncio.to_thread(alter, url, "fans", "a", lambda blob: b"other")
-    _, blob = await store.blob("fans", "a")
+    _, blob = await store.contributions.blob("fans", "a")
     assert not held.holds(blob)
     mended = await put(store, "a", b"whole", same)
     assert mended == replace(held, revision=2)
-    assert mended.holds((await store.blob("fans", "a"))[1])
-    assert await store.changes("fans", 1, 9) == [Change(2, "a", b"whole", b"other")]
+    assert mended.holds((await store.contributions.blob("fans", "a"))[1])
+    assert await store.contributions.changes("fans", 1, 9) == [Change(2, "a", b"whole", b"other")]
 
 
 # Changes and snapshots
@@ -431,41 +460,41 @@ async def test_changes_tell_what_to_add_and_what_to_take_out(store: Store) -> No
         Change(5, "a", None, b"3"),
         Change(6, "a", b"4", None),
     ]
-    assert await store.changes("fans", 1, 100) == told
-    assert await store.changes("fans", 2, 2) == told[1:3]
-    assert await store.changes("fans", 6, 100) == []
+    assert await store.contributions.changes("fans", 1, 100) == told
+    assert await store.contributions.changes("fans", 2, 2) == told[1:3]
+    assert await store.contributions.changes("fans", 6, 100) == []
 
 
 async def test_changes_are_not_told_from_the_start_nor_from_the_future(store: Store) -> None:
-    assert await store.changes("fans", 0, 10) is None
+    assert await store.contributions.changes("fans", 0, 10) is None
     await put(store, "a", b"1")
-    assert await store.changes("fans", 0, 10) is None
-    assert await store.changes("fans", 1, 10) == []
-    assert await store.changes("fans", 2, 10) is None
+    assert await store.contributions.changes("fans", 0, 10) is None
+    assert await store.contributions.changes("fans", 1, 10) == []
+    assert await store.contributions.changes("fans", 2, 10) is None
 
 
 async def test_superseded_blobs_are_kept_for_a_while(store: Store) -> None:
     await put(store, "old", b"0")
     await put(store, "a", b"first")
     second = await put(store, "a", b"second")
-    for n in range(store_module.KEEP - 1):
+    for n in range(Contributions.KEEP - 1):
         await put(store, "b", b"%d" % n)
-    assert await store.changes("fans", 1, 2) == [
+    assert await store.contributions.changes("fans", 1, 2) == [
         Change(2, "a", b"first", None),
         Change(3, "a", b"second", b"first"),
     ]
     await put(store, "b", b"one more")
-    assert await store.changes("fans", 1, 1) is None, "its own blob is gone"
-    assert await store.changes("fans", 2, 1) is None, "the blob it replaced is gone"
-    assert len(await store.changes("fans", 3, 1000)) == store_module.KEEP
-    assert await store.blob("fans", "a") == (second, b"second")
+    assert await store.contributions.changes("fans", 1, 1) is None, "its own blob is gone"
+    assert await store.contributions.changes("fans", 2, 1) is None, "the blob it replaced is gone"
+    assert len(await store.contributions.changes("fans", 3, 1000)) == Contributions.KEEP
+    assert await store.contributions.blob("fans", "a") == (second, b"second")
     assert [origin for origin, _ in (await content(store))[1]] == ["a", "b", "old"]
 
 
 async def test_old_changes_are_told_as_long_as_nothing_was_replaced(store: Store) -> None:
-    for n in range(store_module.KEEP + 10):
+    for n in range(Contributions.KEEP + 10):
         await put(store, f"{n}", b"x")
-    assert await store.changes("fans", 1, 1) == [Change(2, "1", b"x", None)]
+    assert await store.contributions.changes("fans", 1, 1) == [Change(2, "1", b"x", None)]
 
 
 async def test_a_snapshot_is_of_one_revision_while_puts_go_on(store: Store) -> None:
@@ -474,7 +503,7 @@ async def test_a_snapshot_is_of_one_revision_while_puts_go_on(store: Store) -> N
         await put(store, origin, blob)
     for turn in range(4):
         expected = sorted(newest.items())
-        async with store.snapshot("fans") as snapshot:
+        async with store.contributions.snapshot("fans") as snapshot:
             newest["new"] = b"%d" % turn
             await put(store, "new", newest["new"])
             found = []
@@ -493,7 +522,7 @@ async def test_a_snapshot_may_be_left_early(store: Store) -> None:
         await put(store, f"{n:02}", b"x")
 
     async def stop_at_the_first() -> None:
-        async with store.snapshot("fans") as snapshot:
+        async with store.contributions.snapshot("fans") as snapshot:
             async for _ in snapshot.blobs:
                 raise OSError("mine")
 
@@ -507,7 +536,7 @@ async def test_random_histories_agree_with_a_model(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sum that follows the changes, or is rebuilt when told so, is always the newest blobs."""
-    monkeypatch.setattr(store_module, "KEEP", 5)
+    monkeypatch.setattr(Contributions, "KEEP", 5)
     chance = random.Random(20_26)
     newest: dict[str, bytes] = {}
     summed: list[bytes] = []
@@ -515,14 +544,18 @@ async def test_random_histories_agree_with_a_model(
     for revision in range(1, 301):
         origin = chance.choice("abcdefgh")
         blob = None if chance.random() < 0.2 else b"%d" % revision
-        if blob is None and chance.random() < 0.5 and await store.clear("fans", origin):
-            assert await store.revision("fans") == revision
+        if (
+            blob is None
+            and chance.random() < 0.5
+            and await store.contributions.clear("fans", origin)
+        ):
+            assert await store.contributions.revision("fans") == revision
         else:
             assert (await put(store, origin, blob)).revision == revision
         newest.pop(origin, None)
         newest |= {} if blob is None else {origin: blob}
         if chance.random() < 0.4:
-            changes = await store.changes("fans", since, chance.randint(1, 8))
+            changes = await store.contributions.changes("fans", since, chance.randint(1, 8))
             if changes is None:
                 rebuilt += 1
                 since, pairs = await content(store)
@@ -544,16 +577,22 @@ async def test_random_histories_agree_with_a_model(
 
 async def test_all_is_there_after_reopening(url: str) -> None:
     async with opened(url) as store:
-        await store.create_federation(FANS)
-        await store.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
+        await store.federations.create(FANS)
+        await store.federations.enrol("fans", DeviceRow("a", "k", False, 1.0), again=False)
         for origin, blob in [("a", b"1"), ("a", b"2"), ("b", None)]:
             await put(store, origin, blob)
-        before = await store.entries("fans"), await store.changes("fans", 1, 9)
+        before = (
+            await store.contributions.entries("fans"),
+            await store.contributions.changes("fans", 1, 9),
+        )
     async with opened(url) as store:
         await store.ready()
-        assert await store.federations() == [FANS]
-        assert await store.device_of("fans", "k") == DeviceRow("a", "k", False, 1.0)
-        assert (await store.entries("fans"), await store.changes("fans", 1, 9)) == before
+        assert await store.federations.all() == [FANS]
+        assert await store.federations.device_of("fans", "k") == DeviceRow("a", "k", False, 1.0)
+        assert (
+            await store.contributions.entries("fans"),
+            await store.contributions.changes("fans", 1, 9),
+        ) == before
         assert await content(store) == (3, [("a", b"2")])
         assert (await put(store, "b", b"4")).revision == 4
 
@@ -561,7 +600,7 @@ async def test_all_is_there_after_reopening(url: str) -> None:
 async def test_stores_on_one_data_base_share_it(url: str) -> None:
     """They open it while it is empty, at the same moment, and write to it at the same time."""
     stores = await asyncio.gather(*(open_store(url) for _ in range(4)))
-    assert sum(await asyncio.gather(*(store.create_federation(FANS) for store in stores))) == 1
+    assert sum(await asyncio.gather(*(store.federations.create(FANS) for store in stores))) == 1
     made = await asyncio.gather(
         *(put(store, f"{n % 7}", b"%d" % n) for n in range(30) for store in stores)
     )
@@ -593,7 +632,7 @@ async def test_a_file_that_is_no_data_base_is_refused(tmp_path: Path) -> None:
 
 async def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
     async with opened(str(tmp_path / "store.db")) as store:
-        await store.create_federation(FANS)
+        await store.federations.create(FANS)
         modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert set(modes) == {"store.db", "store.db-wal", "store.db-shm"}
     assert set(modes.values()) == {0o600}
@@ -613,7 +652,7 @@ async def test_other_places_are_refused_without_telling_the_password(url: str) -
 
 async def test_connections_that_the_server_closed_are_replaced(postgres: str) -> None:
     async with opened(postgres) as store:
-        await store.create_federation(FANS)
+        await store.federations.create(FANS)
         await asyncio.gather(*(put(store, f"{n}", b"x") for n in range(20)))
         await execute(
             postgres,
@@ -630,7 +669,7 @@ async def test_a_full_disk_fails_what_does_not_fit_and_no_more(tmp_path: Path) -
     """A limit on the size of files stands for the disk: the system's calls fail in the same way."""
     resource = pytest.importorskip("resource", reason="needs POSIX")
     async with opened(str(tmp_path / "store.db")) as store:
-        await store.create_federation(FANS)
+        await store.federations.create(FANS)
         before = await put(store, "a", b"1")
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
@@ -643,8 +682,10 @@ async def test_a_full_disk_fails_what_does_not_fit_and_no_more(tmp_path: Path) -
         stored = {
             made.origin: made for made in (before, *outcomes) if isinstance(made, StoredEntry)
         }
-        assert await store.entries("fans") == [stored[origin] for origin in sorted(stored)]
-        assert (await put(store, "a", b"2")).revision == await store.revision("fans")
+        assert await store.contributions.entries("fans") == [
+            stored[origin] for origin in sorted(stored)
+        ]
+        assert (await put(store, "a", b"2")).revision == await store.contributions.revision("fans")
 
 
 def killed_after(url: str, acknowledgements: int) -> dict[str, int]:
@@ -666,19 +707,19 @@ def killed_after(url: str, acknowledgements: int) -> dict[str, int]:
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     path = str(tmp_path / "store.db")
     async with opened(path) as store:
-        await store.create_federation(FANS)
+        await store.federations.create(FANS)
     chance = random.Random(9)
     for _ in range(10):
         acknowledged = await asyncio.to_thread(killed_after, path, chance.randint(1, 60))
         async with opened(path) as store:
-            held = {entry.origin: entry for entry in await store.entries("fans")}
+            held = {entry.origin: entry for entry in await store.contributions.entries("fans")}
             assert all(held[origin].revision >= known for origin, known in acknowledged.items())
             revision, blobs = await content(store)
             assert revision == max(entry.revision for entry in held.values())
             for origin, blob in blobs:
                 assert sha256(blob).hexdigest() == held[origin].digest
-            since = max(1, revision - store_module.KEEP)
-            changes = await store.changes("fans", since, 10_000)
+            since = max(1, revision - Contributions.KEEP)
+            changes = await store.contributions.changes("fans", since, 10_000)
             assert changes is not None
             assert [change.revision for change in changes] == list(range(since + 1, revision + 1))
     with closing(sqlite3.connect(path)) as connection:
@@ -686,15 +727,17 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
 
 
 async def test_tallies_count_what_is_held_of_each_federation(store: Store) -> None:
-    assert await store.create_federation(CARS)
+    assert await store.federations.create(CARS)
     for name in ("fan-1", "fan-2"):
-        assert await store.enrol("fans", DeviceRow(name, f"k-{name}", False, 1.0), again=False)
+        assert await store.federations.enrol(
+            "fans", DeviceRow(name, f"k-{name}", False, 1.0), again=False
+        )
         await put(store, name, name.encode() * 3)
-    before = await store.tallies()
+    before = await store.fleet.statistics()
     assert (before["fans"].contributions, before["fans"].size) == (2, 30.0)
-    assert await store.revoke("fans", "fan-1")
+    assert await store.federations.revoke("fans", "fan-1")
 
-    found = await store.tallies(by_device=True)
+    found = await store.fleet.statistics(by_device=True)
     fans, cars = found["fans"], found["cars"]
     assert (fans.valid, fans.revoked, fans.contributions, fans.size) == (1, 1, 1, 15.0)
     assert fans.stored == 3, "two contributions and a departure"
@@ -702,4 +745,4 @@ async def test_tallies_count_what_is_held_of_each_federation(store: Store) -> No
     assert fans.by_device["fan-2"] == (fans.rows, fans.received)
     assert (cars.valid, cars.contributions, cars.stored, cars.received) == (0, 0, 0, None)
     for name in ("fans", "cars", ""):
-        assert found[name].recorded == len(await store.audit(name, 1000))
+        assert found[name].recorded == len(await store.audit.records(name, 1000))

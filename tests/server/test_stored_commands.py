@@ -9,8 +9,8 @@ from elmgrove.errors import NotFound
 from elmgrove.federation.audit import require_unbroken
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.report import MOST_RESULTS
-from elmgrove.server.store.records import CommandRow, DeviceRow
-from elmgrove.server.store.reports import MOST_OPEN
+from elmgrove.server.store.federations import DeviceRow
+from elmgrove.server.store.reports import Reports, StoredCommand
 from elmgrove.server.store.store import Store
 from support.reports import report
 from support.stores import FANS, opened
@@ -23,9 +23,11 @@ ANNA = "administrator anna"
 @pytest.fixture
 async def store(database: str) -> AsyncIterator[Store]:
     async with opened(database) as store:
-        assert await store.create_federation(FANS)
+        assert await store.federations.create(FANS)
         for name in ("fan-1", "fan-2"):
-            assert await store.enrol("fans", DeviceRow(name, name, False, 5.0), again=False)
+            assert await store.federations.enrol(
+                "fans", DeviceRow(name, name, False, 5.0), again=False
+            )
         yield store
 
 
@@ -35,14 +37,14 @@ def command(number: int = 1, action: str = "accept", **words: Any) -> Command:
 
 async def ask(store: Store, *commands: Command, device: str = "fan-1") -> None:
     for one in commands:
-        assert await store.ask_command("fans", device, one, actor=ANNA) is None
+        assert await store.reports.ask("fans", device, one, actor=ANNA) is None
 
 
 async def take_report(
     store: Store, *outcomes: CommandResult, device: str = "fan-1"
 ) -> list[Command]:
     """What a device hears that says so."""
-    return await store.take_report("fans", report(device, outcomes=outcomes), 200.0)
+    return await store.reports.put("fans", report(device, outcomes=outcomes), 200.0)
 
 
 def done(number: int, *said: str, refused: bool = False) -> CommandResult:
@@ -50,7 +52,7 @@ def done(number: int, *said: str, refused: bool = False) -> CommandResult:
 
 
 async def acts(store: Store) -> list[tuple[str, str, Any, Any]]:
-    records = await store.audit("fans", 1000)
+    records = await store.audit.records("fans", 1000)
     require_unbroken(records)
     found = [one for one in records if one.act.startswith("command")]
     detail = [(one.detail["command"], one.detail.get("refused")) for one in found]
@@ -65,9 +67,9 @@ async def test_an_command_is_told_until_it_is_done(store: Store) -> None:
     assert await take_report(store) == [first, second]
     assert await take_report(store, device="fan-2") == []
     assert await take_report(store, done(1, "31 rows learned", "all is well")) == [second]
-    assert await store.commands("fans", "fan-1", 9) == [
-        CommandRow(second, "fan-1"),
-        CommandRow(first, "fan-1", 150.0, False, ("31 rows learned", "all is well")),
+    assert await store.reports.commands("fans", "fan-1", 9) == [
+        StoredCommand(second, "fan-1"),
+        StoredCommand(first, "fan-1", 150.0, False, ("31 rows learned", "all is well")),
     ]
     assert await take_report(store, done(2, "no such rows", refused=True)) == []
     assert await acts(store) == [
@@ -88,13 +90,13 @@ async def test_the_first_outcome_counts_and_those_of_no_command_change_nothing(
     )
     for said in ("first", "second"):
         assert await take_report(store, done(1, said), done(1, said)) == []
-    assert [one.said for one in await store.commands("fans", "fan-1", 9)] == [("first",)]
+    assert [one.said for one in await store.reports.commands("fans", "fan-1", 9)] == [("first",)]
     assert [act for _, act, *_ in await acts(store)] == ["command asked", "command done"]
 
 
 async def test_who_does_not_come_is_asked_no_more(store: Store) -> None:
-    await ask(store, *(command(n) for n in range(MOST_OPEN)))
-    refusal = await store.ask_command("fans", "fan-1", command(999), actor=ANNA)
+    await ask(store, *(command(n) for n in range(Reports.MOST_WAITING)))
+    refusal = await store.reports.ask("fans", "fan-1", command(999), actor=ANNA)
     assert refusal is not None
     assert "200 commands wait for 'fan-1'" in refusal
     await ask(store, command(1000), device="fan-2")
@@ -105,26 +107,29 @@ async def test_who_does_not_come_is_asked_no_more(store: Store) -> None:
 
 
 async def test_who_never_joined_or_was_shut_out_is_asked_nothing(store: Store) -> None:
-    await store.revoke("fans", "fan-2")
+    await store.federations.revoke("fans", "fan-2")
     for device, why in (("fan-9", "has not joined"), ("fan-2", "revoked")):
-        refusal = await store.ask_command("fans", device, command(), actor=ANNA)
+        refusal = await store.reports.ask("fans", device, command(), actor=ANNA)
         assert refusal is not None
         assert why in refusal
     with pytest.raises(NotFound):
-        await store.ask_command("vans", "fan-1", command(), actor=ANNA)
+        await store.reports.ask("vans", "fan-1", command(), actor=ANNA)
     assert await acts(store) == []
-    assert await store.commands("fans", "fan-2", 9) == []
+    assert await store.reports.commands("fans", "fan-2", 9) == []
 
 
 async def test_commands_are_forgotten_with_events(store: Store) -> None:
     await ask(store, command(1), command(50))
-    assert await store.forget(0.0, 120.0, 0.0) == 1
+    assert await store.reports.expire(0.0, 120.0, 0.0) == 1
     assert await take_report(store) == [command(50)]
-    assert await store.delete_federation("fans")
-    assert await store.create_federation(FANS)
-    assert await store.commands("fans", "fan-1", 9) == []
+    assert await store.federations.delete("fans")
+    assert await store.federations.create(FANS)
+    assert await store.reports.commands("fans", "fan-1", 9) == []
 
 
 async def test_the_newest_commands_are_listed(store: Store) -> None:
     await ask(store, *(command(n) for n in range(5)))
-    assert [one.command.id for one in await store.commands("fans", "fan-1", 2)] == ["e-4", "e-3"]
+    assert [one.command.id for one in await store.reports.commands("fans", "fan-1", 2)] == [
+        "e-4",
+        "e-3",
+    ]

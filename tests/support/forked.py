@@ -43,5 +43,7 @@ async def _write_all(url: str, federation: str, told: Connection) -> None:
 async def _write(store: Store, federation: str, origin: str, told: Connection) -> None:
     blob = origin.encode() * 30_000
     while True:
-        made = await store.put(federation, origin, 1, 1.0, blob, 1.0, successor=lambda held: True)
+        made = await store.contributions.put(
+            federation, origin, 1, 1.0, blob, 1.0, successor=lambda held: True
+        )
         told.send((origin, made.revision))

@@ -45,7 +45,8 @@ LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 #: All that hold what was asked for; the audit tells of refusals as well.
 TABLES = (
     *("elmgrove_schema", "federation", "device", "entry", "content", "administrator"),
-    *("told", "report", "hour", "event", "command", "changed", "session", "clock"),
+    *("device_status", "report", "hour", "event", "command", "device_changes"),
+    *("session", "retention_clock"),
 )
 #: More than any test uses up, so that tests may ask as fast as they can.
 AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)

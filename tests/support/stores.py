@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from elmgrove.server.store.records import FederationRow
+from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store, open_store
 
 FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
@@ -31,5 +31,5 @@ def anyio_backend() -> str:
 async def store(database: str) -> AsyncIterator[Store]:
     """One that holds the federation ``FANS``."""
     async with opened(database) as store:
-        assert await store.create_federation(FANS)
+        assert await store.federations.create(FANS)
         yield store

@@ -332,7 +332,7 @@ def _grid(devices: list[Fields], entries: dict[str, Fields], reports: dict[str, 
 def _doing(report: Fields) -> tuple[str, str]:
     """The state in words with open events and drift, and when the device was last seen."""
     state = report.text("state")
-    words = [{"untold": "has reported nothing", "revoked": ""}.get(state, state)]
+    words = [{"unreported": "has reported nothing", "revoked": ""}.get(state, state)]
     words += ["an event is open"] * report.flag("event") + ["drift"] * report.flag("drift")
     seen = "" if report["seen"] is None else _when(report, "seen")
     return ", ".join(filter(None, words)), seen
@@ -345,8 +345,8 @@ def _when(fields: Fields, name: str) -> str:
 def _rows(entry: Fields) -> str:
     if entry.flag("left"):
         return "left"
-    damaged = " (damaged until its next sync)" if entry.flag("damaged") else ""
-    return rows_counted(entry.number("count"), entry.number("weight")) + damaged
+    corrupt = " (corrupt until its next sync)" if entry.flag("corrupt") else ""
+    return rows_counted(entry.number("count"), entry.number("weight")) + corrupt
 
 
 def rows_counted(rows: float, weight: float) -> str:
@@ -391,7 +391,7 @@ def readmit(context: typer.Context, name: Name, device: Device) -> None:
 def clear(context: typer.Context, name: Name, device: Device) -> None:
     """Forget what the server holds of a device, so that its next sync can publish.
 
-    For an entry that the device can't replace: one that a stolen key made, or a damaged one.
+    For an entry that the device can't replace: one that a stolen key made, or a corrupt one.
     """
     with _admin(context) as opened:
         request(opened, "DELETE", f"/{name}/entries/{address_of(device)}")

@@ -246,5 +246,5 @@ def backup(
     Example: [bold]elmgrove backup --store fleet.db backup.db[/]
     """
     where = chosen_store(context, store, store_file)
-    require_extra("elmgrove.server.store.backup", "server").back_up(where, file)
+    require_extra("elmgrove.server.store.store", "server").back_up(where, file)
     notes.print(f"Wrote {file}.")

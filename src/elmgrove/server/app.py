@@ -1,8 +1,10 @@
 """The application: routes, errors, and what runs beside them."""
 
 import asyncio
+import logging
 import os
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -21,31 +23,29 @@ from threadpoolctl import threadpool_limits
 from uvicorn.config import LOGGING_CONFIG
 
 from elmgrove.errors import BadInput, ElmgroveError, Problem, Unauthorized
+from elmgrove.federation.terms import DAY
 from elmgrove.server.connections import Server
 from elmgrove.server.dashboard.audit_page import ActCounts
 from elmgrove.server.dashboard.federation_page import Comparisons
 from elmgrove.server.dashboard.live import Streams
 from elmgrove.server.dashboard.pages import dashboard_routes, problem_page, to_login
-from elmgrove.server.dashboard.session import Doorkeeper
-from elmgrove.server.limits import RECENT, Limiter, Limits, Unforwarded, buckets_by_key
+from elmgrove.server.dashboard.session import LoginLimiter
+from elmgrove.server.limits import RECENT, Limiter, Limits, UnproxiedWarning, buckets_by_key
 from elmgrove.server.metrics import Metered, ServerMetrics
-from elmgrove.server.problems import problem_response
-from elmgrove.server.refusals import Refusals
-from elmgrove.server.retention import keep_deleting
-from elmgrove.server.routes import OFFERS, Handler, openapi_document
+from elmgrove.server.problems import Refusals, problem_response
+from elmgrove.server.routes import ROUTES, Handler, openapi_document
 from elmgrove.server.secrets import hashed
 from elmgrove.server.service import Service
-from elmgrove.server.store.store import open_store
+from elmgrove.server.store.reports import Reports
+from elmgrove.server.store.store import Store, open_store
 
-#: The largest contribution taken unless said otherwise: 2,000 hidden units at 2,000 inputs.
+log = logging.getLogger("elmgrove.server")
+
+#: The largest contribution accepted by default: 2,000 hidden units at 2,000 inputs.
 MAX_BODY = 64 * 2**20
-#: For how many days the audit is kept unless said otherwise.
-AUDIT_DAYS = 365.0
-#: For how many days minutes are kept, and events with what devices last told.
-REPORT_DAYS, EVENT_DAYS = 7.0, 90.0
 DEFAULT = Limits()
-#: With TLS browsers are told to come by TLS alone, for a year.
-HSTS = ("Strict-Transport-Security", "max-age=31536000")
+#: Seconds between two deletions of what is too old.
+DELETE_EVERY = 3600.0
 
 
 def make_app(
@@ -53,15 +53,15 @@ def make_app(
     admin_token: str,
     *,
     max_body: int = MAX_BODY,
-    audit_days: float = AUDIT_DAYS,
-    report_days: float = REPORT_DAYS,
-    event_days: float = EVENT_DAYS,
+    audit_days: float = 365.0,
+    report_days: float = 7.0,
+    event_days: float = 90.0,
     limits: Limits = DEFAULT,
     device_metrics: bool = False,
     open_metrics: bool = False,
     dashboard: bool = True,
 ) -> Starlette:
-    """Makes the exchange as an ASGI application, for ``elmgrove serve`` or another ASGI server.
+    """Make the exchange as an ASGI application, for ``elmgrove serve`` or another ASGI server.
 
     Another server must itself limit connections, and how long it waits for them. Its metrics have
     series for single devices with ``device_metrics``, and are shown to all with ``open_metrics``.
@@ -75,8 +75,8 @@ def make_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = metrics.watched(await open_store(store_url))
         # Known from the start: else those who guess, from the address of others, would keep
-        # these from being let in for the first time.
-        for known in (*await store.secret_hashes(RECENT - 1), hashed(admin_token)):
+        # these from their first request.
+        for known in (*await store.federations.secret_hashes(RECENT - 1), hashed(admin_token)):
             keys.of(known)
         service = app.state.service = Service(store, hashed(admin_token), max_body)
         app.state.streams = Streams(limits.requests // 4)
@@ -111,8 +111,39 @@ def make_app(
         exception_handlers=handlers | {Unauthorized: to_login},
     )
     app.state.metrics = metrics
-    app.state.doorkeeper, app.state.refusals = Doorkeeper(), refusals
+    app.state.login_limiter, app.state.refusals = LoginLimiter(), refusals
     return app
+
+
+async def keep_deleting(
+    store: Store, audit_days: float, report_days: float, event_days: float
+) -> None:
+    """Delete what is too old once an hour, until cancelled; 0 days keep it for ever.
+
+    A clock that jumps must not cost a record. So nothing is deleted unless the clock went on as
+    evenly as the monotonic one since the last look, nor in a server's first hour; and ages are by
+    the store's time, which all its servers share and which follows a clock by a day at a time
+    (``Audit.advance_clock``).
+    """
+    while True:
+        clock, began = time.time(), time.monotonic()
+        await asyncio.sleep(DELETE_EVERY)
+        jump = (time.time() - clock) - (time.monotonic() - began)
+        if abs(jump) > 60.0:
+            log.warning("the clock jumped by %+.0f s: nothing is deleted for its age now", jump)
+            continue
+        try:
+            now = await store.audit.advance_clock(time.time(), DAY)
+            minutes, events = (
+                now - days * DAY if days else 0.0 for days in (report_days, event_days)
+            )
+            while await store.reports.expire(minutes, events, now) >= Reports.EXPIRED_AT_ONCE:
+                pass
+            if audit_days:
+                for federation in await store.audit.logs():
+                    await store.audit.prune(federation, now - audit_days * DAY)
+        except Exception:  # there is a next time; what else runs must not stop
+            log.exception("what is too old could not be deleted")
 
 
 def _shown(path: str, problem: Problem) -> Response:
@@ -126,8 +157,8 @@ def _documented(path: str, problem: Problem) -> Response:
 
 def _routes() -> Iterator[Route]:
     """One for each path, so that a wrong method is answered with all that are right."""
-    for path in dict.fromkeys(offer.path for offer in OFFERS):
-        handlers = {offer.method: offer.handler for offer in OFFERS if offer.path == path}
+    for path in dict.fromkeys(route.path for route in ROUTES):
+        handlers = {route.method: route.handler for route in ROUTES if route.path == path}
         shown = path.replace(":path}", "}")
         yield Route(path, partial(_handled, shown, handlers), methods=list(handlers))
 
@@ -151,9 +182,9 @@ def listen(
     private_key: Path | None = None,
     client_ca: Path | None = None,
     max_body: int = MAX_BODY,
-    audit_days: float = AUDIT_DAYS,
-    report_days: float = REPORT_DAYS,
-    event_days: float = EVENT_DAYS,
+    audit_days: float = 365.0,
+    report_days: float = 7.0,
+    event_days: float = 90.0,
     limits: Limits = DEFAULT,
     device_metrics: bool = False,
     open_metrics: bool = False,
@@ -162,9 +193,9 @@ def listen(
     own_log: bool = True,
     beginning: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serves until SIGINT or SIGTERM; requests that have begun are answered first.
+    """Serve until SIGINT or SIGTERM; requests that have begun are answered first.
 
-    With ``client_ca`` only those are heard that present a certificate which it signed. Without an
+    With ``client_ca`` only clients with a certificate that it signed are answered. Without an
     ``own_log`` its lines go where those of the program go that calls this. ``beginning`` is called
     when the port is its own and it can answer.
     """
@@ -183,7 +214,7 @@ def listen(
         dashboard=dashboard,
     )
     config = uvicorn.Config(
-        app if proxies else Unforwarded(app),
+        app if proxies else UnproxiedWarning(app),
         host=host,
         port=port,
         # The parser with limits on headers.
@@ -198,7 +229,8 @@ def listen(
         access_log=log_level == "debug",
         timeout_graceful_shutdown=10,
         server_header=False,
-        headers=[] if certificate is None else [HSTS],
+        # With TLS browsers are to come by TLS alone, for a year.
+        headers=[] if certificate is None else [("Strict-Transport-Security", "max-age=31536000")],
         proxy_headers=bool(proxies),
         forwarded_allow_ips=proxies,
     )
@@ -208,12 +240,8 @@ def listen(
         server.run()
 
 
-# The prefix of the widest network of proxies.
-_WIDEST = 8
-
-
 def trusted_proxies() -> str:
-    """Gives the addresses whose ``X-Forwarded`` headers are believed: none unless stated.
+    """Return the addresses whose ``X-Forwarded`` headers are believed: none unless stated.
 
     Not even this machine's: anybody who reaches the port there could claim any address. Raises
     ``BadInput`` where everybody would be believed.
@@ -233,18 +261,18 @@ def _is_wide(stated: str) -> bool:
         network = ip_network(stated.strip(), strict=False)
     except ValueError:  # a name, or nothing
         return False
-    return network.prefixlen < _WIDEST
+    return network.prefixlen < 8
 
 
 def release(app: Starlette) -> None:
-    """Ends what would go on: the server is about to end."""
+    """End what would go on: the server is about to end."""
     app.state.streams.release()
 
 
 def require_store(store_url: str) -> None:
-    """Raises, as ``open_store`` does, for a store that can't be opened, before anything is served.
+    """Raise, as ``open_store`` does, for a store that can't be opened, before anything is served.
 
-    Else the frame would tell it, with a traceback.
+    Else it would be logged with a traceback.
     """
 
     async def open_and_close() -> None:
@@ -256,7 +284,7 @@ def require_store(store_url: str) -> None:
 def require_certificate_with_key(
     certificate: Path | None, private_key: Path | None, client_ca: Path | None
 ) -> None:
-    """Raises ``BadInput`` for files that TLS can't be spoken with, before anything is served."""
+    """Raise ``BadInput`` for files that TLS can't be spoken with, before anything is served."""
     if (certificate is None) != (private_key is None):
         raise BadInput("TLS needs both: --certificate and --private-key")
     if client_ca is not None and certificate is None:

@@ -1,4 +1,4 @@
-"""Which caller a request comes from: an administrator, a device, or one that wants to join."""
+"""Who sends a request: an administrator, a device, or a device that wants to join."""
 
 import time
 from dataclasses import dataclass
@@ -13,10 +13,15 @@ from elmgrove.server.problems import no_federation
 from elmgrove.server.secrets import hashed, matches, prefix, secret_of
 from elmgrove.server.service import Service, service_of
 from elmgrove.server.store.admins import AdministratorRow, administrator_with
-from elmgrove.server.store.audit import OWN_CHAIN, by_administrator, by_device
-from elmgrove.server.store.database import Operation
-from elmgrove.server.store.federations import device_with, federation_of
-from elmgrove.server.store.records import DeviceRow, FederationRow
+from elmgrove.server.store.audit import SERVER_LOG, by_administrator, by_device
+from elmgrove.server.store.database import Transaction
+from elmgrove.server.store.federations import (
+    DeviceRow,
+    FederationRow,
+    device_of,
+    federation_of,
+    require_same,
+)
 from elmgrove.server.store.store import Store
 
 ADMIN_NEEDED = "this needs an administrator's token"
@@ -73,29 +78,30 @@ class Caller:
         """The store for what this caller writes: its secret is checked again in the transaction."""
         return self.service.store.by(self._require_still)
 
-    def _require_still(self) -> Operation[None]:
-        """Refuses a secret that has become worthless since the request came."""
+    async def _require_still(self, tx: Transaction) -> None:
+        """Refuse a secret that is no longer valid, or where the federation was deleted."""
+        await require_same(tx, self.federation)
         if self.role is Role.DEVICE:
-            require_valid((yield from device_with(self.federation.name, self.secret_hash)))
+            require_valid(await device_of(tx, self.federation.name, self.secret_hash))
         elif self.role is Role.JOINER:
-            found = yield from federation_of(self.federation.name)
+            found = await federation_of(tx, self.federation.name)
             if found is None or found.token_hash != self.secret_hash:
                 raise Problem("unauthorized", TOKEN_NEEDED)
         else:
-            yield from _require_administrator(self.service, self.secret_hash)
+            await _require_administrator(tx, self.service, self.secret_hash)
 
     def require_device(self, name: str) -> None:
-        """Refuses all but the device itself: not even an administrator speaks for a device."""
+        """Refuse all but the device itself: not even an administrator speaks for a device."""
         if not self._is(name):
             raise Problem("forbidden", f"only {name!r} itself may do this, with its own key")
 
     def require_own(self, name: str) -> None:
-        """Refuses all but the device itself and administrators."""
+        """Refuse all but the device itself and administrators."""
         if self.role not in ADMINISTRATORS and not self._is(name):
             raise Problem("forbidden", f"only {name!r} or an administrator may do this")
 
     def require_shown(self, name: str | None) -> None:
-        """Refuses a key that reads sums what another device contributed; None is what all did."""
+        """Refuse a key that reads sums what another device contributed; None is what all did."""
         sums_alone = self.role is Role.DEVICE and self.charter.terms.shows == SUMS
         if sums_alone and (name is None or not self._is(name)):
             raise Problem(
@@ -106,11 +112,11 @@ class Caller:
 
     @property
     def least(self) -> int:
-        """From how many other devices on a sum is told to this caller."""
+        """How many other devices a sum must be of for this caller."""
         return self.charter.terms.least if self.role is Role.DEVICE else 1
 
     def require_admin(self) -> None:
-        """Refuses all but administrators."""
+        """Refuse all but administrators."""
         if self.role not in ADMINISTRATORS:
             raise Problem("forbidden", "only an administrator may do this")
 
@@ -119,10 +125,10 @@ class Caller:
 
 
 async def require_admin(request: Request, own: str | None = None) -> tuple[Store, str]:
-    """Gives an administrator the store, and its name in the audit; refuses all others.
+    """Return an administrator the store, and its name in the audit; refuse all others.
 
     It is for what concerns no single federation. The store refuses a token that ended meanwhile.
-    What is an administrator's ``own``, that one may change, also if it may look at the rest alone.
+    What is an administrator's ``own``, that one may change, also if it may only look at the rest.
     """
     service, secret = service_of(request), _secret(request)
     administrator = await administrator_of(request, secret)
@@ -130,12 +136,12 @@ async def require_admin(request: Request, own: str | None = None) -> tuple[Store
         raise Problem("unauthorized", ADMIN_NEEDED)
     if administrator.name != own:
         require_role(request, administrator)
-    store = service.store.by(lambda: _require_administrator(service, hashed(secret)))
+    store = service.store.by(lambda tx: _require_administrator(tx, service, hashed(secret)))
     return store, by_administrator(administrator.name)
 
 
 async def caller_of(request: Request, *admitted: Role) -> Caller:
-    """Finds which caller sent a request about a federation, and refuses all but some roles.
+    """Find which caller sent a request about a federation, and refuses all but some roles.
 
     Administrators are always admitted, those that look to what changes nothing; devices are if no
     role is named.
@@ -157,7 +163,7 @@ async def caller_of(request: Request, *admitted: Role) -> Caller:
 
 
 async def administrator_at(request: Request, administrator: AdministratorRow) -> Caller:
-    """Gives an administrator as the caller of a request about the federation in its path.
+    """Return an administrator as the caller of a request about the federation in its path.
 
     Refuses one that may only look what changes something.
     """
@@ -172,47 +178,48 @@ async def administrator_at(request: Request, administrator: AdministratorRow) ->
 async def _device(
     request: Request, service: Service, federation: FederationRow, key_hash: str
 ) -> Caller:
-    device = await service.store.device_of(federation.name, key_hash)
+    device = await service.store.federations.device_of(federation.name, key_hash)
     if device is not None:
         _know(request, federation.name, by_device(device.name))
     device = require_valid(device)
+    caller = Caller(service, federation, Role.DEVICE, device.name, secret_hash=key_hash)
     if device.next_hash == key_hash:
-        await service.store.take_key(federation, key_hash)
-    return Caller(service, federation, Role.DEVICE, device.name, secret_hash=key_hash)
+        await caller.store.federations.take_key(federation.name, key_hash)
+    return caller
 
 
 async def administrator_of(request: Request, secret: str) -> AdministratorRow | None:
-    """Finds the administrator that a token belongs to, if it is one's; refuses one that expired."""
+    """Find the administrator that a token belongs to, if it is one's; refuse one that expired."""
     service = service_of(request)
     if matches(secret, service.admin_hash):
         found: AdministratorRow | None = root_of(service)
     elif secret.startswith(prefix("admin")):
         # Others need not be looked for, which spares devices the question.
-        found = await service.store.administrator_of(hashed(secret))
+        found = await service.store.admins.with_token(hashed(secret))
     else:
         return None
     if found is not None:
-        _know(request, OWN_CHAIN, by_administrator(found.name))
+        _know(request, SERVER_LOG, by_administrator(found.name))
         require_unexpired(found)
     return found
 
 
 def root_of(service: Service) -> AdministratorRow:
-    """Gives the administrator whose token the server was started with."""
+    """Return the administrator whose token the server was started with."""
     return AdministratorRow(ROOT, Role.MANAGE.value, service.admin_hash, 0.0)
 
 
-def _require_administrator(service: Service, token_hash: str) -> Operation[None]:
-    """Refuses a token that was removed or has expired; the first administrator's is no such."""
+async def _require_administrator(tx: Transaction, service: Service, token_hash: str) -> None:
+    """Refuse a token that was removed or has expired; the first administrator's is no such."""
     if token_hash == service.admin_hash:
         return
-    if (found := (yield from administrator_with(token_hash))) is None:
+    if (found := await administrator_with(tx, token_hash)) is None:
         raise Problem("unauthorized", ADMIN_NEEDED)
     require_unexpired(found)
 
 
 def require_role(request: Request, administrator: AdministratorRow) -> None:
-    """Refuses what changes something to an administrator that may only look.
+    """Refuse what changes something to an administrator that may only look.
 
     Here, for all routes: no new one can forget it.
     """
@@ -225,12 +232,12 @@ def require_role(request: Request, administrator: AdministratorRow) -> None:
 
 
 def _know(request: Request, chain: str, actor: str) -> None:
-    """Remembers who asks, and in which chain of the audit a refusal is to be recorded."""
+    """Remember who asks, and in which chain of the audit a refusal is to be recorded."""
     request.state.known = (chain, actor)
 
 
 def require_valid(device: DeviceRow | None) -> DeviceRow:
-    """Gives the device that has a key; refuses one that none has, or that is no longer valid."""
+    """Return the device that has a key; refuse one that none has, or that is no longer valid."""
     if device is None:
         raise Problem("unauthorized", KEY_NEEDED)
     require_unexpired(device)
@@ -238,7 +245,7 @@ def require_valid(device: DeviceRow | None) -> DeviceRow:
 
 
 def require_unexpired(known: AdministratorRow | DeviceRow) -> None:
-    """Refuses who is known, but has expired."""
+    """Refuse who is known, but has expired."""
     if (invalid := known.invalid(time.time())) is not None:
         raise Problem("forbidden", invalid)
 
@@ -254,7 +261,7 @@ async def _federation(request: Request, is_admin: bool, needed: str) -> Federati
         raise Problem("malformed", "a name can't contain a NUL character")
     refusal = no_federation() if is_admin else Problem("unauthorized", needed)
     request.state.no_federation = refusal
-    found = await service_of(request).store.federation(request.path_params["federation"])
+    found = await service_of(request).store.federations.find(request.path_params["federation"])
     if found is None:
         raise refusal
     return found

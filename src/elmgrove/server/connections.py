@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from elmgrove.errors import BadInput
-from elmgrove.server.limits import CHUNK, Limits, neighbourhood, seldom
+from elmgrove.server.limits import CHUNK, Limits, network_of, throttled_log
 
 # What uvicorn warns of here, anybody can make it warn of, a thousand times a second.
 _errors = logging.getLogger("uvicorn.error.connections")
@@ -59,58 +59,58 @@ class Connection(H11Protocol):
         self._all = connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begins; through TLS this is after the handshake."""
+        """Begin; through TLS this is after the handshake."""
         super().connection_made(transport)
         self._is_open = True
         # The same through TLS, where it would be more.
         transport.set_write_buffer_limits(high=CHUNK)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends."""
+        """End."""
         self._all.forget(self)
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Takes what has come; where it is the head of a request, nothing is waited for."""
+        """Take what has come; where it is the head of a request, nothing is waited for."""
         before = self.cycle
         super().handle_events()
         if self.cycle is not before:
             self._all.leave(self)
 
     def on_response_complete(self) -> None:
-        """Waits for the next request, after an answer."""
+        """Wait for the next request, after an answer."""
         known = "known" in self.scope["state"]
         self._all.enter(self, Stage.KNOWN if known else Stage.STRANGER)
         super().on_response_complete()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Leaves it to the deadline for the next request, which ends more than silence."""
+        """Leave it to the deadline for the next request, which ends more than silence."""
 
     def pause_writing(self) -> None:
-        """Waits for the caller to read."""
+        """Wait for the caller to read."""
         super().pause_writing()
         self._all.enter(self, Stage.STALLED)
 
     def resume_writing(self) -> None:
-        """Goes on, now that the caller has read most of it."""
+        """Go on, now that the caller has read most of it."""
         super().resume_writing()
         if self.stage is Stage.STALLED:
             self._all.leave(self)
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP."""
-        seldom.warn("Refused what is not HTTP")
+        """Answer what is no HTTP."""
+        throttled_log.warn("Refused what is not HTTP")
         super().send_400_response(msg)
 
     def close(self) -> None:
-        """Closes the connection once all that was written is on its way."""
+        """Close the connection once all that was written is on its way."""
         if self._is_open:
             self.transport.close()
         else:
             self.opening.cancel()
 
     def abort(self) -> None:
-        """Closes the connection at once; one that is not open yet is never opened."""
+        """Close the connection at once; one that is not open yet is never opened."""
         if self._is_open:
             self.transport.abort()
         else:
@@ -137,18 +137,18 @@ class Connections:
         return len(self._open)
 
     def add(self, connection: Connection) -> None:
-        """Takes a new one in, which has said nothing yet."""
+        """Take a new one in, which has said nothing yet."""
         self._open.add(connection)
         self.enter(connection, Stage.STRANGER)
 
     def forget(self, connection: Connection) -> None:
-        """Takes out one that is closed."""
+        """Take out one that is closed."""
         self.leave(connection)
         self._open.discard(connection)
         self._closed.set()
 
     def enter(self, connection: Connection, stage: Stage) -> None:
-        """Notes that a connection waits from now on."""
+        """Note that a connection waits from now on."""
         self.leave(connection)
         if connection not in self._open:
             return
@@ -161,7 +161,7 @@ class Connections:
                 self._shed(next(iter(neighbours)))
 
     def leave(self, connection: Connection) -> None:
-        """Notes that a connection waits no longer."""
+        """Note that a connection waits no longer."""
         if connection.stage is None:
             return
         del self._queues[connection.stage][connection]
@@ -173,23 +173,23 @@ class Connections:
         connection.stage = None
 
     async def room(self) -> None:
-        """Waits until there is room for one more, and makes it where something can be shed."""
+        """Wait until there is room for one more, and makes it where something can be shed."""
         while len(self._open) >= self._most:
             longest = [next(iter(queue)) for queue in self._queues.values() if queue]
             if longest:
                 self._shed(longest[0])
             else:
-                seldom.warn("All connections are at work: others wait")
+                throttled_log.warn("All connections are at work: others wait")
             self._closed.clear()
             await self._closed.wait()
 
     def _shed(self, connection: Connection) -> None:
-        seldom.warn("Shed connections that waited longest without a request")
+        throttled_log.warn("Shed connections that waited longest without a request")
         self.leave(connection)
         connection.abort()
 
     async def keep_deadlines(self) -> None:
-        """Closes what has waited too long, until cancelled."""
+        """Close what has waited too long, until cancelled."""
         head, answer = self._limits.head_deadline, self._limits.answer_deadline
         while True:
             await asyncio.sleep(min(head, answer, 4.0) / 4)
@@ -198,7 +198,7 @@ class Connections:
                     connection.close()
                     self.enter(connection, Stage.CLOSING)
             for connection in self._overdue(Stage.STALLED, answer):
-                seldom.warn("Closed connections whose callers did not read their answers")
+                throttled_log.warn("Closed connections whose callers did not read their answers")
                 connection.abort()
             for connection in self._overdue(Stage.CLOSING, answer):
                 connection.abort()
@@ -217,10 +217,6 @@ log = logging.getLogger("uvicorn.error")
 
 #: Files that are not connections: the data base's, logs, libraries, and sockets about to close.
 RESERVE = 128
-#: Connections that wait for the server to take them, in the system.
-BACKLOG = 2048
-#: Connections that are let in before others have their turn.
-AT_ONCE = 16
 
 
 class Server(uvicorn.Server):
@@ -255,7 +251,7 @@ class Server(uvicorn.Server):
         return len(self._connections)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts the application, and listens as soon as it can answer."""
+        """Start the application, and listens as soon as it can answer."""
         bound = list(_bound(self.config.host, self.config.port))
         try:
             # All but what would listen.
@@ -267,14 +263,14 @@ class Server(uvicorn.Server):
         self._beginning()
         self._spawn(self._connections.keep_deadlines()).add_done_callback(self._ended)
         for one in bound:
-            one.listen(BACKLOG)
+            one.listen(2048)
             self._listening[one] = asyncio.create_task(self._accept(one))
             self._listening[one].add_done_callback(self._ended)
             scheme, where = "https" if self.config.ssl else "http", one.getsockname()
             log.info("The exchange is running on %s://%s port %d", scheme, *where[:2])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Takes no more connections, and lets those at work end; deadlines hold until then."""
+        """Take no more connections, and lets those at work end; deadlines hold until then."""
         self._ending()
         await _cancelled(self._listening.values())
         for one in self._listening:
@@ -289,7 +285,7 @@ class Server(uvicorn.Server):
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        """Ends a server that would be deaf from now on: what started it can start it again."""
+        """End a server that would be deaf from now on: what started it can start it again."""
         if not task.cancelled():
             log.critical("The server can't take connections any more", exc_info=task.exception())
             self.should_exit = True
@@ -302,12 +298,12 @@ class Server(uvicorn.Server):
                 taken, (address, *_) = await loop.sock_accept(listening)
             except OSError as error:
                 # Its caller is gone, or the system has no more files: neither ends a server.
-                seldom.warn("Could not take connections", error)
+                throttled_log.warn("Could not take connections", error)
                 await asyncio.sleep(0.1)
                 continue
             self._open(taken, address)
             accepted += 1
-            if accepted % AT_ONCE == 0:
+            if accepted % 16 == 0:
                 await asyncio.sleep(0)
 
     def _open(self, taken: socket.socket, address: str) -> None:
@@ -316,7 +312,7 @@ class Server(uvicorn.Server):
             self.server_state,
             self.lifespan.state,
             self._connections,
-            neighbourhood(address),
+            network_of(address),
         )
         encrypted: dict[str, Any] = {}
         if self.config.ssl is not None:
@@ -333,7 +329,7 @@ class Server(uvicorn.Server):
     ) -> None:
         failed = None if opening.cancelled() else opening.exception()
         if failed is not None:
-            seldom.warn("Closed connections in their TLS handshake", failed)
+            throttled_log.warn("Closed connections in their TLS handshake", failed)
         if failed is not None or opening.cancelled():
             taken.close()
             self._connections.forget(connection)

@@ -1,4 +1,4 @@
-"""Contributions over HTTP: they are put, fetched, merged, grouped and taken back."""
+"""Contributions over HTTP: put, fetch, merge, group and take back."""
 
 import asyncio
 import time
@@ -20,15 +20,14 @@ from elmgrove.federation.sums import Influence
 from elmgrove.federation.terms import of_enough
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.service import body_of
-from elmgrove.server.store.records import FederationRow, StoredEntry
+from elmgrove.server.store.contributions import StoredEntry
+from elmgrove.server.store.federations import FederationRow
 
 BLOB = "application/octet-stream"
-#: Devices that a request for contributions may name.
-MOST_ORIGINS = 100
 
 
 async def put(request: Request) -> Response:
-    """Stores a contribution in place of the device's former one. Repeating it changes nothing."""
+    """Store a contribution in place of the device's last one. Repeating it changes nothing."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
@@ -40,15 +39,17 @@ async def put(request: Request) -> Response:
 
 
 async def get(request: Request) -> Response:
-    """Gives one device's contribution, as it was put."""
+    """Return one device's contribution, as it was put."""
     caller = await caller_of(request)
     caller.require_shown(request.path_params["device"])
-    found = await caller.service.store.blob(caller.charter.name, request.path_params["device"])
+    found = await caller.service.store.contributions.blob(
+        caller.charter.name, request.path_params["device"]
+    )
     if found is None:
         raise Problem("not-found", "this device has contributed nothing, or left")
     entry, blob = found
     if not await _is_intact(caller, *found):
-        raise Problem("not-found", "what this device contributed is damaged until its next sync")
+        raise Problem("not-found", "this device's contribution is corrupt until its next sync")
     headers = {"ETag": f'"{entry.digest}"'}
     if entry.digest in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
@@ -56,13 +57,13 @@ async def get(request: Request) -> Response:
 
 
 async def leave(request: Request) -> Response:
-    """Takes a device's contribution out of the sum, from the next sync of the others on."""
+    """Take a device's contribution out of the sum, from the next sync of the others on."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_own(name)
     epoch = request.query_params.get("epoch")
     if epoch is None:
-        await caller.store.depart(caller.federation, name, actor=caller.actor)
+        await caller.store.contributions.leave(caller.federation.name, name, actor=caller.actor)
         caller.service.wake()
         return Response(status_code=204)
     if not (epoch.isascii() and epoch.isdigit() and len(epoch) < 20):
@@ -73,20 +74,20 @@ async def leave(request: Request) -> Response:
 
 
 async def index(request: Request) -> Response:
-    """Lists what is held of every device, without the numbers themselves."""
+    """List the contributions of all devices, without their content."""
     caller = await caller_of(request)
     service, federation, charter = caller.service, caller.federation, caller.charter
-    entries = await service.store.entries(charter.name)
+    entries = await service.store.contributions.entries(charter.name)
     influence = await service.live_sums.influence(federation, charter)
     return JSONResponse({"entries": [_shown(caller, entry, influence) for entry in entries]})
 
 
 async def some(request: Request) -> Response:
-    """Gives the entries of the devices that ``origin`` names (repeated), or all contributions."""
+    """Return the entries of the devices that ``origin`` names (repeated), or all contributions."""
     caller = await caller_of(request)
     wanted = list(dict.fromkeys(request.query_params.getlist("origin")))
-    if len(wanted) > MOST_ORIGINS:
-        raise Problem("too-large", f"origin: a request names at most {MOST_ORIGINS} devices")
+    if len(wanted) > 100:
+        raise Problem("too-large", "origin: a request names at most 100 devices")
     for origin in wanted or (None,):
         caller.require_shown(origin)
     blobs = _bundled(caller, wanted)
@@ -96,17 +97,19 @@ async def some(request: Request) -> Response:
 
 
 async def merged(request: Request) -> Response:
-    """Gives the sum over all devices but the caller; 304 while it is what the caller has.
+    """Return the sum over all devices but the caller; 304 if the caller has it.
 
     With ``grouped``, by evidence: the sums of the caller's groups.
     """
     caller = await caller_of(request)
     without, grouped = _asked(request, caller)
     federation, service = caller.federation, caller.service
-    # Asked for before the sum is taken: a sum may be newer than its number, never older. In groups
-    # the caller's own change matters as well: it may lead to another group.
+    # Read before the sum: a sum may be newer than its number, never older. In groups the caller's
+    # own change matters as well: it may lead to another group.
     others = without if grouped is None else None
-    stamp = _stamp(federation, await service.store.revision(federation.name, others), grouped)
+    stamp = _stamp(
+        federation, await service.store.contributions.revision(federation.name, others), grouped
+    )
 
     async def found() -> Merged:
         if grouped is None or without is None:
@@ -119,13 +122,15 @@ async def merged(request: Request) -> Response:
 
 
 async def others(request: Request) -> Response:
-    """Gives what all devices but the caller know, in groups, and lend; 304 while it has that."""
+    """Return the sums of all devices but the caller, in groups; 304 if it has them."""
     caller = await caller_of(request)
     # To an administrator all devices are others.
     without = _asked(request, caller)[0] or ""
     federation, service = caller.federation, caller.service
-    # Its own change may lead to another group, and so change what it is told.
-    stamp = _stamp(federation, await service.store.revision(federation.name), "others")
+    # Its own change may lead to another group, and so to other sums.
+    stamp = _stamp(
+        federation, await service.store.contributions.revision(federation.name), "others"
+    )
     live = service.live_others.of(federation, caller.charter)
     return await _unless_known(request, stamp, partial(live.merged, without, stamp, caller.least))
 
@@ -133,7 +138,7 @@ async def others(request: Request) -> Response:
 async def _unless_known(
     request: Request, stamp: int, found: Callable[[], Awaitable[Merged]]
 ) -> Response:
-    """Answers with what is found, or with 304 where the caller has what the stamp names."""
+    """Answer with what is found, or with 304 if the caller has what the stamp names."""
     headers = {"ETag": f'"{stamp}"', "Cache-Control": "no-cache"}
     if f'"{stamp}"' in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
@@ -166,8 +171,8 @@ async def _store(
     def successor(held: StoredEntry | None) -> bool:
         return follows(None if held is None else _version(held), new)
 
-    stored = await caller.store.put(
-        caller.federation,
+    stored = await caller.store.contributions.put(
+        caller.federation.name,
         entry.origin,
         entry.epoch,
         count,
@@ -177,7 +182,7 @@ async def _store(
         actor=caller.actor,
     )
     service = caller.service
-    service.live_sums.take_in(caller.federation, caller.charter, stored.revision, evidence)
+    service.live_sums.note_change(caller.federation, caller.charter, stored.revision, evidence)
     service.wake()
     return stored
 
@@ -200,22 +205,22 @@ def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:
 
 
 def _require_usable(epoch: int) -> None:
-    """Refuses an epoch that the device's name could hardly get past again."""
+    """Refuse an epoch that the device's name could hardly get past again."""
     if epoch >= HIGHEST_USABLE_EPOCH:
         raise Problem("malformed", f"epoch: {epoch} is more than any number of rows explains")
 
 
 async def _is_intact(caller: Caller, entry: StoredEntry, blob: bytes) -> bool:
-    """Says whether the bytes are those that were put: nobody could use others."""
+    """Return whether the bytes are those that were put: nobody could use others."""
     if await asyncio.to_thread(entry.holds, blob):
         return True
-    tell = caller.service.damage.tell
-    tell(caller.federation, entry.origin, entry.revision, "not the bytes that were put")
+    add = caller.service.corrupt.add
+    add(caller.federation, entry.origin, entry.revision, "not the bytes that were put")
     return False
 
 
 def _stamp(federation: FederationRow, revision: int, grouped: str | None) -> int:
-    """Names a state of the sum; a later federation of the same name has other numbers."""
+    """Name a state of the sum; a later federation of the same name has other numbers."""
     state = f"{federation.created!r} {revision}" + ("" if grouped is None else f" {grouped}")
     return int.from_bytes(sha256(state.encode()).digest()[:7], "big")
 
@@ -226,23 +231,23 @@ def _version(entry: StoredEntry) -> Version:
 
 def _shown(caller: Caller, entry: StoredEntry, influence: Influence) -> dict[str, object]:
     names = ("origin", "epoch", "count", "size", "received", "left", "revision")
-    damaged = caller.service.damage.found(caller.federation, entry.revision)
+    corrupt = caller.service.corrupt.has(caller.federation, entry.revision)
     weight = influence.bounded.get(entry.origin, 1.0)
     why = influence.why(entry.origin) if weight < 1.0 else None
     return {name: getattr(entry, name) for name in names} | {
         "weight": weight,
         "why": why,
-        "damaged": damaged,
+        "corrupt": corrupt,
     }
 
 
 async def _bundled(caller: Caller, wanted: list[str]) -> AsyncGenerator[bytes, None]:
-    """Reads one after the other: the data base waits for nobody who is slow to take them."""
+    """Read one after the other: the data base waits for nobody who is slow to take them."""
     store, federation = caller.service.store, caller.charter.name
-    held = [] if wanted else await store.entries(federation)
+    held = [] if wanted else await store.contributions.entries(federation)
     for origin in wanted or [entry.origin for entry in held if not entry.left]:
-        found = await store.blob(federation, origin)
-        entry = await store.entry(federation, origin) if found is None else None
+        found = await store.contributions.blob(federation, origin)
+        entry = await store.contributions.entry(federation, origin) if found is None else None
         if found is not None and await _is_intact(caller, *found):
             yield framed(found[1])
         elif entry is not None and entry.left:
@@ -258,15 +263,15 @@ async def _streamed(first: bytes, blobs: AsyncGenerator[bytes, None]) -> AsyncIt
 
 
 async def groups(request: Request) -> Response:
-    """Says which patterns of which devices form a group: as the groups stand, or grouped again."""
+    """Return which patterns of which devices form groups: as they stand, or grouped again."""
     caller, query = await caller_of(request), request.query_params
-    anew, count = query.get("anew"), query.get("groups")
-    if anew not in (None, "true", "false"):
-        raise Problem("malformed", f"anew: {anew!r:.40} is not true or false")
+    regroup, count = query.get("regroup"), query.get("groups")
+    if regroup not in (None, "true", "false"):
+        raise Problem("malformed", f"regroup: {regroup!r:.40} is not true or false")
     if count is not None and not (count.isascii() and count.isdigit() and len(count) < 10):
         raise Problem("malformed", f"groups: {count!r:.40} is not a whole number")
     live, which = caller.service.live_groups, (caller.federation, caller.charter)
-    if anew != "true" and count is None:
+    if regroup != "true" and count is None:
         made = await live.grouping(*which).fields()
     else:
         asker = f"{caller.charter.name} {caller.device}"

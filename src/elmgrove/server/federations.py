@@ -1,4 +1,4 @@
-"""Federations, their devices and administrators over HTTP: made, shown, let in and shut out."""
+"""Federations, their devices and administrators over HTTP."""
 
 import time
 
@@ -14,11 +14,11 @@ from elmgrove.server.problems import no_federation
 from elmgrove.server.secrets import hashed, is_secret, new_secret, require_password
 from elmgrove.server.service import LONGEST_CHARTER, json_of, service_of
 from elmgrove.server.store.admins import AdministratorRow
-from elmgrove.server.store.records import DeviceRow, FederationRow
+from elmgrove.server.store.federations import DeviceRow, FederationRow
 
 
 async def create_federation(request: Request) -> Response:
-    """Makes a federation; the answer holds the token with which devices join, once."""
+    """Create a federation; the answer holds the token with which devices join, once."""
     service, (store, actor) = service_of(request), await require_admin(request)
     charter = Charter.from_fields(await json_of(request, LONGEST_CHARTER))
     if content_limit(charter, patterns=1) > service.max_body:
@@ -40,53 +40,55 @@ async def create_federation(request: Request) -> Response:
     )
     # Before it is stored: what can't be answered is not made.
     answer = JSONResponse({**charter.fields, "token": token}, 201)
-    if not await store.create_federation(made, actor=actor):
+    if not await store.federations.create(made, actor=actor):
         raise Problem("taken", f"there is a federation {charter.name!r} already")
-    hand_over(request, token)
+    remember_secret(request, token)
     return answer
 
 
 async def list_federations(request: Request) -> Response:
-    """Lists the names of all federations."""
+    """List the names of all federations."""
     store, _ = await require_admin(request)
-    names = [federation.name for federation in await store.federations()]
+    names = [federation.name for federation in await store.federations.all()]
     return JSONResponse({"federations": names})
 
 
 async def show_federation(request: Request) -> Response:
-    """Gives a federation's charter: all that a device needs to know in order to take part."""
+    """Return a federation's charter: all that a device needs to take part."""
     caller = await caller_of(request, Role.JOINER, Role.DEVICE)
     return JSONResponse(caller.charter.fields)
 
 
 async def delete_federation(request: Request) -> Response:
-    """Deletes a federation with all that belongs to it but the audit."""
+    """Delete a federation with all that belongs to it but the audit."""
     caller = await caller_of(request)
     caller.require_admin()
-    if not await caller.store.delete_federation(caller.federation, actor=caller.actor):
+    if not await caller.store.federations.delete(caller.federation.name, actor=caller.actor):
         raise no_federation()
     return Response(status_code=204)
 
 
 async def renew_token(request: Request) -> Response:
-    """Gives a new join token; the old one is no longer valid. Keys stay valid."""
+    """Replace the join token; the old one is no longer valid. Keys stay valid."""
     caller = await caller_of(request)
     caller.require_admin()
     return JSONResponse({"token": await renewed_token(request, caller)})
 
 
 async def renewed_token(request: Request, caller: Caller) -> str:
-    """Puts a new join token in the place of the old one; who asked is the first to have it."""
+    """Replace the join token, and return the new one."""
     token = new_secret("join")
-    await caller.store.set_token(caller.federation, hashed(token), actor=caller.actor)
-    hand_over(request, token)
+    await caller.store.federations.set_token(
+        caller.federation.name, hashed(token), actor=caller.actor
+    )
+    remember_secret(request, token)
     return token
 
 
 async def enrol_device(request: Request) -> Response:
-    """Lets a device in by the key that it made, or gives it one, once.
+    """Let a device join with the key that it made, or return one, once.
 
-    An administrator may give a device a new one.
+    An administrator may renew a device's key.
     """
     caller = await caller_of(request, Role.JOINER)
     asked = await json_of(request)
@@ -103,85 +105,85 @@ async def enrol_device(request: Request) -> Response:
         raise Problem("forbidden", f"{name!r} is not among the names that may join: {may}")
     now = time.time()
     device = DeviceRow(name, hashed(key), False, now, _expiry(caller, now))
-    enrol, again = caller.store.enrol, caller.role is Role.MANAGE
-    if not await enrol(caller.federation, device, again=again, actor=caller.actor):
+    enrol, again = caller.store.federations.enrol, caller.role is Role.MANAGE
+    if not await enrol(caller.federation.name, device, again=again, actor=caller.actor):
         raise Problem(
             "taken", f"{name!r} has joined already; only an administrator can renew its key"
         )
-    hand_over(request, key)
+    remember_secret(request, key)
     caller.service.live_fleet.wake()
     return JSONResponse({"name": name, "key": key, "expires": device.expires}, 201)
 
 
 async def rotate_key(request: Request) -> Response:
-    """Gives a device a new key for its own; the old one ends when the new one is first used."""
+    """Return a new key for a device; the old one ends when the new one is first used."""
     caller = await caller_of(request)
     name = request.path_params["device"]
     caller.require_device(name)
     key, now = new_secret("key"), time.time()
     expires = _expiry(caller, now)
-    offer = caller.service.store.offer_key
-    if not await offer(caller.federation, caller.secret_hash, hashed(key), now, expires):
+    offer = caller.service.store.federations.offer_key
+    if not await offer(caller.federation.name, caller.secret_hash, hashed(key), now, expires):
         raise Problem("forbidden", f"the key of {name!r} has just become invalid")
-    hand_over(request, key)
+    remember_secret(request, key)
     return JSONResponse({"name": name, "key": key, "expires": expires})
 
 
-def hand_over(request: Request, secret: str) -> None:
-    """Tells the limits of a new secret, so that its owner is no stranger."""
+def remember_secret(request: Request, secret: str) -> None:
+    """Pass a new secret on to the limits, which then know its owner."""
     request.state.made = hashed(secret)
 
 
 def _expiry(caller: Caller, now: float) -> float | None:
-    """When a key ends that a device of this federation gets now."""
+    """Return when a new key expires in this federation."""
     days = Terms.from_fields(caller.federation.terms).key_days
     return None if days is None else now + days * DAY
 
 
 async def list_devices(request: Request) -> Response:
-    """Lists all devices that joined, and whether their keys are valid."""
+    """List all devices that joined, and whether their keys are valid."""
     caller = await caller_of(request)
-    devices = await caller.service.store.devices(caller.federation.name)
+    devices = await caller.service.store.federations.devices(caller.federation.name)
     names = ("name", "revoked", "enrolled", "expires")
     known = [{name: getattr(device, name) for name in names} for device in devices]
     return JSONResponse({"devices": known})
 
 
 async def revoke_device(request: Request) -> Response:
-    """Revokes a device's key and takes its contribution out of the sum."""
+    """Revoke a device's key, and take its contribution out of the sum."""
     caller = await caller_of(request)
     caller.require_admin()
     name = request.path_params["device"]
-    if not await caller.store.revoke(caller.federation, name, actor=caller.actor):
+    if not await caller.store.federations.revoke(caller.federation.name, name, actor=caller.actor):
         raise Problem("not-found", f"{name!r} has not joined")
     caller.service.wake()
     return Response(status_code=204)
 
 
 async def clear_entry(request: Request) -> Response:
-    """Forgets what is held of a device, and its epoch, so that its next sync can publish."""
+    """Delete a device's contribution and its epoch, so that its next sync can publish."""
     caller = await caller_of(request)
     caller.require_admin()
     name = request.path_params["device"]
-    if not await caller.store.clear(caller.federation, name, actor=caller.actor):
+    if not await caller.store.contributions.clear(caller.federation.name, name, actor=caller.actor):
         raise Problem("not-found", f"nothing is held of {name!r}")
     caller.service.wake()
     return Response(status_code=204)
 
 
 async def list_administrators(request: Request) -> Response:
-    """Lists the administrators that were added, with role and end; the first one is not listed."""
+    """List the administrators that were added, with role and expiry."""
     store, _ = await require_admin(request)
     names = ("name", "role", "created", "expires")
     known = [
         {name: getattr(one, name) for name in names} | {"password": one.password is not None}
-        for one in await store.administrators()
+        for one in await store.admins.all()
     ]
     return JSONResponse({"administrators": known})
 
 
 async def add_administrator(request: Request) -> Response:
-    """Adds an administrator by name and role; the answer holds its token, once."""
+    """Add an administrator by name and role; the answer holds its token, once."""
     store, actor = await require_admin(request)
     stated = await json_of(request)
     name, role, days = stated.get("name"), stated.get("role"), stated.get("days")
@@ -194,39 +196,39 @@ async def add_administrator(request: Request) -> Response:
     token, now = new_secret("admin"), time.time()
     expires = None if days is None else now + require_days("days", days) * DAY
     made = AdministratorRow(name, role, hashed(token), now, expires)
-    if not await store.add_administrator(made, actor=actor):
+    if not await store.admins.add(made, actor=actor):
         raise Problem("taken", f"there is an administrator {name!r} already: remove it first")
-    hand_over(request, token)
+    remember_secret(request, token)
     return JSONResponse({"name": name, "role": role, "expires": expires, "token": token}, 201)
 
 
 async def remove_administrator(request: Request) -> Response:
-    """Removes an administrator, whose token is worthless from then on."""
+    """Remove an administrator, whose token is not valid any more."""
     store, actor = await require_admin(request)
     name = _administrator(request)
-    if not await store.remove_administrator(name, actor=actor):
+    if not await store.admins.remove(name, actor=actor):
         raise _no_administrator(name)
     return Response(status_code=204)
 
 
 async def set_password(request: Request) -> Response:
-    """Gives an administrator a password for the dashboard, beside its token; ends its sessions."""
+    """Set an administrator's password for the dashboard; its sessions end."""
     name = _administrator(request)
     store, actor = await require_admin(request, own=name)
     stated = await json_of(request)
     hashed_one = await service_of(request).passwords.hashed(
         require_password(stated.get("password"))
     )
-    if not await store.set_password(name, hashed_one, actor=actor):
+    if not await store.admins.set_password(name, hashed_one, actor=actor):
         raise _no_administrator(name)
     return Response(status_code=204)
 
 
 async def remove_password(request: Request) -> Response:
-    """Takes an administrator's password away: the token alone lets in. Ends its sessions."""
+    """Remove an administrator's password: only the token is left. Its sessions end."""
     name = _administrator(request)
     store, actor = await require_admin(request, own=name)
-    if not await store.set_password(name, None, actor=actor):
+    if not await store.admins.set_password(name, None, actor=actor):
         raise _no_administrator(name)
     return Response(status_code=204)
 

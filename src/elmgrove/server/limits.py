@@ -1,4 +1,4 @@
-"""Limits: how much a server takes at once, from whom, and how it says that this is too much."""
+"""Limits: how many requests a server takes at once, and from whom."""
 
 import ipaddress
 import logging
@@ -18,7 +18,7 @@ from elmgrove.server.secrets import hashed, secret_of, session_of
 log = logging.getLogger("elmgrove.server")
 
 #: Makes the answer to a request about a path that is refused.
-Shower = Callable[[str, Problem], Response]
+RefusalPage = Callable[[str, Problem], Response]
 #: Seconds of its rate that a caller may use at once.
 BURST = 10.0
 #: Callers that are remembered: those that were there last.
@@ -31,7 +31,7 @@ SECONDS_BETWEEN_LINES = 60.0
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is taken at once and how long is waited: all that ``elmgrove serve`` can be told.
+    """How much is taken at once, and how long is waited.
 
     Rates are a second, and ten seconds of them may come at once. An address is limited by what it
     leaves half-open and by requests without a valid secret, never by those with one. An IPv6
@@ -42,7 +42,7 @@ class Limits:
     connections: int = 10_000
     #: Connections from one address at once that have not sent a whole request.
     connections_by_address: int = 1000
-    #: Requests at work at once; half of them for callers that were let in before.
+    #: Requests at work at once; half of them for callers that are known.
     requests: int = 1000
     #: Requests of one key or token at work at once.
     requests_by_key: int = 32
@@ -67,14 +67,14 @@ class Bucket:
         self._at = time.monotonic()
 
     def wait(self, amount: float = 1.0) -> float:
-        """Gives the seconds until this much is there; 0 where it is."""
+        """Return the seconds until this much is there; 0 where it is."""
         now = time.monotonic()
         self._level = min(self._burst, self._level + (now - self._at) * self._rate)
         self._at = now
         return max(0.0, (amount - self._level) / self._rate)
 
     def take(self, amount: float = 1.0) -> None:
-        """Takes something out, or puts back what was taken needlessly."""
+        """Take something out, or puts back what was taken needlessly."""
         self._level -= amount
 
 
@@ -89,7 +89,7 @@ class Buckets:
         return name in self._last
 
     def of(self, name: str) -> Bucket:
-        """Gives the caller's bucket, a full one where it has none."""
+        """Return the caller's bucket, a full one where it has none."""
         found = self._last.get(name) or Bucket(self._rate, self._burst)
         self._last[name] = found
         self._last.move_to_end(name)
@@ -98,37 +98,37 @@ class Buckets:
         return found
 
 
-class Seldom:
-    """Logs what may happen often: a line a minute, with how often it happened since the last."""
+class ThrottledLog:
+    """Logs what may happen often: once a minute, with how often it happened since."""
 
     def __init__(self) -> None:
         self._counts = Counter[str]()
-        self._told: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
     def warn(self, what: str, detail: object = "", level: int = logging.WARNING) -> None:
-        """Counts ``what``, and logs it if that was not done within a minute."""
+        """Count ``what``, and logs it if that was not done within a minute."""
         self._counts[what] += 1
         now = time.monotonic()
-        if now - self._told.get(what, -SECONDS_BETWEEN_LINES) >= SECONDS_BETWEEN_LINES:
-            self._told[what] = now
-            told = f" ({detail})" if str(detail) else ""
+        if now - self._logged.get(what, -SECONDS_BETWEEN_LINES) >= SECONDS_BETWEEN_LINES:
+            self._logged[what] = now
+            more = f" ({detail})" if str(detail) else ""
             count = self._counts.pop(what)
             line = "%s%s: %d since the last such line"
-            log.log(level, line, what, told, count, extra={"count": count})
+            log.log(level, line, what, more, count, extra={"count": count})
 
 
-seldom = Seldom()
+throttled_log = ThrottledLog()
 
 
 def buckets_by_key(limits: Limits) -> Buckets:
-    """Gives what holds the callers whose secret is valid, by its hash; nobody yet."""
+    """Return the buckets of callers whose secret is valid, by its hash; nobody yet."""
     return Buckets(limits.rate_by_key, BURST * limits.rate_by_key)
 
 
 class Limiter:
-    """An application that lets through to another one what is within the limits."""
+    """An ASGI middleware that refuses requests beyond the limits."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, keys: Buckets, shown: Shower) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, keys: Buckets, shown: RefusalPage) -> None:
         self._app = app
         self._shown = shown
         self._limits = limits
@@ -140,15 +140,15 @@ class Limiter:
         self._addresses = Buckets(limits.rate_by_address, BURST * limits.rate_by_address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, with a refusal where it is one too many."""
+        """Answer a request, with a refusal where it is one too many."""
         # A server that is busy is well: a watchdog must not end it.
         if scope["type"] != "http" or scope["path"] == "/health":
             await self._app(scope, receive, send)
             return
-        key, address = _key_of(scope), neighbourhood((scope.get("client") or ("", 0))[0])
+        key, address = _key_of(scope), network_of((scope.get("client") or ("", 0))[0])
         refusal = self._refusal(key, address, scope["path"])
         if refusal is not None:
-            seldom.warn("Refused requests that were too many", f"from {address}: {refusal}")
+            throttled_log.warn("Refused requests that were too many", f"from {address}: {refusal}")
             scope.setdefault("state", {})["refused"] = refusal.kind
             await self._shown(scope["path"], refusal)(scope, receive, send)
             return
@@ -190,23 +190,23 @@ class Limiter:
                 self._keys.of(state["made"])
 
 
-class Unforwarded:
-    """An application without proxies: says so where a request claims to come through one."""
+class UnproxiedWarning:
+    """An application without proxies: logs requests that claim to come through one."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets the other application answer."""
+        """Let the other application answer."""
         if any(name.startswith(b"x-forwarded-") for name, _ in scope.get("headers", ())):
             address = (scope.get("client") or ("", 0))[0]
             cure = f"from {address}; if that is your proxy, set FORWARDED_ALLOW_IPS={address}"
-            seldom.warn("Ignored X-Forwarded headers", cure)
+            throttled_log.warn("Ignored X-Forwarded headers", cure)
         await self._app(scope, receive, send)
 
 
 def in_chunks(send: Send) -> Send:
-    """Hands an answer over chunk by chunk, each when most of the ones before was read.
+    """Send an answer chunk by chunk, each when most of the one before was read.
 
     So a slow reader costs no copy of the whole, and what it does not read is seen at once.
     """
@@ -221,8 +221,8 @@ def in_chunks(send: Send) -> Send:
     return chunks
 
 
-def neighbourhood(address: str) -> str:
-    """Gives what is limited as one address: of IPv6 the 64 bits that a customer gets at once."""
+def network_of(address: str) -> str:
+    """Return what is limited as one address: of IPv6 the 64 bits that a customer gets at once."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

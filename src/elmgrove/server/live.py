@@ -1,4 +1,4 @@
-"""Views of a federation that follow its contributions, and tell who looks on what changed."""
+"""Views of a federation that follow its contributions, and live pages that wait for changes."""
 
 import asyncio
 import logging
@@ -7,22 +7,81 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from elmgrove.errors import NotFound, Problem, StoreUnavailable
+from elmgrove.algebra.evidence import Evidence
+from elmgrove.errors import BadFile, ElmgroveError, NotFound, Problem, StoreUnavailable
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import Contribution
-from elmgrove.server.damage import CorruptEntries, Reader
-from elmgrove.server.store.records import Change, FederationRow
+from elmgrove.federation.contribution import Contribution, evidence_of
+from elmgrove.server.store.contributions import Change
+from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store
 
 log = logging.getLogger("elmgrove.server")
 T = TypeVar("T")
 
-#: Changes that are fetched and taken in at once.
-BATCH = 16
 #: How often a server looks for what other servers on the same data base stored.
 SECONDS_BETWEEN_LOOKS = 0.5
+
+
+class CorruptEntries:
+    """The entries whose bytes turned out to be corrupt, of all federations.
+
+    They were checked before they were stored, so it is the disk, or somebody at the data base. The
+    device's next sync replaces them; until then they harm nobody else.
+    """
+
+    def __init__(self) -> None:
+        self._known = set[tuple[str, float, int]]()
+
+    def has(self, federation: FederationRow, revision: int) -> bool:
+        """Say whether an entry is known to be corrupt."""
+        return (federation.name, federation.created, revision) in self._known
+
+    def add(self, federation: FederationRow, origin: str, revision: int, reason: object) -> None:
+        """Note a corrupt entry, and log it the first time."""
+        if not self.has(federation, revision):
+            self._known.add((federation.name, federation.created, revision))
+            log.error(
+                "%s: the contribution of %r is corrupt and left out until its next sync (%s)",
+                federation.name,
+                origin,
+                reason,
+            )
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the contributions of one federation; None for what is corrupt."""
+
+    federation: FederationRow
+    charter: Charter
+    corrupt: CorruptEntries
+
+    def contribution(self, origin: str, revision: int, blob: bytes) -> Contribution | None:
+        """Read all of a contribution."""
+
+        def whole() -> Contribution:
+            found = Contribution.from_bytes(blob)
+            self.charter.basis.require(found.basis)
+            if found.origin != origin:
+                raise BadFile(f"it is of {found.origin!r}")
+            return found
+
+        return self._unless_corrupt(origin, revision, whole)
+
+    def evidence(self, origin: str, revision: int, blob: bytes) -> Evidence | None:
+        """Read the sum of a contribution's parts."""
+        basis = self.charter.basis
+        return self._unless_corrupt(origin, revision, lambda: evidence_of(blob, basis))
+
+    def _unless_corrupt(self, origin: str, revision: int, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except ElmgroveError as error:
+            self.corrupt.add(self.federation, origin, revision, error)
+            return None
 
 
 class LiveView(ABC):
@@ -41,7 +100,7 @@ class LiveView(ABC):
         self.asked_at = time.monotonic()
 
     async def keep_up(self) -> None:
-        """Takes in what changed since the last time."""
+        """Take in what changed since the last time."""
         async with self._lock:
             await self._catch_up()
 
@@ -54,7 +113,7 @@ class LiveView(ABC):
                 self._revision = await self._apply(changes)
 
     async def _alone(self, use: Callable[[], T]) -> T:
-        """Uses or changes in a thread what is kept; the caller must hold the lock.
+        """Use or changes in a thread what is kept; the caller must hold the lock.
 
         One that is cancelled holds it until the thread has ended: nobody else may change what that
         one still reads, and it may remember what was true before.
@@ -67,41 +126,18 @@ class LiveView(ABC):
             raise
 
     async def _changes(self) -> list[Change] | None:
-        found = await self._store.changes(self._federation, self._revision, BATCH)
-        if found is None and await self._store.revision(self._federation) == 0:
+        found = await self._store.contributions.changes(self._federation, self._revision, 16)
+        if found is None and await self._store.contributions.revision(self._federation) == 0:
             return []
         return found
 
     @abstractmethod
     async def _apply(self, changes: Sequence[Change]) -> int:
-        """Takes these in, all or none, and says which revision that is."""
+        """Apply these changes, all or none, and return the revision."""
 
     @abstractmethod
     async def _rebuild(self) -> int:
-        """Reads all contributions, and says of which revision they are."""
-
-
-class Taking(Protocol):
-    """What contributions can be taken into and out of again: ``StandingGroups``, for instance."""
-
-    def take(self, contribution: Contribution) -> object:
-        """Puts a contribution in the place of the device's former one."""
-        ...
-
-    def leave(self, origin: str) -> None:
-        """Takes a device out."""
-        ...
-
-
-def take_in(taking: Taking, reader: Reader, changes: Sequence[Change]) -> None:
-    """Takes in what was contributed, and out who left, in the order in which it happened."""
-    for change in changes:
-        blob, revision = change.blob, change.revision
-        made = None if blob is None else reader.contribution(change.origin, revision, blob)
-        if made is None:
-            taking.leave(change.origin)
-        else:
-            taking.take(made)
+        """Read all contributions, and return their revision."""
 
 
 V = TypeVar("V", bound=LiveView)
@@ -114,19 +150,19 @@ class LiveSet(Generic[V]):
     new one.
     """
 
-    def __init__(self, store: Store, damage: CorruptEntries, patience: float = math.inf) -> None:
+    def __init__(self, store: Store, corrupt: CorruptEntries, patience: float = math.inf) -> None:
         self._store = store
-        self._damage = damage
+        self._corrupt = corrupt
         self._patience = patience
         self._views: dict[tuple[Any, ...], V] = {}
         self._changed = asyncio.Event()
 
     def wake(self) -> None:
-        """Tells that something was stored, so that it is taken in at once."""
+        """Tell that something was stored, so that it is taken in at once."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Keeps all views up to date, until cancelled."""
+        """Keep all views up to date, until cancelled."""
         while True:
             # Before the look, so that no change in the course of it is missed.
             self._changed.clear()
@@ -146,7 +182,7 @@ class LiveSet(Generic[V]):
                 continue
 
     def _reader(self, federation: FederationRow, charter: Charter) -> Reader:
-        return Reader(federation, charter, self._damage)
+        return Reader(federation, charter, self._corrupt)
 
     def _view(self, federation: FederationRow, make: Callable[[], V], *how: str) -> V:
         key = (federation.name, federation.created, *how)
@@ -164,8 +200,8 @@ class LiveSet(Generic[V]):
 SECONDS_BETWEEN_FLEET_LOOKS = 1.0
 #: ...for what this one took, however much that is...
 SHORTEST = 0.1
-#: ...and between two times that one who looks on is told.
-SECONDS_BETWEEN_NEWS = 1.0
+#: ...and between two changes of a page.
+SECONDS_BETWEEN_CHANGES = 1.0
 
 
 class LiveFleet:
@@ -183,11 +219,11 @@ class LiveFleet:
         self._moved = asyncio.Condition()
 
     def wake(self) -> None:
-        """Tells that something was stored, so that it is looked at soon."""
+        """Tell that something was stored, so that it is looked at soon."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Looks at the federations that somebody waits for, until cancelled."""
+        """Look at the federations that somebody waits for, until cancelled."""
         while True:
             # Before the look, so that no change in the course of it is missed.
             self._changed.clear()
@@ -208,18 +244,18 @@ class LiveFleet:
 
     async def _marker(self, federation: str) -> str:
         try:
-            return await self._store.latest(federation)
+            return await self._store.fleet.marker(federation)
         except NotFound:
-            return ""  # who waits for it will be told that there is none
+            return ""  # who waits for it finds out by itself
         except StoreUnavailable as error:
             log.warning("a fleet could not be looked at: %s", error)
             return self._markers.get(federation, "")
 
     async def wait(self, federation: str, seen: str) -> str:
-        """Waits until a federation is not what it was when ``seen`` was; says what it is now.
+        """Wait until a federation's marker is not ``seen`` any more; return the new one.
 
-        Any other text, such as none, is answered at once. Otherwise it takes a second at least: who
-        asks again and again is told once a second. ``NotFound`` where it does not exist.
+        A marker that is not the newest is answered at once. Otherwise it takes a second at least:
+        who asks again and again gets an answer a second. ``NotFound`` where it does not exist.
         """
         begun = time.monotonic()
         self._waiting[federation] += 1
@@ -228,17 +264,17 @@ class LiveFleet:
         finally:
             self._waiting[federation] -= 1
             self._waiting += Counter()
-        left = begun + SECONDS_BETWEEN_NEWS - time.monotonic()
+        left = begun + SECONDS_BETWEEN_CHANGES - time.monotonic()
         if not seen or left <= 0:
             return marker
         await asyncio.sleep(left)
-        return await self._store.latest(federation)
+        return await self._store.fleet.marker(federation)
 
     async def _next(self, federation: str, seen: str) -> str:
         while True:
             # Before the marker is read, so that no change after that is missed.
             looked = self._markers.get(federation)
-            marker = await self._store.latest(federation)
+            marker = await self._store.fleet.marker(federation)
             if marker != seen:
                 return marker
             if looked is None:

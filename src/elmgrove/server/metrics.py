@@ -1,10 +1,11 @@
 """Metrics of the server: what it did since it started, and what it holds, for Prometheus."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import prometheus_client
 from prometheus_client import (
@@ -23,86 +24,84 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmgrove.errors import StoreUnavailable
 from elmgrove.server.auth import require_admin
-from elmgrove.server.retention import Writes
-from elmgrove.server.store.audit import by_device
-from elmgrove.server.store.database import Database, Operation, Statement
-from elmgrove.server.store.fleet import FLEET_STATES, Tally
+from elmgrove.server.limits import ThrottledLog
+from elmgrove.server.store.database import Database, Transaction
+from elmgrove.server.store.fleet import FLEET_STATES, FederationStatistics
 from elmgrove.server.store.store import Store
 
 #: Seconds for which what the store holds is not counted again, however often that is asked.
 FRESH = 5.0
 #: The values of a metric, by those of its labels: none, the federation, or a device of it too.
 Labelled = dict[tuple[str, ...], float]
-_LABELS = ("federation", "device")
 
 
-class TallyMetrics(Collector):
+class StoreMetrics(Collector):
     """Tells what the store holds, counted at most every few seconds, however many ask."""
 
     def __init__(self, by_device: bool) -> None:
-        #: When each device was last let in by this server: in seconds since 1970.
+        #: When each device last sent a request to this server, in seconds since 1970.
         self.seen: dict[tuple[str, str], float] = {}
         self._by_device = by_device
-        self._tallies: dict[str, Tally] | None = None
+        self._held: dict[str, FederationStatistics] | None = None
         self._text, self._at = b"", -FRESH
         self._registry = CollectorRegistry()
         self._registry.register(self)
         self._lock = asyncio.Lock()
 
     async def text(self, store: Store) -> bytes:
-        """Writes down what is held, if that was not just done; one caller at a time."""
+        """Write down what is held, if that was not just done; one caller at a time."""
         async with self._lock:
             if time.monotonic() - self._at >= FRESH:
                 try:
-                    self._tallies = await store.tallies(by_device=self._by_device)
+                    self._held = await store.fleet.statistics(by_device=self._by_device)
                 except StoreUnavailable:
-                    self._tallies = None
+                    self._held = None
                 # With many devices that takes a while, in which others are answered.
                 self._text = await asyncio.to_thread(generate_latest, self._registry)
                 self._at = time.monotonic()
             return self._text
 
     def describe(self) -> list[Metric]:
-        """Names nothing beforehand: what there is, is known once it was counted."""
+        """Name nothing beforehand: what there is, is known once it was counted."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Gives the numbers of the last count."""
-        tallies = self._tallies
+        """Return the numbers of the last count."""
+        held = self._held
         yield _gauge(
-            "store_up", "Whether the data base could be asked.", {(): float(tallies is not None)}
+            "store_up", "Whether the data base could be asked.", {(): float(held is not None)}
         )
-        if tallies is None:
+        if held is None:
             return
-        federations = {name: one for name, one in tallies.items() if name}
+        federations = {name: one for name, one in held.items() if name}
         yield _gauge("federations", "Federations.", {(): float(len(federations))})
         yield from _of_federations(federations)
-        recorded: Labelled = {(name,): float(one.recorded) for name, one in tallies.items()}
+        recorded: Labelled = {(name,): float(one.recorded) for name, one in held.items()}
         yield _counter("audit_records", "Records of the audit that were ever written.", recorded)
         if self._by_device:
             yield from _of_devices(federations, dict(self.seen))
 
 
-def _of_federations(tallies: dict[str, Tally]) -> Iterator[Metric]:
+def _of_federations(held: dict[str, FederationStatistics]) -> Iterator[Metric]:
     devices = GaugeMetricFamily(
         "elmgrove_server_devices", "Devices that joined.", labels=["federation", "key"]
     )
-    for name, tally in tallies.items():
-        devices.add_metric([name, "valid"], tally.valid)
-        devices.add_metric([name, "revoked"], tally.revoked)
+    for name, one in held.items():
+        devices.add_metric([name, "valid"], one.valid)
+        devices.add_metric([name, "revoked"], one.revoked)
     yield devices
     states = GaugeMetricFamily(
         "elmgrove_server_devices_by_state",
         "Devices by state, as they last reported.",
         labels=["federation", "state"],
     )
-    for name, tally in tallies.items():
+    for name, one in held.items():
         for state in FLEET_STATES:
-            states.add_metric([name, state], tally.states.get(state, 0))
+            states.add_metric([name, state], one.states.get(state, 0))
     yield states
 
     def each(what: str) -> Labelled:
-        found = {name: getattr(tally, what) for name, tally in tallies.items()}
+        found = {name: getattr(one, what) for name, one in held.items()}
         return {(name,): float(value) for name, value in found.items() if value is not None}
 
     yield _gauge("devices_drifting", "Devices whose normal has changed.", each("drifts"))
@@ -118,26 +117,28 @@ def _of_federations(tallies: dict[str, Tally]) -> Iterator[Metric]:
     yield _counter("entries", "Entries that were ever stored.", each("stored"))
 
 
-def _of_devices(tallies: dict[str, Tally], seen: dict[tuple[str, str], float]) -> Iterator[Metric]:
-    held = {
+def _of_devices(
+    held: dict[str, FederationStatistics], seen: dict[tuple[str, str], float]
+) -> Iterator[Metric]:
+    by_device = {
         (name, device): found
-        for name, tally in tallies.items()
-        for device, found in tally.by_device.items()
+        for name, one in held.items()
+        for device, found in one.by_device.items()
     }
     yield _gauge(
         "device_rows",
         "Rows behind a device's contribution.",
-        {which: rows for which, (rows, _) in held.items()},
+        {which: rows for which, (rows, _) in by_device.items()},
     )
     yield _gauge(
         "device_contributed_timestamp_seconds",
         "When a device's contribution came, in seconds since 1970.",
-        {which: received for which, (_, received) in held.items()},
+        {which: received for which, (_, received) in by_device.items()},
     )
     yield _gauge(
         "device_seen_timestamp_seconds",
-        "When this server last let a device in, in seconds since 1970.",
-        {which: at for which, at in seen.items() if which[0] in tallies},
+        "When a device last sent a request to this server, in seconds since 1970.",
+        {which: at for which, at in seen.items() if which[0] in held},
     )
 
 
@@ -152,21 +153,18 @@ def _counter(name: str, meaning: str, values: Labelled) -> Metric:
 def _filled(
     family: type[GaugeMetricFamily | CounterMetricFamily], name: str, meaning: str, values: Labelled
 ) -> Metric:
-    labels = _LABELS[: len(next(iter(values), ()))]
+    labels = ("federation", "device")[: len(next(iter(values), ()))]
     made = family(f"elmgrove_server_{name}", meaning, labels=labels)
     for which, value in values.items():
         made.add_metric(which, value)
     return made
 
 
-T = TypeVar("T")
-
 #: What Prometheus and its kin read.
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 #: Where a request is counted that no route takes.
 NO_ROUTE = "none"
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_BY_DEVICE = by_device("")
 
 # When a series began is one more series of each, which nobody asks for. (The function is untyped.)
 _library: Any = prometheus_client
@@ -223,29 +221,29 @@ class ServerMetrics:
             ["operation"],
             registry=registry,
         )
-        for operation in ("read", "write", "stream"):
+        for operation in ("read", "write", "snapshot"):
             self.store_errors.labels(operation)
-        self._held = TallyMetrics(by_device)
+        self._held = StoreMetrics(by_device)
         self.writes = Writes()
         ProcessCollector(registry=registry)
 
     def watched(self, store: Store) -> Store:
-        """Gives the store, with its data base timed and its failures counted."""
+        """Return the store, with its data base timed and its failures counted."""
         return Store(WatchedDatabase(store.database, self))
 
     def see(self, chain: str, actor: str) -> None:
-        """Takes note that somebody was let in: of a device, when."""
-        if self.by_device and actor.startswith(_BY_DEVICE):
-            self._held.seen[chain, actor.removeprefix(_BY_DEVICE)] = time.time()
+        """Note when a device sent a request."""
+        if self.by_device and actor.startswith("device "):
+            self._held.seen[chain, actor.removeprefix("device ")] = time.time()
 
     async def text(self, store: Store) -> bytes:
-        """Writes all numbers down; without what the store holds, while it can't be asked."""
+        """Write all numbers down; without what the store holds, while it can't be asked."""
         held = await self._held.text(store)
         return generate_latest(self._registry) + held
 
 
 async def show(request: Request) -> Response:
-    """Gives the server's metrics as Prometheus reads them."""
+    """Return the server's metrics as Prometheus reads them."""
     metrics: ServerMetrics = request.app.state.metrics
     if not metrics.is_open:
         await require_admin(request)
@@ -259,7 +257,7 @@ class Metered:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets the other application answer, and counts how it did."""
+        """Let the other application answer, and counts how it did."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -297,37 +295,34 @@ class Metered:
 
 
 class WatchedDatabase:
-    """A data base whose operations are timed, and whose failures are counted."""
+    """A data base whose transactions are timed, and whose failures are counted."""
 
     def __init__(self, database: Database, metrics: ServerMetrics) -> None:
         self._database, self._metrics = database, metrics
 
-    async def read(self, operation: Operation[T]) -> T:
-        """Runs an operation on one unchanging state; see ``Database``."""
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Transaction]:
+        """Open a transaction for reading; see ``Database``."""
         with self._watched("read"):
-            return await self._database.read(operation)
-
-    async def write(self, federation: str, operation: Operation[T]) -> T:
-        """Runs an operation alone among the writes to a federation; see ``Database``."""
-        with self._watched("write"), self._metrics.writes.noted():
-            return await self._database.write(federation, operation)
-
-    def stream(
-        self, operation: Operation[T], statement: Statement
-    ) -> AbstractAsyncContextManager[tuple[T, AsyncIterator[Any]]]:
-        """Gives the rows of one unchanging state, few at a time; see ``Database``."""
-        return self._streamed(operation, statement)
+            async with self._database.read() as tx:
+                yield tx
 
     @asynccontextmanager
-    async def _streamed(
-        self, operation: Operation[T], statement: Statement
-    ) -> AsyncIterator[tuple[T, AsyncIterator[Any]]]:
-        with self._watched("stream"):
-            async with self._database.stream(operation, statement) as opened:
-                yield opened
+    async def snapshot(self) -> AsyncIterator[Transaction]:
+        """Open a long transaction for reading; see ``Database``."""
+        with self._watched("snapshot"):
+            async with self._database.snapshot() as tx:
+                yield tx
+
+    @asynccontextmanager
+    async def write(self, federation: str) -> AsyncIterator[Transaction]:
+        """Open a transaction for writing; see ``Database``."""
+        with self._watched("write"), self._metrics.writes.noted():
+            async with self._database.write(federation) as tx:
+                yield tx
 
     async def close(self) -> None:
-        """Lets every operation end that has begun."""
+        """Let every transaction end that has begun."""
         await self._database.close()
 
     @contextmanager
@@ -338,3 +333,33 @@ class WatchedDatabase:
             except StoreUnavailable:
                 self._metrics.store_errors.labels(operation).inc()
                 raise
+
+
+class Writes:
+    """Whether the last write to the store worked, and why not."""
+
+    def __init__(self) -> None:
+        self._failure: StoreUnavailable | None = None
+        self._tried_at = 0.0
+        self._log = ThrottledLog()
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Take note of how the write inside ``with`` goes; one line a minute where they fail."""
+        try:
+            yield
+        except StoreUnavailable as error:
+            self._failure = error
+            self._log.warn("Writes to the store fail", error, logging.ERROR)
+            raise
+        self._failure = None
+
+    async def require_working(self, store: Store) -> None:
+        """Raise ``StoreUnavailable`` where the last write failed and another one fails as well."""
+        if self._failure is None:
+            return
+        now = time.monotonic()
+        if now - self._tried_at < 1.0:
+            raise StoreUnavailable(str(self._failure), self._failure.reason)
+        self._tried_at = now
+        await store.try_write()

@@ -1,6 +1,10 @@
-"""Refusals as RFC 9457 problem documents: what was wrong, named so that a program can tell."""
+"""Refusals: as RFC 9457 problem documents, in the audit log, and counted."""
 
+import asyncio
+import logging
 import math
+import time
+from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,6 +21,9 @@ from elmgrove.errors import (
     Refused,
     StoreUnavailable,
 )
+from elmgrove.exchange.responses import plain
+
+log = logging.getLogger("elmgrove.server")
 
 #: Each kind of problem: its status and its title. The key ends the document's ``type``.
 KINDS = {
@@ -53,14 +60,14 @@ SCHEMA = {
 
 
 def problem_response(problem: Problem, instance: str) -> JSONResponse:
-    """Answers a request for the path ``instance`` with the problem's document."""
+    """Answer a request for the path ``instance`` with the problem's document."""
     status, title = KINDS[problem.kind]
     document = problem.document(status, title, instance)
     return JSONResponse(document, status, problem.headers, media_type="application/problem+json")
 
 
 def too_many(detail: str, seconds: float) -> Problem:
-    """Makes the refusal of a request that comes too soon; it may come again in so many seconds."""
+    """Return the refusal of a request that comes too soon; it may be repeated in ``seconds``."""
     later = max(1, math.ceil(seconds))
     problem = Problem("too-many", f"{detail}; try again in {later} s")
     problem.headers = {"Retry-After": str(later)}
@@ -68,17 +75,17 @@ def too_many(detail: str, seconds: float) -> Problem:
 
 
 def no_federation() -> Problem:
-    """Makes the refusal for administrators, who may know which federations there are."""
+    """Make the refusal for administrators, who may know which federations there are."""
     return Problem("not-found", "there is no federation of this name")
 
 
 def problem_of(request: Request, error: Exception) -> Problem:
-    """Turns an error of the library into a problem; one that is unknown is the server's fault."""
+    """Turn an error of the library into a problem; one that is unknown is the server's fault."""
     match error:
         case Problem():
             return error
         case NotFound():
-            # It was deleted after the caller was let in: the answer is what it is from now on.
+            # It was deleted after the caller was found: the answer is what it is from now on.
             refusal: Problem = request.state.no_federation
             return refusal
         case Outdated():
@@ -100,3 +107,99 @@ def problem_of(request: Request, error: Exception) -> Problem:
             problem.headers |= dict(error.headers or {})
             return problem
     return Problem("internal", "it was logged; please tell the administrator")
+
+
+class Refusals:
+    """Records the refusals of callers that are known, and counts those of strangers.
+
+    Strangers must not be able to fill the disk, nor may a device that is refused again and again.
+    """
+
+    #: Seconds for which the same refusal of the same caller is recorded once.
+    PERIOD = 3600.0
+    #: Different refusals of a caller that are recorded in that time.
+    MOST = 20
+    #: Callers that are remembered before those are dropped whose time is over.
+    MANY = 10_000
+    #: Seconds between two log messages about strangers.
+    MINUTE = 60.0
+    #: The statuses that say something about the caller.
+    RECORDED = (400, 403, 408, 409, 413, 422)
+
+    def __init__(self) -> None:
+        self._recorded: dict[tuple[str, str], _Recorded] = {}
+        self._strangers = 0
+
+    async def noted(self, request: Request, error: Exception) -> Problem:
+        """Return the problem to answer with, after it was recorded."""
+        path = request.scope["path"]
+        problem = problem_of(request, error)
+        request.state.refused = problem.kind
+        if problem.kind == "internal":
+            asked = {"method": request.method, "path": path}
+            log.error("%s %s failed", *asked.values(), exc_info=error, extra=asked)
+        elif problem.kind == "unauthorized":
+            if not self._strangers:
+                asyncio.get_running_loop().call_later(self.MINUTE, self._log_strangers)
+            self._strangers += 1
+        elif KINDS[problem.kind][0] in self.RECORDED and hasattr(request.state, "known"):
+            await self._record(request, problem)
+        return problem
+
+    async def _record(self, request: Request, problem: Problem) -> None:
+        federation, actor = request.state.known
+        reason = str(problem)[:500]
+        caller, now = (federation, actor), time.monotonic()
+        unrecorded = self.unrecorded(caller, f"{problem.kind}: {reason}", now)
+        if unrecorded is None:
+            return
+        detail = {
+            "kind": problem.kind,
+            "reason": reason,
+            "request": plain(f"{request.method} {request.scope['path']}"[:500]),
+            "unrecorded": unrecorded,
+        }
+        try:
+            store = request.app.state.service.store
+            await store.audit.add(federation, actor, "refused", detail)
+        except StoreUnavailable as error:
+            log.warning("a refusal could not be recorded: %s: %s", error, detail)
+
+    def unrecorded(self, caller: tuple[str, str], reason: str, now: float) -> int | None:
+        """Return how many refusals of a caller were not recorded before this one.
+
+        None if this one is not recorded either.
+        """
+        known = self._recorded.get(caller)
+        if known is None or now - known.since >= self.PERIOD:
+            known = _Recorded(now, unrecorded=0 if known is None else known.unrecorded)
+            self._recorded[caller] = known
+            if len(self._recorded) > self.MANY:
+                self._recorded = {
+                    caller: one
+                    for caller, one in self._recorded.items()
+                    if now - one.since < self.PERIOD
+                }
+        if reason in known.reasons or len(known.reasons) >= self.MOST:
+            known.unrecorded += 1
+            return None
+        known.reasons.add(reason)
+        before, known.unrecorded = known.unrecorded, 0
+        return before
+
+    def _log_strangers(self) -> None:
+        log.warning(
+            "requests without a valid token or key that were refused in the last minute: %d",
+            self._strangers,
+            extra={"strangers": self._strangers},
+        )
+        self._strangers = 0
+
+
+@dataclass
+class _Recorded:
+    """The refusals of one caller that were recorded since some moment, and how many were not."""
+
+    since: float
+    reasons: set[str] = field(default_factory=set)
+    unrecorded: int = 0

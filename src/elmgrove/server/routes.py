@@ -1,4 +1,4 @@
-"""What the server offers: one table, from which the routes and the OpenAPI document follow."""
+"""The routes: one table, from which the application and the OpenAPI document follow."""
 
 import inspect
 import re
@@ -15,263 +15,145 @@ from elmgrove.server.service import service_of
 
 
 async def health(request: Request) -> Response:
-    """Says whether the server runs."""
+    """Return whether the server runs."""
     return JSONResponse({"status": "ok", "version": __version__})
 
 
 async def ready(request: Request) -> Response:
-    """Says whether the server reaches its data base, and can write to it as far as it knows."""
+    """Return whether the server reaches its data base and can write to it."""
     store = service_of(request).store
     await store.ready()
     await request.app.state.metrics.writes.require_working(store)
     return JSONResponse({"status": "ready", "version": __version__})
 
 
-FEDERATION = "/v1/federations/{federation}"
-DEVICE = f"{FEDERATION}/devices/{{device:path}}"
-ADMINISTRATORS = "/v1/administrators"
-CONTRIBUTION = f"{FEDERATION}/contributions/{{device:path}}"
-ENTRY = f"{FEDERATION}/entries/{{device:path}}"
-REPORT = f"{FEDERATION}/reports/{{device:path}}"
-COMMAND = f"{FEDERATION}/commands/{{device:path}}"
-PASSWORD = f"{ADMINISTRATORS}/{{administrator}}/password"
-
-
 ADMIN, JOIN, KEY = "admin token", "join token", "device key"
+JSON, BLOB = "application/json", contributions.BLOB
+_FEDERATION = "/v1/federations/{federation}"
+_DEVICE = f"{_FEDERATION}/devices/{{device:path}}"
+_CONTRIBUTION = f"{_FEDERATION}/contributions/{{device:path}}"
+_REPORT = f"{_FEDERATION}/reports/{{device:path}}"
+_ADMINISTRATOR = "/v1/administrators/{administrator}"
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class Offer(NamedTuple):
-    """One thing that can be asked for; the handler's docstring says what it does."""
+class ApiRoute(NamedTuple):
+    """A route; the handler's docstring describes it."""
 
-    name: str
     method: str
     path: str
     handler: Handler
     secrets: tuple[str, ...]
-    success: int
-    content: str | None
+    success: int = 200
+    content: str | None = JSON
     query: tuple[str, ...] = ()
     body: str | None = None
 
 
-JSON, BLOB, PLAIN = "application/json", contributions.BLOB, None
-OFFERS = (
-    Offer("status_health", "GET", "/health", health, (), 200, JSON),
-    Offer("status_ready", "GET", "/ready", ready, (), 200, JSON),
-    Offer("status_metrics", "GET", "/metrics", metrics.show, (ADMIN,), 200, metrics.TEXT),
-    Offer(
-        "federations_create",
-        "POST",
-        "/v1/federations",
-        federations.create_federation,
-        (ADMIN,),
-        201,
-        JSON,
-        body=JSON,
+ROUTES = (
+    ApiRoute("GET", "/health", health, ()),
+    ApiRoute("GET", "/ready", ready, ()),
+    ApiRoute("GET", "/metrics", metrics.show, (ADMIN,), 200, metrics.TEXT),
+    ApiRoute("POST", "/v1/federations", federations.create_federation, (ADMIN,), 201, body=JSON),
+    ApiRoute("GET", "/v1/federations", federations.list_federations, (ADMIN,)),
+    ApiRoute("GET", _FEDERATION, federations.show_federation, (ADMIN, JOIN, KEY)),
+    ApiRoute("DELETE", _FEDERATION, federations.delete_federation, (ADMIN,), 204, None),
+    ApiRoute("POST", f"{_FEDERATION}/token", federations.renew_token, (ADMIN,)),
+    ApiRoute(
+        "POST", f"{_FEDERATION}/devices", federations.enrol_device, (ADMIN, JOIN), 201, body=JSON
     ),
-    Offer(
-        "federations_index",
-        "GET",
-        "/v1/federations",
-        federations.list_federations,
-        (ADMIN,),
-        200,
-        JSON,
-    ),
-    Offer(
-        "federations_show",
-        "GET",
-        FEDERATION,
-        federations.show_federation,
-        (ADMIN, JOIN, KEY),
-        200,
-        JSON,
-    ),
-    Offer(
-        "federations_delete",
+    ApiRoute("GET", f"{_FEDERATION}/devices", federations.list_devices, (ADMIN, KEY)),
+    ApiRoute("DELETE", _DEVICE, federations.revoke_device, (ADMIN,), 204, None),
+    ApiRoute("POST", f"{_DEVICE}/key", federations.rotate_key, (KEY,)),
+    ApiRoute("GET", f"{_FEDERATION}/entries", contributions.index, (ADMIN, KEY)),
+    ApiRoute(
         "DELETE",
-        FEDERATION,
-        federations.delete_federation,
+        f"{_FEDERATION}/entries/{{device:path}}",
+        federations.clear_entry,
         (ADMIN,),
         204,
-        PLAIN,
+        None,
     ),
-    Offer(
-        "federations_renew_token",
-        "POST",
-        f"{FEDERATION}/token",
-        federations.renew_token,
-        (ADMIN,),
-        200,
-        JSON,
-    ),
-    Offer(
-        "devices_enrol",
-        "POST",
-        f"{FEDERATION}/devices",
-        federations.enrol_device,
-        (ADMIN, JOIN),
-        201,
-        JSON,
-        body=JSON,
-    ),
-    Offer(
-        "devices_index",
+    ApiRoute(
         "GET",
-        f"{FEDERATION}/devices",
-        federations.list_devices,
-        (ADMIN, KEY),
-        200,
-        JSON,
-    ),
-    Offer("devices_revoke", "DELETE", DEVICE, federations.revoke_device, (ADMIN,), 204, PLAIN),
-    Offer("devices_rotate_key", "POST", f"{DEVICE}/key", federations.rotate_key, (KEY,), 200, JSON),
-    Offer(
-        "contributions_index",
-        "GET",
-        f"{FEDERATION}/entries",
-        contributions.index,
-        (ADMIN, KEY),
-        200,
-        JSON,
-    ),
-    Offer("entries_clear", "DELETE", ENTRY, federations.clear_entry, (ADMIN,), 204, PLAIN),
-    Offer(
-        "contributions_some",
-        "GET",
-        f"{FEDERATION}/contributions",
+        f"{_FEDERATION}/contributions",
         contributions.some,
         (ADMIN, KEY),
         200,
         BLOB,
         query=("origin",),
     ),
-    Offer("contributions_get", "GET", CONTRIBUTION, contributions.get, (ADMIN, KEY), 200, BLOB),
-    Offer(
-        "contributions_put", "PUT", CONTRIBUTION, contributions.put, (KEY,), 200, JSON, body=BLOB
+    ApiRoute("GET", _CONTRIBUTION, contributions.get, (ADMIN, KEY), 200, BLOB),
+    ApiRoute("PUT", _CONTRIBUTION, contributions.put, (KEY,), body=BLOB),
+    ApiRoute(
+        "DELETE", _CONTRIBUTION, contributions.leave, (ADMIN, KEY), 204, None, query=("epoch",)
     ),
-    Offer(
-        "contributions_leave",
-        "DELETE",
-        CONTRIBUTION,
-        contributions.leave,
-        (ADMIN, KEY),
-        204,
-        PLAIN,
-        query=("epoch",),
-    ),
-    Offer(
-        "contributions_merged",
+    ApiRoute(
         "GET",
-        f"{FEDERATION}/merged",
+        f"{_FEDERATION}/merged",
         contributions.merged,
         (ADMIN, KEY),
         200,
         BLOB,
         query=("without", "grouped"),
     ),
-    Offer(
-        "contributions_others",
+    ApiRoute(
         "GET",
-        f"{FEDERATION}/others",
+        f"{_FEDERATION}/others",
         contributions.others,
         (ADMIN, KEY),
         200,
         BLOB,
         query=("without",),
     ),
-    Offer(
-        "groups_show",
+    ApiRoute(
         "GET",
-        f"{FEDERATION}/groups",
+        f"{_FEDERATION}/groups",
         contributions.groups,
         (ADMIN, KEY),
-        200,
-        JSON,
-        query=("anew", "groups"),
+        query=("regroup", "groups"),
     ),
-    Offer("reports_put", "PUT", REPORT, reports.put_report, (KEY,), 200, JSON, body=JSON),
-    Offer(
-        "reports_index",
+    ApiRoute("PUT", _REPORT, reports.put_report, (KEY,), body=JSON),
+    ApiRoute(
         "GET",
-        f"{FEDERATION}/reports",
+        f"{_FEDERATION}/reports",
         reports.index,
         (ADMIN,),
-        200,
-        JSON,
         query=("search", "state", "sort", "limit", "offset"),
     ),
-    Offer("reports_show", "GET", REPORT, reports.show, (ADMIN,), 200, JSON, query=("from", "to")),
-    Offer("commands_ask", "POST", COMMAND, reports.ask_command, (ADMIN,), 201, JSON, body=JSON),
-    Offer(
-        "administrators_index",
-        "GET",
-        ADMINISTRATORS,
-        federations.list_administrators,
-        (ADMIN,),
-        200,
-        JSON,
-    ),
-    Offer(
-        "administrators_add",
+    ApiRoute("GET", _REPORT, reports.show, (ADMIN,), query=("from", "to")),
+    ApiRoute(
         "POST",
-        ADMINISTRATORS,
-        federations.add_administrator,
+        f"{_FEDERATION}/commands/{{device:path}}",
+        reports.ask_command,
         (ADMIN,),
         201,
-        JSON,
         body=JSON,
     ),
-    Offer(
-        "administrators_remove",
-        "DELETE",
-        f"{ADMINISTRATORS}/{{administrator}}",
-        federations.remove_administrator,
-        (ADMIN,),
-        204,
-        PLAIN,
-    ),
-    Offer(
-        "administrators_set_password",
+    ApiRoute("GET", "/v1/administrators", federations.list_administrators, (ADMIN,)),
+    ApiRoute("POST", "/v1/administrators", federations.add_administrator, (ADMIN,), 201, body=JSON),
+    ApiRoute("DELETE", _ADMINISTRATOR, federations.remove_administrator, (ADMIN,), 204, None),
+    ApiRoute(
         "PUT",
-        PASSWORD,
+        f"{_ADMINISTRATOR}/password",
         federations.set_password,
         (ADMIN,),
         204,
-        PLAIN,
+        None,
         body=JSON,
     ),
-    Offer(
-        "administrators_remove_password",
-        "DELETE",
-        PASSWORD,
-        federations.remove_password,
-        (ADMIN,),
-        204,
-        PLAIN,
+    ApiRoute(
+        "DELETE", f"{_ADMINISTRATOR}/password", federations.remove_password, (ADMIN,), 204, None
     ),
-    Offer(
-        "audit_show",
+    ApiRoute(
         "GET",
         "/v1/audit",
         audit.show,
         (ADMIN,),
-        200,
-        JSON,
         query=("federation", "after", "since", "device", "limit"),
     ),
-    Offer(
-        "audit_prune",
-        "DELETE",
-        "/v1/audit",
-        audit.prune,
-        (ADMIN,),
-        200,
-        JSON,
-        query=("federation", "days"),
-    ),
+    ApiRoute("DELETE", "/v1/audit", audit.prune, (ADMIN,), query=("federation", "days")),
 )
 
 
@@ -279,17 +161,17 @@ _PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
 def openapi_document() -> dict[str, Any]:
-    """Describes all that the server offers, as OpenAPI 3.1."""
+    """Describe all routes as OpenAPI 3.1."""
     paths: dict[str, dict[str, Any]] = {}
-    for offer in OFFERS:
-        path = _PLACE.sub(r"{\1}", offer.path)
-        paths.setdefault(path, {})[offer.method.lower()] = _operation(offer)
+    for route in ROUTES:
+        path = _PLACE.sub(r"{\1}", route.path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Elmgrove exchange",
             "version": __version__,
-            "description": "Devices put what they learned and get what the others learned.",
+            "description": "Devices put what they learned, and get what the others learned.",
         },
         "paths": paths,
         "components": {
@@ -299,14 +181,15 @@ def openapi_document() -> dict[str, Any]:
     }
 
 
-def _operation(offer: Offer) -> dict[str, Any]:
-    doc = inspect.getdoc(offer.handler) or ""
+def _operation(route: ApiRoute) -> dict[str, Any]:
+    doc = inspect.getdoc(route.handler) or ""
+    module = route.handler.__module__.rpartition(".")[2]
     operation: dict[str, Any] = {
-        "operationId": offer.name,
+        "operationId": f"{module}_{route.handler.__name__}",
         "summary": doc.splitlines()[0],
-        "parameters": _parameters(offer),
+        "parameters": _parameters(route),
         "responses": {
-            str(offer.success): {"description": "Done"} | _content(offer.content),
+            str(route.success): {"description": "Done"} | _content(route.content),
             "default": {
                 "description": "Refused; nothing was changed",
                 "content": {
@@ -315,21 +198,21 @@ def _operation(offer: Offer) -> dict[str, Any]:
             },
         },
     }
-    if offer.secrets:
-        operation["description"] = f"Needs: {' or '.join(offer.secrets)}."
+    if route.secrets:
+        operation["description"] = f"Needs: {' or '.join(route.secrets)}."
         operation["security"] = [{"bearer": []}]
-    if offer.body is not None:
-        operation["requestBody"] = {"required": True} | _content(offer.body)
+    if route.body is not None:
+        operation["requestBody"] = {"required": True} | _content(route.body)
     return operation
 
 
-def _parameters(offer: Offer) -> list[dict[str, Any]]:
+def _parameters(route: ApiRoute) -> list[dict[str, Any]]:
     text = {"schema": {"type": "string"}}
     places = [
         {"name": name, "in": "path", "required": True, **text}
-        for name in _PLACE.findall(offer.path)
+        for name in _PLACE.findall(route.path)
     ]
-    return places + [{"name": name, "in": "query", **text} for name in offer.query]
+    return places + [{"name": name, "in": "query", **text} for name in route.query]
 
 
 def _content(media: str | None) -> dict[str, Any]:

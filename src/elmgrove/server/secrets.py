@@ -25,23 +25,23 @@ SESSION, ROOT_SESSION = "session", "root-session"
 
 
 def new_secret(purpose: str) -> str:
-    """Makes a secret of 256 bits that begins with its purpose."""
+    """Make a secret of 256 bits that begins with its purpose."""
     return prefix(purpose) + secrets.token_urlsafe(32)
 
 
 def is_secret(purpose: str, text: object) -> bool:
-    """Says whether this could be a secret that ``new_secret`` made."""
+    """Return whether this could be a secret that ``new_secret`` made."""
     form = re.escape(prefix(purpose)) + "[A-Za-z0-9_-]{43}"
     return isinstance(text, str) and re.fullmatch(form, text) is not None
 
 
 def prefix(purpose: str) -> str:
-    """Gives what secrets of this purpose begin with."""
+    """Return what secrets of this purpose begin with."""
     return f"elm-{purpose}-"
 
 
 def hashed(secret: str) -> str:
-    """Hashes a secret: the store holds nothing else of it.
+    """Hash a secret: the store holds nothing else of it.
 
     Secrets of 256 random bits can't be guessed, so one round will do.
     """
@@ -49,12 +49,12 @@ def hashed(secret: str) -> str:
 
 
 def matches(secret: str, stored: str) -> bool:
-    """Says whether a secret is the one behind a stored hash."""
+    """Return whether a secret is the one behind a stored hash."""
     return hmac.compare_digest(hashed(secret), stored)
 
 
 def load_admin_token(path: Path) -> str:
-    """Reads the administrator's token from its file, which is made if it is not there."""
+    """Read the administrator's token from its file, which is made if it is not there."""
     try:
         # Nobody else may read it, not even for the moment before it has its rights.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -69,7 +69,7 @@ def load_admin_token(path: Path) -> str:
 
 
 def secret_of(headers: Headers) -> str:
-    """Gives what a request sends as its secret, valid or not; '' where it sends none.
+    """Return what a request sends as its secret, valid or not; '' where it sends none.
 
     A secret may be written in many ways, with more spaces for instance, and is one caller's.
     """
@@ -78,7 +78,7 @@ def secret_of(headers: Headers) -> str:
 
 
 def session_cookie(scope: Scope) -> str:
-    """Gives the name of the cookie that holds a session's secret.
+    """Return the name of the cookie that holds a session's secret.
 
     Through TLS it is one that nothing but this host, through TLS, can have set.
     """
@@ -86,7 +86,7 @@ def session_cookie(scope: Scope) -> str:
 
 
 def session_of(scope: Scope) -> str:
-    """Gives the secret of the session that a request belongs to, valid or not; '' without one."""
+    """Return the secret of the session that a request belongs to, valid or not; '' without one."""
     stated = Headers(scope=scope).get("cookie", "")
     secret = cookie_parser(stated).get(session_cookie(scope), "")
     return secret if is_secret(SESSION, secret) or is_secret(ROOT_SESSION, secret) else ""
@@ -96,10 +96,6 @@ T = TypeVar("T")
 
 #: Characters of a password.
 SHORTEST, LONGEST = 12, 256
-#: Passwords at work at once: 64 MiB and a tenth of a second of a core each...
-AT_ONCE = 2
-#: ...and how many may wait for that.
-WAITING = 16
 #: RFC 9106's second choice, for where memory is dear.
 HASHER = PasswordHasher(time_cost=3, memory_cost=2**16, parallelism=4)
 #: What is compared with where there is nothing to compare with; nobody knows what it is a hash of.
@@ -110,7 +106,7 @@ DECOY = (
 
 
 def require_password(text: object) -> str:
-    """Gives a password; ``BadInput`` for one that is too short, too long, or no text."""
+    """Return a password; ``BadInput`` for one that is too short, too long, or no text."""
     if not isinstance(text, str) or not SHORTEST <= len(text) <= LONGEST:
         raise BadInput(f"password: it must be a text of {SHORTEST} to {LONGEST} characters")
     return text
@@ -119,16 +115,20 @@ def require_password(text: object) -> str:
 class Passwords:
     """Hashes passwords and compares them with hashes, in threads."""
 
+    #: Requests that may wait for that.
+    WAITING = 16
+
     def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        # Each takes 64 MiB and a tenth of a second of a core.
+        self._turns = asyncio.Semaphore(2)
         self._waiting = 0
 
     async def hashed(self, password: str) -> str:
-        """Hashes a password, with a salt of its own."""
+        """Hash a password, with a salt of its own."""
         return await self._in_turn(lambda: HASHER.hash(password))
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        """Says whether a password is the one behind a stored hash.
+        """Return whether a password is the one behind a stored hash.
 
         Without a hash it is none, after as much work: so nobody learns from the time that an
         answer takes who has a password here.
@@ -137,7 +137,7 @@ class Passwords:
         return compared and stored is not None
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
-        if self._waiting >= WAITING:
+        if self._waiting >= self.WAITING:
             raise too_many("too many passwords are being looked at", 1.0)
         self._waiting += 1
         try:

@@ -1,4 +1,4 @@
-"""The service: what all requests share, and how their bodies are read."""
+"""The service: what all requests share, and how their bodies and queries are read."""
 
 import asyncio
 import json
@@ -9,10 +9,10 @@ from starlette.requests import ClientDisconnect, Request
 
 from elmgrove.errors import Problem
 from elmgrove.federation.charter import Charter
-from elmgrove.server.damage import CorruptEntries
-from elmgrove.server.live import LiveFleet
+from elmgrove.reading.times import stated_time
+from elmgrove.server.live import CorruptEntries, LiveFleet
 from elmgrove.server.secrets import Passwords
-from elmgrove.server.store.records import FederationRow
+from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store
 from elmgrove.server.sums import LiveGroups, LiveOthers, LiveSums
 
@@ -31,7 +31,7 @@ class Service:
     store: Store
     admin_hash: str
     max_body: int
-    damage: CorruptEntries = field(default_factory=CorruptEntries, init=False)
+    corrupt: CorruptEntries = field(default_factory=CorruptEntries, init=False)
     passwords: Passwords = field(default_factory=Passwords, init=False)
     live_sums: LiveSums = field(init=False)
     live_groups: LiveGroups = field(init=False)
@@ -40,9 +40,9 @@ class Service:
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.live_sums = LiveSums(self.store, self.damage)
-        self.live_groups = LiveGroups(self.store, self.damage)
-        self.live_others = LiveOthers(self.store, self.damage)
+        self.live_sums = LiveSums(self.store, self.corrupt)
+        self.live_groups = LiveGroups(self.store, self.corrupt)
+        self.live_others = LiveOthers(self.store, self.corrupt)
         self.live_fleet = LiveFleet(self.store)
 
     @property
@@ -51,12 +51,12 @@ class Service:
         return self.live_sums, self.live_groups, self.live_others, self.live_fleet
 
     def wake(self) -> None:
-        """Tells that something was stored, so that all that is live takes it in at once."""
+        """Tell that something was stored, so that all that is live takes it in at once."""
         for live in self.live:
             live.wake()
 
     def charter(self, federation: FederationRow) -> Charter:
-        """Gives the charter of a federation; it is made once, since every request asks for it."""
+        """Return the charter of a federation; it is made once, since every request asks for it."""
         key = (federation.name, federation.created)
         if key not in self._charters:
             self._charters[key] = Charter.from_fields(
@@ -73,13 +73,13 @@ class Service:
 
 
 def service_of(request: Request) -> Service:
-    """Gives the service behind a request."""
+    """Return the service behind a request."""
     service: Service = request.app.state.service
     return service
 
 
 async def body_of(request: Request, limit: int) -> bytes:
-    """Reads a request's body, if it is no longer than ``limit``, whatever its headers claim."""
+    """Read a request's body, if it is no longer than ``limit``, whatever its headers claim."""
     try:
         async with asyncio.timeout(PATIENCE):
             return await _body_of(request, limit)
@@ -100,12 +100,12 @@ async def _body_of(request: Request, limit: int) -> bytes:
 
 
 async def json_of(request: Request, limit: int = LONGEST_JSON) -> dict[str, Any]:
-    """Reads the JSON object in a request's body."""
+    """Read the JSON object in a request's body."""
     return object_of(await body_of(request, limit))
 
 
 def object_of(body: bytes) -> dict[str, Any]:
-    """Reads the JSON object that a body is."""
+    """Read the JSON object that a body is."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -122,3 +122,29 @@ def object_of(body: bytes) -> dict[str, Any]:
             f"a name or another text can't be encoded: {text!r:.40} is half a character",
         ) from error
     return found
+
+
+def text_in(request: Request, name: str) -> str | None:
+    """Return a name in the query."""
+    text = request.query_params.get(name)
+    # PostgreSQL can't even look for such a name.
+    if text is not None and "\0" in text:
+        raise Problem("malformed", f"{name}: a name can't contain a NUL character")
+    return text
+
+
+def number_in(request: Request, name: str) -> float | None:
+    """Return a number from 0 on in the query."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    digits, _, fraction = text.partition(".")
+    if not f"{digits}{fraction}".isascii() or not f"{digits}{fraction}".isdigit() or len(text) > 18:
+        raise Problem("malformed", f"{name}: {text!r:.40} is not a number from 0 on")
+    return float(text)
+
+
+def time_in(request: Request, name: str) -> float | None:
+    """Return a time in the query, in ISO 8601 or in seconds since 1970."""
+    text = request.query_params.get(name)
+    return None if text is None else stated_time(name, text)

@@ -21,11 +21,11 @@ from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.sums import BoundedSum, Influence
-from elmgrove.server.damage import CorruptEntries, Reader
 from elmgrove.server.limits import Buckets
-from elmgrove.server.live import LiveSet, LiveView, take_in
+from elmgrove.server.live import CorruptEntries, LiveSet, LiveView, Reader
 from elmgrove.server.problems import too_many
-from elmgrove.server.store.records import Change, FederationRow, StoredEntry
+from elmgrove.server.store.contributions import Change, StoredEntry
+from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store
 
 log = logging.getLogger("elmgrove.server")
@@ -51,19 +51,19 @@ class LiveSum(LiveView):
         return BoundedSum(self._charter.basis, self._charter.terms)
 
     def remember(self, revision: int, evidence: Evidence) -> None:
-        """Keeps what was just put in memory: it will be added, and its device asks without it."""
+        """Keep what was just put in memory: it will be added, and its device asks without it."""
         self._recent[revision] = evidence
         while len(self._recent) > RECENT:
             # Other threads look here meanwhile; the oldest is the first.
             self._recent.pop(next(iter(self._recent)), None)
 
     def evidence(self, origin: str, revision: int, blob: bytes) -> Evidence | None:
-        """Gives the evidence in a stored contribution; None if it is damaged."""
+        """Return the evidence in a stored contribution; None if it is corrupt."""
         known = self._recent.get(revision)
         return self._reader.evidence(origin, revision, blob) if known is None else known
 
     async def current(self) -> tuple[int, BoundedSum]:
-        """Gives the revision as of now, and its sum, which does not change any more."""
+        """Return the revision as of now, and its sum, which does not change any more."""
         async with self._lock:
             await self._catch_up()
             return self._revision, self._running
@@ -73,7 +73,7 @@ class LiveSum(LiveView):
         running = copy.copy(self._running)
         try:
             await asyncio.to_thread(self._apply_each, running, changes)
-        except BadFile:  # what is in the sum was damaged since, and can't be taken out of it
+        except BadFile:  # what is in the sum was corrupted since, and can't be taken out of it
             return await self._rebuild()
         self._running = running
         self._name()
@@ -84,19 +84,19 @@ class LiveSum(LiveView):
             before, now = None, None
             if change.blob is not None:
                 now = self.evidence(change.origin, change.revision, change.blob)
-            # What was damaged when it came is not in the sum, and not to be taken out of it.
+            # What was corrupted when it came is not in the sum, and not to be taken out of it.
             if change.origin in running:
                 before = evidence_of(change.replaced or b"", self._charter.basis)
             running.change(change.origin, before, now)
 
     async def rebuild(self) -> None:
-        """Adds up all contributions again."""
+        """Add up all contributions again."""
         async with self._lock:
             self._revision = await self._rebuild()
 
     async def _rebuild(self) -> int:
         running = self._begun()
-        async with self._store.snapshot(self._federation) as snapshot:
+        async with self._store.contributions.snapshot(self._federation) as snapshot:
             async for entry, blob in snapshot.blobs:
                 await asyncio.to_thread(self._add, running, entry, blob)
         self._running = running
@@ -109,7 +109,7 @@ class LiveSum(LiveView):
         running.change(entry.origin, None, evidence)
 
     def _name(self) -> None:
-        """Tells of each device, once, that it counts with less than it states."""
+        """Tell of each device, once, that it counts with less than it states."""
         influence = self._running.influence
         for origin in influence.bounded.keys() - self._named:
             self._named.add(origin)
@@ -129,20 +129,24 @@ class LiveSums(LiveSet[LiveSum]):
     async def merged(
         self, federation: FederationRow, charter: Charter, without: str | None, revision: int
     ) -> Merged:
-        """Gives the sum without one device, under the number ``revision``."""
+        """Return the sum without one device, under the number ``revision``."""
         live = self._live_sum(federation, charter)
         at, running = await live.current()
         own = None
         while without is not None and without in running:
-            found = await self._store.blob(federation.name, without)
-            entry = await self._store.entry(federation.name, without) if found is None else found[0]
+            found = await self._store.contributions.blob(federation.name, without)
+            entry = (
+                await self._store.contributions.entry(federation.name, without)
+                if found is None
+                else found[0]
+            )
             if entry is not None and not entry.left and entry.revision <= at:
                 blob = b"" if found is None else found[1]
                 part = await asyncio.to_thread(live.evidence, without, entry.revision, blob)
                 if part is not None:
                     own = without, part
                     break
-                # It was damaged since it was added, and can't be taken out.
+                # It was corrupted since it was added, and can't be taken out.
                 await live.rebuild()
             # Or it changed since the sum was taken.
             at, running = await live.current()
@@ -150,14 +154,14 @@ class LiveSums(LiveSet[LiveSum]):
         return Merged(charter.name, revision, running.devices - (own is not None), (evidence,))
 
     async def influence(self, federation: FederationRow, charter: Charter) -> Influence:
-        """Gives how much each device counts in the sum over all."""
+        """Return how much each device counts in the sum over all."""
         _, running = await self._live_sum(federation, charter).current()
         return running.influence
 
-    def take_in(
+    def note_change(
         self, federation: FederationRow, charter: Charter, revision: int, evidence: Evidence | None
     ) -> None:
-        """Tells that a federation changed, so that its sum is ready when it is asked for."""
+        """Tell that a federation changed, so that its sum is ready when it is asked for."""
         live = self._live_sum(federation, charter)
         if evidence is not None:
             live.remember(revision, evidence)
@@ -168,9 +172,22 @@ class LiveSums(LiveSet[LiveSum]):
         return self._view(federation, lambda: LiveSum(self._store, reader))
 
 
+def _apply_changes(
+    groups: StandingOthers | StandingGroups, reader: Reader, changes: Sequence[Change]
+) -> None:
+    """Apply contributions and departures in the order in which they happened."""
+    for change in changes:
+        blob, revision = change.blob, change.revision
+        made = None if blob is None else reader.contribution(change.origin, revision, blob)
+        if made is None:
+            groups.leave(change.origin)
+        else:
+            groups.take(made)
+
+
 #: What is held of one federation at most, all in memory.
 MOST_BYTES = 1024 * 2**20
-#: What nobody asked about for so many seconds is dropped.
+#: Seconds after which what nobody asked about is dropped.
 PATIENCE = 3600.0
 
 
@@ -186,21 +203,21 @@ class LiveOther(LiveView):
         return StandingOthers(self._charter.basis, self._charter.ridge, self._charter.terms)
 
     async def merged(self, origin: str, revision: int, least: int = 1) -> Merged:
-        """Gives what a device is told of all others, under the number ``revision``."""
+        """Return what a device gets of all others, under the number ``revision``."""
         async with self._lock:
             await self._catch_up()
-            told = (self._federation, revision, origin, least)
-            return await self._alone(partial(self._others.merged, *told))
+            which = (self._federation, revision, origin, least)
+            return await self._alone(partial(self._others.merged, *which))
 
     async def grouped(self, within: float) -> dict[int, list[str]] | None:
-        """Gives the devices that are in each group now; None if that takes longer than ``within``.
+        """Return the devices that are in each group now; None if that takes longer than ``within``.
 
         It goes on in any case, for who asks again: to begin with thousands of devices takes a
         minute.
         """
         if self._grouping is None or self._grouping.done():
             self._grouping = asyncio.ensure_future(self._grouped())
-            # What went wrong is told to who waits; it may be that nobody does any more.
+            # What went wrong is raised where somebody waits; maybe nobody does any more.
             self._grouping.add_done_callback(lambda one: one.cancelled() or one.exception())
         done, _ = await asyncio.wait((self._grouping,), timeout=within)
         return self._grouping.result() if done else None
@@ -211,7 +228,7 @@ class LiveOther(LiveView):
             return await self._alone(lambda: self._others.grouped)
 
     def groups_of(self, origin: str) -> list[int]:
-        """Lists the groups that a device's patterns are in, as they stand."""
+        """List the groups that a device's patterns are in, as they stand."""
         return self._others.groups_of(origin)
 
     @property
@@ -222,16 +239,16 @@ class LiveOther(LiveView):
     async def _apply(self, changes: Sequence[Change]) -> int:
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await self._alone(partial(take_in, self._others, self._reader, changes))
+        await self._alone(partial(_apply_changes, self._others, self._reader, changes))
         _require_room(self._others.nbytes)
         return changes[-1].revision
 
     async def _rebuild(self) -> int:
         # Before anything is read: who asks again and again must not have it read each time.
-        entries = await self._store.entries(self._federation)
+        entries = await self._store.contributions.entries(self._federation)
         _require_room(sum(entry.size for entry in entries if not entry.left))
         others = self._begun()
-        async with self._store.snapshot(self._federation) as snapshot:
+        async with self._store.contributions.snapshot(self._federation) as snapshot:
             async for entry, blob in snapshot.blobs:
                 read = self._reader.contribution
                 made = await asyncio.to_thread(read, entry.origin, entry.revision, blob)
@@ -246,21 +263,21 @@ class LiveOther(LiveView):
 class LiveOthers(LiveSet[LiveOther]):
     """The live others of all federations that were asked about."""
 
-    def __init__(self, store: Store, damage: CorruptEntries) -> None:
-        super().__init__(store, damage, PATIENCE)
+    def __init__(self, store: Store, corrupt: CorruptEntries) -> None:
+        super().__init__(store, corrupt, PATIENCE)
 
     def of(self, federation: FederationRow, charter: Charter) -> LiveOther:
-        """Gives those of one federation."""
+        """Return those of one federation."""
         reader = self._reader(federation, charter)
         return self._view(federation, lambda: LiveOther(self._store, reader))
 
     def groups_of(self, federation: FederationRow, names: Sequence[str]) -> dict[str, list[int]]:
-        """Lists the groups of some devices, where they are kept: nothing is made for it."""
+        """List the groups of some devices, where they are kept: nothing is made for it."""
         view = self._views.get((federation.name, federation.created))
         return {} if view is None else {name: view.groups_of(name) for name in names}
 
     def unlike(self, federation: FederationRow) -> dict[str, str]:
-        """Says which devices are unlike all others, and why, where their sums are kept."""
+        """Say which devices are unlike all others, and why, where their sums are kept."""
         view = self._views.get((federation.name, federation.created))
         return {} if view is None else view.unlike
 
@@ -279,12 +296,6 @@ T = TypeVar("T")
 #: What is grouped at most: patterns, and bytes, all in memory at once.
 MOST_PATTERNS = 500
 MOST_GROUP_BYTES = 512 * 2**20
-#: How many groupings that were made on request are kept.
-RECENT_GROUPS = 32
-#: How much of the time groups may be made for one key, and for how many seconds at first.
-SHARE, BURST = 0.1, 10.0
-#: After how many seconds to ask again where other groups are being made.
-SECONDS_BETWEEN_TURNS = 10.0
 
 
 class LiveGrouping(LiveView):
@@ -305,13 +316,13 @@ class LiveGrouping(LiveView):
         return StandingGroups(basis, ridge, grouping, terms=terms)
 
     async def merged(self, origin: str, revision: int, least: int = 1) -> Merged:
-        """Gives the sums of a device's groups, under the number ``revision``."""
+        """Return the sums of a device's groups, under the number ``revision``."""
         return await self._current(
             lambda: self._groups.merged(self._federation, revision, origin, least)
         )
 
     async def fields(self) -> dict[str, Any]:
-        """Says as JSON which pattern is where, and since which revision the groups have stood."""
+        """Say as JSON which pattern is where, and since which revision the groups have stood."""
         return await self._current(
             lambda: {"revision": self._revision, "since": self._since, **self._grouping.fields}
         )
@@ -324,7 +335,7 @@ class LiveGrouping(LiveView):
     async def _apply(self, changes: Sequence[Change]) -> int:
         # If this fails half-way, the next time begins with all contributions: revision 0 says so.
         self._revision = 0
-        await self._alone(partial(take_in, self._groups, self._reader, changes))
+        await self._alone(partial(_apply_changes, self._groups, self._reader, changes))
         self._grouping = self._groups.grouping
         _require_few(len(self._grouping.models), self._groups.nbytes)
         return changes[-1].revision
@@ -346,15 +357,18 @@ class LiveGroups(LiveSet[LiveGrouping]):
     who asked for so much that they used more than their share.
     """
 
-    def __init__(self, store: Store, damage: CorruptEntries) -> None:
-        super().__init__(store, damage, PATIENCE)
+    #: The share of the time for one key, and the seconds that it may use at first.
+    SHARE = (0.1, 10.0)
+
+    def __init__(self, store: Store, corrupt: CorruptEntries) -> None:
+        super().__init__(store, corrupt, PATIENCE)
         # As JSON: the models themselves would be all contributions, many times.
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._lock = asyncio.Lock()
-        self._shares = Buckets(SHARE, BURST)
+        self._shares = Buckets(*self.SHARE)
 
     def grouping(self, federation: FederationRow, charter: Charter) -> LiveGrouping:
-        """Gives the live grouping of a federation."""
+        """Return the live grouping of a federation."""
         reader = self._reader(federation, charter)
         return self._view(federation, lambda: LiveGrouping(self._store, reader))
 
@@ -365,8 +379,8 @@ class LiveGroups(LiveSet[LiveGrouping]):
         count: int | None,
         asker: str,
     ) -> dict[str, Any]:
-        """Groups all that a federation holds now, and says so as JSON, with its revision."""
-        revision = await self._store.revision(federation.name)
+        """Group all that a federation holds now, and return it as JSON, with its revision."""
+        revision = await self._store.contributions.revision(federation.name)
         asked = (federation.name, federation.created, count)
         known = self._known.get((*asked, revision))
         if known is not None:
@@ -374,16 +388,16 @@ class LiveGroups(LiveSet[LiveGrouping]):
         async with self._turn(asker):
             reader = self._reader(federation, charter)
             revision, made = await group_all(self._store, reader, count)
-        said = {"revision": revision, "since": revision, **made.fields}
-        self._remember((*asked, revision), said)
-        return said
+        found = {"revision": revision, "since": revision, **made.fields}
+        self._remember((*asked, revision), found)
+        return found
 
     @asynccontextmanager
     async def _turn(self, asker: str) -> AsyncIterator[None]:
-        """Refuses where another one is at work, or where this asker has used its share."""
+        """Refuse where another one is at work, or where this asker has used its share."""
         share = self._shares.of(asker)
         if self._lock.locked():
-            raise too_many("other groups are being made", SECONDS_BETWEEN_TURNS)
+            raise too_many("other groups are being made", 10.0)
         if wait := share.wait(0.0):
             raise too_many("groups were made for this key for too long", wait)
         async with self._lock:
@@ -395,16 +409,18 @@ class LiveGroups(LiveSet[LiveGrouping]):
 
     def _remember(self, asked: tuple[Any, ...], fields: dict[str, Any]) -> None:
         self._known[asked] = fields
-        while len(self._known) > RECENT_GROUPS:
+        while len(self._known) > 32:
             self._known.pop(next(iter(self._known)))
 
 
 async def group_all(store: Store, reader: Reader, count: int | None) -> tuple[int, Grouping]:
-    """Groups all that a federation holds, and says of which revision that is."""
+    """Group all that a federation holds, and return the revision."""
     charter, held, patterns = reader.charter, list[Contribution](), 0
-    sizes = [entry.size for entry in await store.entries(charter.name) if not entry.left]
+    sizes = [
+        entry.size for entry in await store.contributions.entries(charter.name) if not entry.left
+    ]
     _require_few(0, sum(sizes))
-    async with store.snapshot(charter.name) as snapshot:
+    async with store.contributions.snapshot(charter.name) as snapshot:
         async for entry, blob in snapshot.blobs:
             read = reader.contribution
             made = await asyncio.to_thread(read, entry.origin, entry.revision, blob)

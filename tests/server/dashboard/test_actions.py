@@ -148,8 +148,8 @@ def _look_at_the_fleet(hand: Hand) -> None:
     hand.click("Previous", "fan-000")
     page.get_by_label("Search devices by name").fill("fan-000")
     hand.click("Search", "**search=fan-000**")
-    page.get_by_role("link", name=re.compile("Not heard of")).click()
-    page.wait_for_url("**state=untold**")
+    page.get_by_role("link", name=re.compile("No report")).click()
+    page.wait_for_url("**state=unreported**")
     page.locator("tbody th a").click()
     page.wait_for_url("**/devices/fan-000?from=now-7d&to=now")
 
@@ -188,8 +188,8 @@ def _take_out(hand: Hand, fans: Federation) -> None:
     hand.click("Leave it out…", f"Leave {name} out?")
     hand.click("Leave it out", "taken back")
     assert fans.entries()[name]["left"] is True
-    hand.click("Shut it out…", f"Shut {name} out?")
-    hand.click("Shut it out", "It was shut out, so it hears no answer from here.")
+    hand.click("Revoke its key…", f"Revoke the key of {name}?")
+    hand.click("Revoke its key", "It was revoked, so no answer from here reaches it.")
     assert ("administrator root", "revoked") in fans.told()
     assert page.get_by_role("button").all_inner_texts() == ["Log out"]
 
@@ -216,7 +216,7 @@ def test_a_screen_reader_has_a_name_for_all_that_is_there(
         assert levels.count(1) == 1, (path, levels)
         assert all(after <= before + 1 for before, after in pairwise(levels)), (path, levels)
     device = read["/ui/fans/devices/fan-001"]
-    assert 'img "Scores and threshold over time; the table below says the same"' in device
+    assert 'img "Scores and threshold over time; the table below has the numbers"' in device
     assert 'table "Scores by hour"' in device
     assert 'img "2 events: ' in read["/ui/fans/"]
     assert 'img "Contributions over time, 2 in all"' in read["/ui/fans/audit"]

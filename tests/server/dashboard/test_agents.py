@@ -60,15 +60,15 @@ def test_an_event_of_a_real_agent_is_shown_live_answered_with_a_click_and_done(
     agents[0].logs("reject, asked by root on the server")
     page.locator("article.event").first.get_by_text("Answered: a fault (root on the").wait_for()
     page.get_by_text("The same as a table").click()
-    assert page.locator("#scores-told tbody tr").count() >= 1
+    assert page.locator("#scores-table tbody tr").count() >= 1
     page.goto(f"/ui/{name}/audit")
     page.get_by_role("heading", name="All records").wait_for()
     page.goto(f"/ui/{name}/federation")
     page.get_by_role("heading", name="Who explains whom").wait_for()
     assert page.locator("table.heat tbody tr").count() == 2
     page.goto(f"/ui/{name}/devices/fan-2")
-    page.get_by_role("link", name="Shut it out").click()
-    page.get_by_role("button", name="Shut it out").click()
+    page.get_by_role("link", name="Revoke its key").click()
+    page.get_by_role("button", name="Revoke its key").click()
     page.get_by_text("Revoked").first.wait_for()
     agents[1].logs("revoked")
 

@@ -59,7 +59,7 @@ def test_each_line_says_how_a_device_is_doing(ada: Guest, mixed: Federation) -> 
     assert list(found) == ["anomalous", "quiet", "new", "calm", "gone"], "what needs somebody first"
     for name, words in (
         ("anomalous", "Anomalous"),
-        ("quiet", "Not heard of"),
+        ("quiet", "No report"),
         ("new", "Learning"),
         ("calm", "Watching"),
         ("gone", "Revoked"),

@@ -28,7 +28,7 @@ async def _set_password(store: str, name: str, password: str | None) -> None:
     opened: Store = await open_store(store)
     try:
         hashed = None if password is None else HASHER.hash(password)
-        assert await opened.set_password(name, hashed)
+        assert await opened.admins.set_password(name, hashed)
     finally:
         await opened.close()
 

@@ -9,9 +9,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from elmgrove.server.dashboard.layout import page
 from elmgrove.server.dashboard.pages import Page, route_of
 from elmgrove.server.dashboard.session import LONGEST_FORM, Form, User
-from elmgrove.server.dashboard.shell import page
 from support.guests import Guest, guest
 from support.places import ROOT
 from support.serving import ADMIN, Limits, Server, charter, refused, serving

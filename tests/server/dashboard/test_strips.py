@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from elmgrove.server.dashboard.fleet_page import ENDED, OPEN, STEPS, Strip, strips
 from elmgrove.server.dashboard.time_range import TimeRange
-from elmgrove.server.store.records import Event
+from elmgrove.server.store.reports import StoredEvent
 
 #: A minute a step.
 SPAN = TimeRange(6000.0, 6000.0 + 60.0 * STEPS, ("now-144m", "now"))
 
 
-def event(begin: float, ended: float | None, device: str = "fan") -> Event:
-    return Event(device, 1, begin, ended, 8.25, {})
+def event(begin: float, ended: float | None, device: str = "fan") -> StoredEvent:
+    return StoredEvent(device, 1, begin, ended, 8.25, {})
 
 
 def drawn(path: str) -> list[tuple[int, int]]:

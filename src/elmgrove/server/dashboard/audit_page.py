@@ -15,18 +15,11 @@ from starlette.responses import Response
 
 from elmgrove.errors import Problem
 from elmgrove.federation.audit import AuditRecord
+from elmgrove.server.dashboard.layout import page
 from elmgrove.server.dashboard.rendering import address, clock, counted, path_of
 from elmgrove.server.dashboard.session import User
-from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.store.store import Store
-
-#: What is counted.
-PUBLISHED = "published"
-#: Seconds after which a time is over: writes take a while, and another server's clock may be late.
-_SLACK = 120.0
-#: Counts that are remembered.
-_MOST = 20_000
 
 
 class ActCounts:
@@ -42,10 +35,10 @@ class ActCounts:
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
 
     async def of(self, store: Store, federation: str, seconds: int, places: range) -> list[int]:
-        """Counts in each of these times: a place is its begin, in steps of so many seconds."""
+        """Count in each of these times: a place is its begin, in steps of so many seconds."""
         # One by one, so that others are answered meanwhile; and once for all who look on.
         async with self._locks.setdefault(federation, asyncio.Lock()):
-            oldest = await store.audit(federation, 1, after=0)
+            oldest = await store.audit.records(federation, 1, after=0)
             return [
                 await self._count(store, (federation, seconds, place), oldest) for place in places
             ]
@@ -59,20 +52,17 @@ class ActCounts:
         begin, known = place * seconds, self._known.get(key)
         if known is not None and (known[1] == oldest[0].number or begin >= oldest[0].at):
             return known[0]
-        count = await store.act_count(federation, PUBLISHED, begin, begin + seconds)
-        if begin + seconds < time.time() - _SLACK:
+        count = await store.audit.count(federation, "published", begin, begin + seconds)
+        # Two minutes later: writes take a while, and another server's clock may be late.
+        if begin + seconds < time.time() - 120.0:
             self._known[key] = count, oldest[0].number
-            while len(self._known) > _MOST:
+            while len(self._known) > 20_000:
                 self._known.popitem(last=False)
         return count
 
 
-#: Records on a page, refusals that are shown, and bars of the picture.
-RECORDS, REFUSALS, MOST_BARS = 100, 50, 96
-#: Seconds of the longest time in which contributions are counted: of a large fleet, millions a day.
-LONGEST_COUNTED = 31 * 86_400.0
-# Details that are times, in seconds.
-_TIMES = ("expires", "until", "from", "to", "at")
+#: Records on a page.
+RECORDS = 100
 
 
 @dataclass(frozen=True)
@@ -113,11 +103,13 @@ class Bars:
 
 
 async def show(request: Request, user: User) -> Response:
-    """Shows what was done in a federation in a time, by whom, and what was refused, and why."""
+    """Show what was done in a federation in a time, by whom, and what was refused, and why."""
     caller = await user.caller(request)
     store, name, span = user.service.store, caller.federation.name, TimeRange.of(request)
-    seen, before = await store.latest(name), _before(request)
-    records = await store.audit(name, RECORDS, before=before, since=span.begin, until=span.until)
+    seen, before = await store.fleet.marker(name), _before(request)
+    records = await store.audit.records(
+        name, RECORDS, before=before, since=span.begin, until=span.until
+    )
     return page(
         request,
         user,
@@ -125,7 +117,7 @@ async def show(request: Request, user: User) -> Response:
         federation=name,
         seen=seen if span.is_moving and before is None else None,
         bars=await _bars(request.app.state.act_counts, store, name, span),
-        refusals=await store.acts(name, "refused", span.begin, span.until, REFUSALS),
+        refusals=await store.audit.of_act(name, "refused", span.begin, span.until, 50),
         records=[(record, detail_told(record)) for record in reversed(records)],
         older=records[0].number if len(records) == RECORDS else None,
         before=before,
@@ -139,9 +131,10 @@ async def show(request: Request, user: User) -> Response:
 async def _bars(counts: ActCounts, store: Store, federation: str, span: TimeRange) -> Bars | None:
     """One bar for each step of a range; None where that is too long to be counted."""
     lasts = span.end - span.begin
-    if lasts > LONGEST_COUNTED:
+    # A large fleet contributes millions of times a day.
+    if lasts > 31 * 86_400.0:
         return None
-    seconds = step_of(lasts, MOST_BARS)
+    seconds = step_of(lasts, 96)
     places = range(math.floor(span.begin / seconds), math.ceil(span.end / seconds))
     found = await counts.of(store, federation, seconds, places)
     most = max(found, default=0) or 1
@@ -150,7 +143,7 @@ async def _bars(counts: ActCounts, store: Store, federation: str, span: TimeRang
 
 
 def detail_told(record: AuditRecord) -> str:
-    """Says in one line what a record knows beside who did what."""
+    """Say in one line what a record knows beside who did what."""
     return "; ".join(_told(name, value) for name, value in _worth(record.detail))
 
 
@@ -165,7 +158,7 @@ def _told(name: str, value: Any) -> str:
         return title
     if isinstance(value, Mapping):
         return f"{title} ({', '.join(_told(*one) for one in _worth(value))})"
-    if name in _TIMES and isinstance(value, int | float):
+    if name in ("expires", "until", "from", "to", "at") and isinstance(value, int | float):
         return f"{title} {clock(value)} UTC"
     return f"{title} {_short(name, value)}"
 

@@ -1,4 +1,4 @@
-"""The page of a device: its scores and events, what can be said of them, and who it works with."""
+"""The page of a device: its scores, its events and answers to them, and who it learns with."""
 
 import asyncio
 import math
@@ -18,6 +18,7 @@ from elmgrove.federation.report import seconds_of
 from elmgrove.reading.times import Clock, stated_time
 from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.fleet_page import WORDS
+from elmgrove.server.dashboard.layout import exchange_of, page
 from elmgrove.server.dashboard.rendering import (
     address,
     clock,
@@ -27,17 +28,16 @@ from elmgrove.server.dashboard.rendering import (
     path_of,
 )
 from elmgrove.server.dashboard.session import Form, User
-from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
-from elmgrove.server.reports import let_wait
+from elmgrove.server.reports import send_command
 from elmgrove.server.store.fleet import FleetRow
-from elmgrove.server.store.records import CommandRow, Event, ToldRow
+from elmgrove.server.store.reports import StoredCommand, StoredEvent, StoredReport
 
-#: Points of a chart, and lines of the table that says the same, at most.
-MOST_POINTS, MOST_LINES = 1200, 48
+#: Lines of the table below the chart, at most.
+MOST_LINES = 48
 
 
-class CoursePoint(NamedTuple):
+class ChartPoint(NamedTuple):
     """Some minutes that were put together, from ``begin`` (seconds since 1970) on.
 
     ``typical`` is the mean of the minutes' median scores, weighed by their rows; ``highest`` is the
@@ -53,36 +53,36 @@ class CoursePoint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ScoreCourse:
-    """Points at equal steps of so many seconds; None where the device told nothing."""
+class ScoreChart:
+    """Points at equal steps of seconds; None where the device reported nothing."""
 
     step: int
     begin: float
     end: float
-    points: tuple[CoursePoint | None, ...]
+    points: tuple[ChartPoint | None, ...]
 
     @classmethod
     def of(
-        cls, minutes: Sequence[Sequence[Any]], begin: float, end: float, most: int = MOST_POINTS
-    ) -> "ScoreCourse":
-        """Puts minutes (their fields, oldest first) together to at most so many points."""
+        cls, minutes: Sequence[Sequence[Any]], begin: float, end: float, most: int = 1200
+    ) -> "ScoreChart":
+        """Put minutes (their fields, oldest first) together to at most ``most`` points."""
         points = (
-            CoursePoint(minute * 60.0, rows, anomalous, threshold, median, highest)
+            ChartPoint(minute * 60.0, rows, anomalous, threshold, median, highest)
             for minute, rows, anomalous, threshold, median, _, _, highest in minutes
         )
         return cls._gathered(points, begin, end, most)
 
-    def at_most(self, most: int) -> "ScoreCourse":
-        """Puts its points together to fewer: its step is a part of theirs, if they are few."""
+    def at_most(self, most: int) -> "ScoreChart":
+        """Put its points together to fewer."""
         return self._gathered(self.known, self.begin, self.end, most)
 
     @classmethod
     def _gathered(
-        cls, points: Iterable[CoursePoint], begin: float, end: float, most: int
-    ) -> "ScoreCourse":
+        cls, points: Iterable[ChartPoint], begin: float, end: float, most: int
+    ) -> "ScoreChart":
         step = step_of(end - begin, most - 2)
         first, last = int(begin // step), math.ceil(end / step)
-        gathered: dict[int, list[CoursePoint]] = {}
+        gathered: dict[int, list[ChartPoint]] = {}
         for point in points:
             gathered.setdefault(int(point.begin // step), []).append(point)
         together = (
@@ -92,8 +92,8 @@ class ScoreCourse:
         return cls(step, float(first * step), end, tuple(together))
 
     @property
-    def known(self) -> list[CoursePoint]:
-        """The points of which something is known."""
+    def known(self) -> list[ChartPoint]:
+        """The points with values."""
         return [point for point in self.points if point is not None]
 
     @property
@@ -102,17 +102,17 @@ class ScoreCourse:
         return step_told(self.step)
 
     def columns(self) -> Iterator[tuple[str, list[float | None]]]:
-        """Gives what a chart draws: times in seconds, and a line for each kind of score."""
+        """Yield the columns of the chart: times in seconds, and a line for each kind of score."""
         yield "times", [self.begin + place * self.step for place in range(len(self.points))]
         for name in ("typical", "highest", "threshold"):
             yield name, [None if point is None else getattr(point, name) for point in self.points]
 
 
-def _point(begin: float, parts: Sequence[CoursePoint]) -> CoursePoint:
+def _point(begin: float, parts: Sequence[ChartPoint]) -> ChartPoint:
     rows = sum(one.rows for one in parts)
     # Each by its share: scores may be as large as numbers can be.
     typical = sum(one.rows / rows * one.typical for one in parts) if rows else None
-    return CoursePoint(
+    return ChartPoint(
         begin,
         rows,
         sum(one.anomalous for one in parts),
@@ -122,38 +122,30 @@ def _point(begin: float, parts: Sequence[CoursePoint]) -> CoursePoint:
     )
 
 
-#: What takes an answer back.
-UNDO = "undo"
-# A span ends before its end: the last row of an event is in it by this many seconds.
-_JUST_AFTER = 0.001
-# Below this share of the score a feature is no cause that helps anybody.
-_LEAST_SHARE = 0.02
-
-
 @dataclass(frozen=True)
 class ShownEvent:
-    """An event as its device's page shows it, with what was said of it (``commands``).
+    """An event as its device's page shows it, with the answers to it (``commands``).
 
-    ``last_row`` is when the last row was of which the device told, if it said so. ``undone`` says
-    that the last answer about it was undone.
+    ``last_row`` is the time of the last row that was reported, if it has one. ``undone`` says that
+    the last answer was undone.
     """
 
-    event: Event
-    commands: tuple[CommandRow, ...]
+    event: StoredEvent
+    commands: tuple[StoredCommand, ...]
     last_row: float | None = None
     undone: bool = False
 
     @property
     def is_open(self) -> bool:
-        """Says whether it has not ended."""
+        """Return whether it has not ended."""
         return self.event.ended is None
 
     @property
     def span(self) -> dict[str, float] | None:
-        """The words ``from`` and ``to`` that name its rows; None where its rows had no time.
+        """The parameters ``from`` and ``to`` of its rows; None where its rows had no time.
 
-        Of an open one these are the rows of which the device told: what comes while the answer is
-        on its way may be something else.
+        Of an open one these are the rows that were reported: what comes while the answer is on its
+        way may be something else.
         """
         event, end = self.event.details, self.event.ended
         if isinstance(event["begin"], int):
@@ -166,23 +158,22 @@ class ShownEvent:
 
     @property
     def named(self) -> dict[str, int]:
-        """The word that names it, so that the device takes out all that was learned since."""
+        """The parameter ``event``: the device takes out all that was learned since it began."""
         return {EVENT: self.event.number}
 
     @property
     def words(self) -> Mapping[str, float]:
-        """The words that name those of its rows of which the device told."""
+        """The parameters for those of its rows that were reported."""
         return self.span or self.named
 
     @property
     def answered(self) -> str:
-        """What the device was told it was, by whomever and wherever; '' if nothing."""
-        said = self.event.details.get("answered")
-        return said if isinstance(said, str) else ""
+        """The answer that the device has, wherever it was given; '' if none."""
+        return _text(self.event.details.get("answered"))
 
     @property
     def is_answered(self) -> bool:
-        """Says whether somebody has said what it was, and that was neither refused nor undone."""
+        """Return whether there is an answer that was neither refused nor undone."""
         waits = any(row.done is None for row in self.commands)
         done = any(row.done is not None and not row.refused for row in self.commands)
         return bool(self.answered) or waits or (done and not self.undone)
@@ -198,7 +189,7 @@ class ShownEvent:
 
     @property
     def strength(self) -> str:
-        """How many rows were anomalous, how far off the worst was, and where that is normal."""
+        """How many rows were anomalous, how high the worst score was, and where that is normal."""
         event = self.event.details
         times = event["peak"] / event["threshold"] if event["threshold"] else None
         rows = f"{counted(event['rows'], 'row')} anomalous"
@@ -207,55 +198,56 @@ class ShownEvent:
 
     @property
     def causes(self) -> list[str]:
-        """Why, a sentence for each feature that has some part in it."""
-        told = self.event.details["causes"]
-        worth = [one for one in told if one["share"] is None or one["share"] >= _LEAST_SHARE]
-        # What each has to do with it overlaps, so shares would add up to more than the whole.
-        ordered = sorted(worth or told, key=lambda one: -(one["share"] or 0.0))
-        return [cause_told(cause) for cause in ordered]
+        """A sentence for each feature that explains some of the score."""
+        causes = self.event.details["causes"]
+        # A feature below 2 % is no cause that helps anybody. Shares overlap.
+        large = [one for one in causes if one["share"] is None or one["share"] >= 0.02]
+        ordered = sorted(large or causes, key=lambda one: -(one["share"] or 0.0))
+        return [cause_text(cause) for cause in ordered]
 
 
-def cause_told(cause: Mapping[str, Any]) -> str:
-    """Says in words what one feature did, or how much it has to do with it.
+def cause_text(cause: Mapping[str, Any]) -> str:
+    """Say in words what one feature did, or how much it has to do with it.
 
-    >>> cause_told({"feature": "flow", "share": 0.9, "seen": 22, "expected": 31, "ago": 0})
+    >>> cause_text({"feature": "flow", "share": 0.9, "seen": 22, "expected": 31, "ago": 0})
     'flow was 22 where 31 was to be expected'
-    >>> cause_told({"feature": "temp", "share": 0.04, "seen": None, "expected": None, "ago": 0})
+    >>> cause_text({"feature": "temp", "share": 0.04, "seen": None, "expected": None, "ago": 0})
     'temp (4 % of the score)'
     """
-    said, share = str(cause["feature"]), cause["share"]
+    text, share = str(cause["feature"]), cause["share"]
     if cause["seen"] is not None and cause["expected"] is not None:
-        said += _reading(f"{cause['seen']:.4g}", f"{cause['expected']:.4g}")
+        text += _reading(f"{cause['seen']:.4g}", f"{cause['expected']:.4g}")
     elif share is not None:
-        said += f" ({share * 100:.0f} % of the score)"
+        text += f" ({share * 100:.0f} % of the score)"
     if cause["ago"]:
-        said += f", {counted(cause['ago'], 'row')} before the anomalous one"
-    return said
+        text += f", {counted(cause['ago'], 'row')} before the anomalous one"
+    return text
 
 
 def _reading(seen: str, expected: str) -> str:
-    # Both are told in few figures.
+    # Both have few figures.
     if seen == expected:
         return f" was about {seen}, and a little off what was to be expected"
     return f" was {seen} where {expected} was to be expected"
 
 
 def up_to(time: float) -> dict[str, float]:
-    """Gives the word ``to`` that names the rows up to one, with that one.
+    """Return the parameter ``to`` for the rows up to one, with that one.
 
     >>> up_to(1714573200.0)
     {'to': 1714573200.001}
     """
-    return {TO: time + _JUST_AFTER}
+    # ``to`` itself is not part of it.
+    return {TO: time + 0.001}
 
 
 def shown_events(
-    events: Sequence[Event],
-    commands: Sequence[CommandRow],
+    events: Sequence[StoredEvent],
+    commands: Sequence[StoredCommand],
     last_row: float | None,
     undone: Collection[int] = (),
 ) -> list[ShownEvent]:
-    """Puts events together with what was said of each, and with the time of the last row told."""
+    """Put events together with the answers to each."""
     return [
         ShownEvent(
             one,
@@ -267,37 +259,37 @@ def shown_events(
     ]
 
 
-def _is_about(row: CommandRow, event: Event) -> bool:
+def _is_about(row: StoredCommand, event: StoredEvent) -> bool:
     words = row.command.words
     if EVENT in words:
-        # A device that began anew counts its events from 1 on.
+        # A device that was reset counts its events from 1.
         return bool(words[EVENT] == event.number) and row.command.asked_at >= event.begin
     return words.get(FROM) == event.begin
 
 
-def answers(row: CommandRow, since: float | None) -> bool:
-    """Says whether a command waits that is about rows since a change began, if that is known."""
+def answers(row: StoredCommand, since: float | None) -> bool:
+    """Return whether a command waits that is about rows since a change began, if that is known."""
     end = row.command.words.get(TO)
-    if row.command.action == UNDO:
+    if row.command.action == "undo":
         return False
     return row.done is None and (since is None or end is None or stated_time(TO, end) >= since)
 
 
-def cooperation_told(cooperation: Mapping[str, Any] | None) -> str:
-    """Says in a sentence or two what learning from others changed."""
+def cooperation_text(cooperation: Mapping[str, Any] | None) -> str:
+    """Describe in a sentence or two what learning from others changed."""
     if cooperation is None:
         return "It has learned nothing from others yet."
     before, after = cooperation["before"], cooperation["after"]
-    said = f"At {clock(cooperation['time'])} it last took in what others know."
+    text = f"It last learned from others at {clock(cooperation['time'])}."
     if before is not None and after is not None:
         change = (
             "the same as before" if f"{after:.3g}" == f"{before:.3g}" else _change(after, before)
         )
-        said += f" Its own rows then scored {number(after)} on average, {change}."
+        text += f" Its own rows then scored {number(after)} on average, {change}."
     share = cooperation["share"]
     if share is not None:
-        said += f" {_borrowed(share)}."
-    return said
+        text += f" {_borrowed(share)}."
+    return text
 
 
 def _change(after: float, before: float) -> str:
@@ -314,43 +306,31 @@ def _borrowed(share: float) -> str:
     return f"{percent} of what decides here comes from others"
 
 
-def command_told(row: CommandRow) -> str:
-    """Says what was asked of a device."""
+def command_text(row: StoredCommand) -> str:
+    """Describe a command."""
     words = row.command.words
-    if row.command.action == UNDO:
+    if row.command.action == "undo":
         return "The last answer: undone"
     if row.command.action == "reject":
-        said = "said to be a fault"
+        answer = "a fault"
     else:
-        said = "said to be the normal from now on" if words.get(INSTEAD) else "said to be fine"
+        answer = "the normal from now on" if words.get(INSTEAD) else "fine"
     begin, end = words.get(FROM), words.get(TO)
     if EVENT in words:
-        return f"Event {words[EVENT]}: {said}"
+        return f"Event {words[EVENT]}: {answer}"
     if begin is None and end is None:
-        return f"All that waits: {said}"
-    since = "Rows" if begin is None else f"Rows from {_told(begin)}"
-    return f"{since} {'until now' if end is None else f'until {_told(end)}'}: {said}"
+        return f"All that waits: {answer}"
+    since = "Rows" if begin is None else f"Rows from {_shown(begin)}"
+    return f"{since} {'until now' if end is None else f'until {_shown(end)}'}: {answer}"
 
 
-def _told(time: float | str) -> str:
-    # Seconds or parts of them, as a command may say it.
+def _shown(time: float | str) -> str:
+    # As a command has it: seconds, or ISO 8601.
     return time if isinstance(time, str) else clock(Clock()(time))
 
 
-#: Letters of a text that are shown, and columns of a row.
-_LONGEST, _MOST_COLUMNS = 1000, 40
-# Answers that are shown.
-_MOST_ANSWERS = 5
-# The year 10,000, in seconds since 1970.
-_END_OF_TIME = 253_402_300_800.0
 # Seconds that rows may be ahead of the clock, or come after they were measured, by chance.
 _CHANCE = 300.0
-# What a device's question ends with, in the words of its commands: the page has buttons instead.
-_COMMANDS = " accept or reject"
-# A state that a device tells of, where it would be taken for the page's own word.
-_STATE_WORDS = {"changing": "more is anomalous than usual"}
-# Zones differ by half hours, and by no more than this.
-_HALF_HOUR, _MOST_BEHIND = 1800.0, 12 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -363,13 +343,13 @@ class WaitingRow:
 
 
 @dataclass(frozen=True)
-class DeviceTold:
-    """How a device is doing, in texts and numbers; '' and None where it told no such thing.
+class DeviceStatus:
+    """A device's status by its last report; '' and None where it reported no such thing.
 
-    ``drift`` is what it asks about, and ``drift_since`` when that began. ``last_row`` is when the
-    last row was of which it told, by the row's own time. ``event`` is the number of the open event;
-    ``answers`` are the last that somebody gave, wherever, the newest first, and ``undone`` the
-    events of which the last answer was undone.
+    ``drift`` is the question it asks, and ``drift_since`` when that change began. ``last_row`` is
+    the time of the last row. ``event`` is the number of the open event; ``answers`` are the last
+    ones, wherever they were given, the newest first, and ``undone`` the events of which the last
+    answer was undone.
     """
 
     learned: float | None
@@ -387,23 +367,24 @@ class DeviceTold:
     rows: tuple[WaitingRow, ...] | None = None
 
     @classmethod
-    def of(cls, report: Mapping[str, Any]) -> "DeviceTold":
-        """Reads a report's status and quarantine."""
+    def of(cls, report: Mapping[str, Any]) -> "DeviceStatus":
+        """Read a report's status and quarantine."""
         status = _mapping(report.get("status"))
         drift, rows = _mapping(status.get("drift")), report.get("quarantine")
         known = [_mapping(row) for row in rows] if isinstance(rows, list) else None
-        columns = tuple(_mapping(known[-1].get("values")))[:_MOST_COLUMNS] if known else ()
+        columns = tuple(_mapping(known[-1].get("values")))[:40] if known else ()
         answers = [_mapping(one) for one in _list(status.get("answers"))]
         return cls(
             _number(status.get("learned")),
             _text(status.get("version")),
-            _text(drift.get("text")).removesuffix(_COMMANDS),
+            # The page has buttons instead of these commands.
+            _text(drift.get("text")).removesuffix(" accept or reject"),
             _time(drift.get("since")),
             tuple(_facts(status)),
             _number(status.get("quarantine")),
             _time(status.get("last_row")),
             _count(_mapping(status.get("event")).get("number")),
-            tuple(_text(one.get("text")) for one in answers[: -_MOST_ANSWERS - 1 : -1]),
+            tuple(_text(one.get("text")) for one in answers[:-6:-1]),
             status.get("undoable") is True,
             _undone(answers),
             columns,
@@ -412,37 +393,38 @@ class DeviceTold:
 
     @property
     def named(self) -> dict[str, int] | None:
-        """The word that names its open event; None if there is none."""
+        """The parameter ``event`` for its open event; None if there is none."""
         return None if self.event is None else {EVENT: self.event}
 
     @property
     def span(self) -> dict[str, float] | None:
-        """The words that name all rows that it told of; None if their times are not known."""
+        """The parameters for all rows that it reported; None if their times are not known."""
         return None if self.last_row is None else up_to(self.last_row)
 
 
-def clock_said(hours: Sequence[tuple[float, float, float]], told: ToldRow | None) -> str:
-    """Says that rows are ahead of the clock or behind it as a zone is, and what to do; or nothing.
+def clock_warning(hours: Sequence[tuple[float, float, float]], report: StoredReport | None) -> str:
+    """Say that rows are ahead of the clock or behind it as a zone is, and what to do; or nothing.
 
     ``hours`` are the newest, each with the times of its first and last row, and when the first was
     told. Nothing but a clock puts rows ahead. Behind they may be for many reasons: a zone is likely
     where two hours are so by the same half hours.
     """
-    if told is None or not hours:
+    if report is None or not hours:
         return ""
-    ahead = max(hours[0][0] - hours[0][2], hours[0][1] - told.received)
+    ahead = max(hours[0][0] - hours[0][2], hours[0][1] - report.received)
     if ahead > _CHANCE:
         return _zone_asked(_zone(ahead) or ahead)
     zones = [_zone(first - received) for first, _, received in hours]
-    every = _number(_mapping(told.report.get("status")).get("sync_seconds"))
+    every = _number(_mapping(report.report.get("status")).get("sync_seconds"))
     is_prompt = every is not None and every <= _CHANCE
     zone = zones[0] if is_prompt and len(zones) > 1 and zones[0] == zones[1] else None
-    return _zone_asked(zone) if zone and zone >= -_MOST_BEHIND else ""
+    return _zone_asked(zone) if zone and zone >= -12 * 3600.0 else ""
 
 
 def _zone(ahead: float) -> float | None:
     """The zone by which rows are ahead, if what they are late beside that can be chance."""
-    zone = math.ceil((ahead - _CHANCE / 10) / _HALF_HOUR) * _HALF_HOUR
+    # Zones differ by half hours.
+    zone = math.ceil((ahead - _CHANCE / 10) / 1800.0) * 1800.0
     return zone if zone - ahead <= _CHANCE else None
 
 
@@ -456,9 +438,10 @@ def _zone_asked(ahead: float) -> str:
 
 
 def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the card of a device says: a title and a text each."""
+    """The title and text of each line of the device's card."""
     stated, since = _text(status.get("state")), _text(status.get("since"))
-    state = _STATE_WORDS.get(stated, stated)
+    # The page's own word means something else.
+    state = "more is anomalous than usual" if stated == "changing" else stated
     missing, flagged = _number(status.get("rows_missing")), _mapping(status.get("flagged"))
     threshold = number(_number(status.get("threshold")))
     share, rate = _number(flagged.get("share")), _number(status.get("rate"))
@@ -495,7 +478,7 @@ def _list(value: Any) -> list[Any]:
 def _undone(answers: Sequence[Mapping[str, Any]]) -> frozenset[int]:
     """The events of which the last answer is that it was undone."""
     last = {_count(one.get("event")): one.get("action") for one in answers}
-    return frozenset(number for number, action in last.items() if number and action == UNDO)
+    return frozenset(number for number, action in last.items() if number and action == "undo")
 
 
 def _count(value: Any) -> int | None:
@@ -511,9 +494,9 @@ def _number(value: Any) -> float | None:
 
 
 def _moment(value: Any) -> float | None:
-    """A time that a calendar has."""
+    """Return a time before the year 10,000; None for anything else."""
     seconds = _number(value)
-    return seconds if seconds is not None and 0.0 <= seconds < _END_OF_TIME else None
+    return seconds if seconds is not None and 0.0 <= seconds < 253_402_300_800.0 else None
 
 
 def _time(value: Any) -> float | None:
@@ -525,29 +508,21 @@ def _time(value: Any) -> float | None:
 
 
 def _text(value: Any) -> str:
-    return value[:_LONGEST] if isinstance(value, str) else ""
+    return value[:1000] if isinstance(value, str) else ""
 
 
 def _percent(share: float | None) -> str:
     return "—" if share is None else f"{number(share * 100)} %"
 
 
-#: Events and commands that are shown, the newest.
-MOST_EVENTS_SHOWN, MOST_COMMANDS_SHOWN = 50, 20
-# Commands among which those of the events are looked for: far more than anybody says of 50 events.
-_MOST_COMMANDS = 2000
-#: What is asked once more before it is done.
-REVOKE, LEAVE = CONFIRMED = "revoke", "leave"
-
-
 async def show(request: Request, user: User) -> Response:
-    """Shows a device; with ``do``, asks whether it is to be revoked or to leave."""
+    """Show a device; with ``do``, asks whether it is to be revoked or to leave."""
     caller = await user.caller(request)
-    seen = await user.service.store.latest(caller.federation.name)
+    seen = await user.service.store.fleet.marker(caller.federation.name)
     device, span = await _device(request, caller), TimeRange.of(request)
     around: dict[str, Any] = {"federation": caller.federation.name, "device": device, "span": span}
     around["server"] = exchange_of(request)
-    if (asked := request.query_params.get("do")) in CONFIRMED:
+    if (asked := request.query_params.get("do")) in ("revoke", "leave"):
         return page(request, user, "device_confirm.html", asked=asked, **around)
     return page(
         request,
@@ -566,33 +541,33 @@ async def show(request: Request, user: User) -> Response:
 async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
     """What the store holds of a device, as its page shows it."""
     store, federation = caller.service.store, caller.federation.name
-    told = await store.told(federation, name)
-    minutes = await store.minutes(federation, name, span.begin, span.end)
-    commands = await store.commands(federation, name, _MOST_COMMANDS)
-    found = (span.begin, span.until, MOST_EVENTS_SHOWN)
-    events = await store.events(federation, name, *found)
-    shown = None if told is None else DeviceTold.of(told.report)
-    known = (None, ()) if shown is None else (shown.last_row, shown.undone)
+    last = await store.reports.get(federation, name)
+    minutes = await store.reports.minutes(federation, name, span.begin, span.end)
+    commands = await store.reports.commands(federation, name, 2000)
+    found = (span.begin, span.until, 50)
+    events = await store.reports.events(federation, name, *found)
+    status = None if last is None else DeviceStatus.of(last.report)
+    known = (None, ()) if status is None else (status.last_row, status.undone)
     shown_ones = shown_events(events, commands, *known)
     # Of weeks they are many: in a thread, so that others are answered meanwhile.
-    course = await asyncio.to_thread(ScoreCourse.of, minutes, span.begin, span.end)
-    report: Mapping[str, Any] = {} if told is None else told.report
-    since = None if shown is None else shown.drift_since
+    course = await asyncio.to_thread(ScoreChart.of, minutes, span.begin, span.end)
+    report: Mapping[str, Any] = {} if last is None else last.report
+    since = None if status is None else status.drift_since
     return {
-        "told": shown,
-        "answered": [command_told(row) for row in commands if answers(row, since)],
+        "report": status,
+        "answered": [command_text(row) for row in commands if answers(row, since)],
         "cooperation": report.get("cooperation"),
-        "cooperated": cooperation_told(report.get("cooperation")),
+        "cooperation_text": cooperation_text(report.get("cooperation")),
         "course": course,
-        "clock_said": clock_said(await store.newest_hours(federation, name, 2), told),
+        "clock_warning": clock_warning(await store.reports.newest_hours(federation, name, 2), last),
         "lines": course.at_most(MOST_LINES),
         "chart": _chart(course, shown_ones, span),
         "events": shown_ones,
-        "commands": [(row, command_told(row)) for row in commands[:MOST_COMMANDS_SHOWN]],
+        "commands": [(row, command_text(row)) for row in commands[:20]],
     }
 
 
-def _chart(course: ScoreCourse, events: list[ShownEvent], span: TimeRange) -> dict[str, Any]:
+def _chart(course: ScoreChart, events: list[ShownEvent], span: TimeRange) -> dict[str, Any]:
     """What the chart draws, for its script."""
     times = ((one.event.begin, one.event.ended or span.end) for one in events)
     # What is ahead of the clock is at the right edge.
@@ -606,14 +581,18 @@ def _chart(course: ScoreCourse, events: list[ShownEvent], span: TimeRange) -> di
 
 
 async def take(request: Request, user: User, form: Form) -> Response:
-    """Does what was said of a device, or lets it wait until the device comes for it."""
+    """Revoke a device or let it leave, or send it a command."""
     caller = await user.caller(request)
     device = await _device(request, caller)
     done = form.get("do", "")
-    if done == REVOKE:
-        await caller.store.revoke(caller.federation, device.name, actor=caller.actor)
-    elif done == LEAVE:
-        await caller.store.depart(caller.federation, device.name, actor=caller.actor)
+    if done == "revoke":
+        await caller.store.federations.revoke(
+            caller.federation.name, device.name, actor=caller.actor
+        )
+    elif done == "leave":
+        await caller.store.contributions.leave(
+            caller.federation.name, device.name, actor=caller.actor
+        )
     else:
         await _ask(caller, device.name, done, form)
     caller.service.wake()
@@ -623,7 +602,7 @@ async def take(request: Request, user: User, form: Form) -> Response:
 
 
 async def _ask(caller: Caller, device: str, action: str, form: Form) -> None:
-    """Lets the device be asked; what is wrong with it is told."""
+    """Send a command with the parameters of a form."""
     words: dict[str, Any] = {
         name: _seconds(name, form[name]) for name in (FROM, TO) if form.get(name)
     }
@@ -631,7 +610,7 @@ async def _ask(caller: Caller, device: str, action: str, form: Form) -> None:
         words[EVENT] = _whole(EVENT, form[EVENT])
     if form.get(INSTEAD):
         words[INSTEAD] = True
-    await let_wait(caller, device, action, words)
+    await send_command(caller, device, action, words)
 
 
 def _whole(name: str, text: str) -> int:
@@ -651,7 +630,7 @@ def _seconds(name: str, text: str) -> float:
 async def _device(request: Request, caller: Caller) -> FleetRow:
     """The device in the path, as its fleet knows it."""
     name, store = request.path_params["device"], caller.service.store
-    found = await store.fleet_row(caller.federation.name, name, now=time.time())
+    found = await store.fleet.device(caller.federation.name, name, now=time.time())
     if found is None:
         raise Problem("not-found", f"{name!r} has not joined {caller.federation.name!r}")
     return found

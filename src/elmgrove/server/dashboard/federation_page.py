@@ -18,20 +18,16 @@ from elmgrove.federation.charter import is_admitted
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.selection import Judgement, judge
 from elmgrove.server.auth import Caller
-from elmgrove.server.damage import Reader
+from elmgrove.server.dashboard.layout import exchange_of, page
 from elmgrove.server.dashboard.session import Form, User
-from elmgrove.server.dashboard.shell import exchange_of, page
 from elmgrove.server.federations import renewed_token
-from elmgrove.server.store.records import FederationRow
+from elmgrove.server.live import Reader
+from elmgrove.server.store.federations import FederationRow
 
-#: Devices that are compared, those that contributed last; and the bytes of what they contributed.
-MOST_COMPARED, MOST_BYTES_COMPARED = 40, 64 * 2**20
+#: Devices that are compared: those that contributed last.
+MOST_COMPARED = 40
 #: Seconds for which a comparison is shown again, whatever was contributed meanwhile.
 SECONDS_SHOWN_AGAIN = 10.0
-# Comparisons that are remembered.
-_RECENT = 16
-# From how many times worse than its own rows on a cell has the next colour.
-_STEPS = (1.5, 3.0, 10.0, 30.0, 100.0)
 # The colour from which on rows are foreign to a model.
 _FOREIGN = 3
 
@@ -93,16 +89,16 @@ class Comparisons:
         self._locks = WeakValueDictionary[tuple[str, float], asyncio.Lock]()
 
     async def of(self, caller: Caller) -> Explained:
-        """Compares the devices of a caller's federation that contributed last."""
+        """Compare the devices of a caller's federation that contributed last."""
         key = (caller.federation.name, caller.federation.created)
         async with self._locks.setdefault(key, asyncio.Lock()):
-            revision = await caller.service.store.revision(caller.federation.name)
+            revision = await caller.service.store.contributions.revision(caller.federation.name)
             known = self._known.get(key)
             if known is None or (
                 known[0] != revision and time.time() - known[1].made > SECONDS_SHOWN_AGAIN
             ):
                 known = self._known[key] = revision, await _compared(caller)
-                while len(self._known) > _RECENT:
+                while len(self._known) > 16:
                     self._known.popitem(last=False)
             self._known.move_to_end(key)
             return known[1]
@@ -116,7 +112,7 @@ async def _compared(caller: Caller) -> Explained:
 
 
 def judged(held: Sequence[Contribution], ridge: float) -> Judgement:
-    """Judges all models on all evidences, but for those of which there is no model."""
+    """Judge all models on all evidences, but for those of which there is no model."""
     try:
         return judge(held, ridge)
     except SingularSystem:
@@ -132,7 +128,7 @@ def _has_model(one: Contribution, ridge: float) -> bool:
 
 
 def explained(judgement: Judgement, all_devices: int) -> Explained:
-    """Sets each model's error on others' rows beside its error on its own."""
+    """Set each model's error on others' rows beside its error on its own."""
     lines = []
     for place, line in enumerate(judgement.error):
         own = line[place]
@@ -144,32 +140,30 @@ def _cell(error: float, own: float) -> ExplainedCell:
     if not own > 0.0:
         return ExplainedCell(math.nan, 0)
     times = error / own
-    return ExplainedCell(times, sum(times >= step for step in _STEPS))
+    return ExplainedCell(times, sum(times >= step for step in (1.5, 3.0, 10.0, 30.0, 100.0)))
 
 
 async def _newest(caller: Caller) -> tuple[list[Contribution], int]:
     """What was contributed last, by name, and how many devices have contributed."""
     service, federation = caller.service, caller.federation
-    reader = Reader(federation, caller.charter, service.damage)
-    entries = [one for one in await service.store.entries(federation.name) if not one.left]
+    reader = Reader(federation, caller.charter, service.corrupt)
+    entries = [
+        one for one in await service.store.contributions.entries(federation.name) if not one.left
+    ]
     newest, size = list[str](), 0
     for entry in sorted(entries, key=lambda one: -one.revision)[:MOST_COMPARED]:
         size += entry.size
-        if newest and size > MOST_BYTES_COMPARED:
+        if newest and size > 64 * 2**20:
             break
         newest.append(entry.origin)
     held = list[Contribution]()
     for name in sorted(newest):
-        found = await service.store.blob(federation.name, name)
+        found = await service.store.contributions.blob(federation.name, name)
         if found is not None:
             entry, blob = found
             made = await asyncio.to_thread(reader.contribution, name, entry.revision, blob)
             held += [] if made is None else [made]
     return held, len(entries)
-
-
-#: What stands for a device's name in a command.
-NAME = "NAME"
 
 
 @dataclass(frozen=True)
@@ -182,7 +176,7 @@ class Invitation:
 
     @classmethod
     def of(cls, request: Request, federation: FederationRow) -> "Invitation":
-        """Says how one joins a federation of the server that was asked."""
+        """Say how one joins a federation of the server that was asked."""
         members = federation.members
         return cls(
             exchange_of(request, federation.name), example(members), ", ".join(members or ())
@@ -190,20 +184,20 @@ class Invitation:
 
     @property
     def is_tls(self) -> bool:
-        """Says whether the server has a certificate, which may be nobody's but the user's."""
+        """Return whether the server has a certificate, which may be nobody's but the user's."""
         return self.exchange.startswith("https:")
 
 
 def example(members: tuple[str, ...] | None) -> str:
-    """Gives a name that may join, with the part to be filled in.
+    """Return a name that may join, with the part to be filled in.
 
     >>> example(("fan-*", "pump")), example(None), example(("fan [12]",))
     ('fan-NAME', 'NAME', 'NAME')
     """
-    made = NAME if not members else members[0].replace("*", NAME)
+    made = "NAME" if not members else members[0].replace("*", "NAME")
     # What a shell or a folder would take for something else is no example.
     is_plain = made.replace("-", "").replace("_", "").isalnum()
-    return made if is_plain and is_admitted(members, made) else NAME
+    return made if is_plain and is_admitted(members, made) else "NAME"
 
 
 log = logging.getLogger("elmgrove.server")
@@ -214,12 +208,6 @@ WIDTH = 960.0
 #: Circles, dots of a circle, and names beside it, at most.
 MOST_CIRCLES, MOST_DOTS, MOST_NAMES = 100, 200, 12
 _DOT, _GAP = 5.0, 28.0
-# What a circle's name needs, however small the circle is.
-_NARROWEST = 76.0
-# The angle by which each dot is further than the one before it fills a circle evenly.
-_GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
-#: Seconds that the page waits for the groups; where they take longer, it shows them later.
-PATIENCE = 0.2
 
 
 @dataclass(frozen=True)
@@ -251,14 +239,14 @@ class GroupPicture:
 
     @classmethod
     def of(cls, groups: Mapping[int, Sequence[str]]) -> "GroupPicture":
-        """Places a circle for each group that somebody is in, the largest first."""
+        """Place a circle for each group that somebody is in, the largest first."""
         x = y = tall = 0.0
         circles = list[GroupCircle]()
         order = sorted((one for one in groups if groups[one]), key=lambda n: (-len(groups[n]), n))
         for number in order[:MOST_CIRCLES]:
             count = min(len(groups[number]), MOST_DOTS)
             radius = 2.0 * _DOT + 1.35 * _DOT * 2.0 * math.sqrt(count)
-            wide = max(2.0 * radius, _NARROWEST)
+            wide = max(2.0 * radius, 76.0)  # for its name
             if circles and x + wide > WIDTH:
                 x, y, tall = 0.0, y + tall + _GAP, 0.0
             centre = (x + wide / 2.0, y + radius)
@@ -269,15 +257,16 @@ class GroupPicture:
 
 
 def _placed(number: int, x: float, y: float) -> tuple[float, float]:
-    far = 1.25 * _DOT * 2.0 * math.sqrt(number)
+    # Turned by the golden angle each, dots fill a circle evenly.
+    far, angle = 1.25 * _DOT * 2.0 * math.sqrt(number), number * math.pi * (3.0 - math.sqrt(5.0))
     return (
-        round(x + far * math.cos(number * _GOLDEN), 1),
-        round(y + far * math.sin(number * _GOLDEN), 1),
+        round(x + far * math.cos(angle), 1),
+        round(y + far * math.sin(angle), 1),
     )
 
 
 async def show(request: Request, user: User) -> Response:
-    """Shows what a federation is like: its devices beside each other, and what they agreed on."""
+    """Show what a federation is like: its devices beside each other, and what they agreed on."""
     caller = await user.caller(request)
     groups, no_groups = await _tried(_groups(caller))
     compared, no_comparison = await _tried(request.app.state.comparisons.of(caller))
@@ -297,7 +286,7 @@ async def show(request: Request, user: User) -> Response:
 
 
 async def take(request: Request, user: User, form: Form) -> Response:
-    """Makes a new token with which devices join, and shows it this once; the old one ends."""
+    """Make a new token with which devices join, and shows it this once; the old one ends."""
     caller = await user.caller(request)
     if form.get("do") != "token":
         raise Problem("malformed", "do: this page makes a token, and nothing else")
@@ -323,7 +312,8 @@ async def _tried(found: Awaitable[T]) -> tuple[T | None, str]:
 async def _groups(caller: Caller) -> GroupPicture | None:
     """The groups as they stand; None while they are made."""
     others = caller.service.live_others.of(caller.federation, caller.charter)
-    grouped = await others.grouped(PATIENCE)
+    # Where they take longer than a moment, the page shows them later.
+    grouped = await others.grouped(0.2)
     return None if grouped is None else GroupPicture.of(grouped)
 
 

@@ -11,25 +11,21 @@ from starlette.responses import Response
 
 from elmgrove.errors import Problem
 from elmgrove.server.dashboard.federation_page import Invitation
+from elmgrove.server.dashboard.layout import page
 from elmgrove.server.dashboard.rendering import clock, counted, number, part_of_url, query
 from elmgrove.server.dashboard.session import User
-from elmgrove.server.dashboard.shell import page
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.store.fleet import FLEET_STATES, FleetPage, FleetRow, require_known
-from elmgrove.server.store.records import Event
+from elmgrove.server.store.reports import StoredEvent
 
 #: Devices on a page, and events that are drawn on it.
 AT_ONCE, MOST_EVENTS = 100, 100
-#: Letters of a search.
-LONGEST_SEARCH = 200
-#: A page that nobody could want to turn to.
-_LAST_PAGE = 10**6
 #: What a state is called.
 WORDS = {
     "anomalous": "Anomalous",
     "changing": "Changing",
     "silent": "Silent",
-    "untold": "Not heard of",
+    "unreported": "No report",
     "learning": "Learning",
     "watching": "Watching",
     "revoked": "Revoked",
@@ -38,11 +34,11 @@ WORDS = {
 MEANINGS = {
     "anomalous": "an event is open: rows are anomalous, now",
     "changing": "what is normal seems to have changed, and the device asks about it",
-    "silent": "it should have reported by now",
-    "untold": "it has joined, and reports nothing",
-    "learning": "it has not learned enough yet to tell what is anomalous",
+    "silent": "its next report is late",
+    "unreported": "it has joined, and has reported nothing",
+    "learning": "it has not learned enough yet to recognise anomalies",
     "watching": "it knows what is normal, and sees nothing else",
-    "revoked": "its key was taken back",
+    "revoked": "its key was revoked",
 }
 #: The columns that devices can be sorted by: name, title, and whether numbers stand in it.
 _COLUMNS = (
@@ -55,17 +51,15 @@ _COLUMNS = (
 )
 
 
-#: The picture is so wide, in steps in which something was or was not.
+#: Steps of the picture of events, from left to right.
 STEPS = 144
 #: Where events are drawn, from above, and how high: open ones are higher, for who sees no colours.
 ENDED, OPEN = (4, 12), (0, 20)
-#: Events that are told of one by one.
-TOLD = 5
 
 
 @dataclass(frozen=True)
 class FleetQuestion:
-    """Which devices are asked for, and in which order, as a page's address says it."""
+    """Which devices to show, and in which order, as a page's address has it."""
 
     search: str
     state: str | None
@@ -76,21 +70,21 @@ class FleetQuestion:
 
     @classmethod
     def of(cls, request: Request) -> "FleetQuestion":
-        """Reads a page's address; refuses what can't be asked for, and says what can."""
+        """Read a page's address; refuse what it can't ask for, and name what it can."""
         asked = request.query_params
         state, number = asked.get("state") or None, asked.get("page") or "1"
         sort, descending = asked.get("sort") or "state", asked.get("order") == "down"
         search = asked.get("search", "").strip()
         require_known(state, sort)
-        if not (number.isascii() and number.isdigit()) or not 1 <= int(number[:9]) <= _LAST_PAGE:
+        if not (number.isascii() and number.isdigit()) or not 1 <= int(number[:9]) <= 10**6:
             raise Problem("malformed", f"page: {number!r:.40} is not a number from 1 on")
-        if len(search) > LONGEST_SEARCH or "\0" in search:
-            raise Problem("malformed", f"search: at most {LONGEST_SEARCH} letters")
+        if len(search) > 200 or "\0" in search:
+            raise Problem("malformed", "search: at most 200 characters")
         return cls(search, state, sort, descending, int(number[:9]), TimeRange.of(request))
 
     def href(self, **other: object) -> str:
-        """Writes the address of the same question but for what is other, on its first page."""
-        said: dict[str, object] = {
+        """Return the address of the same question with some changes, on its first page."""
+        stated: dict[str, object] = {
             "search": self.search,
             "state": self.state,
             "sort": None if self.sort == "state" else self.sort,
@@ -98,12 +92,12 @@ class FleetQuestion:
             **self.span.query,
             **other,
         }
-        return query(**said)
+        return query(**stated)
 
 
 @dataclass(frozen=True)
 class Strip:
-    """A device's events in a range of time: paths of an SVG picture, and what it says.
+    """A device's events in a range of time: paths of an SVG picture, and its text.
 
     ``ended`` and ``open`` are where there was an event that ended and where one is open.
     """
@@ -113,8 +107,8 @@ class Strip:
     words: str = "No events"
 
     @classmethod
-    def of(cls, events: Sequence[Event], span: TimeRange) -> "Strip":
-        """Draws events, the newest first."""
+    def of(cls, events: Sequence[StoredEvent], span: TimeRange) -> "Strip":
+        """Draw events, the newest first."""
         if not events:
             return cls()
         lasting = {step for one in events if one.ended is None for step in _steps(one, span)}
@@ -143,11 +137,11 @@ class FleetLine:
 
 
 async def show(request: Request, user: User) -> Response:
-    """Shows the devices of a federation: how each is doing, and its events of a time."""
+    """Show the devices of a federation: how each is doing, and its events of a time."""
     caller = await user.caller(request)
     store, federation = user.service.store, caller.federation
-    question, seen = FleetQuestion.of(request), await store.latest(federation.name)
-    found = await store.fleet(
+    question, seen = FleetQuestion.of(request), await store.fleet.marker(federation.name)
+    found = await store.fleet.page(
         federation.name,
         search=question.search,
         state=question.state,
@@ -158,7 +152,9 @@ async def show(request: Request, user: User) -> Response:
         now=time.time(),
     )
     names, span = [row.name for row in found.rows], question.span
-    events = await store.event_times(federation.name, names, span.begin, span.until, MOST_EVENTS)
+    events = await store.reports.event_times(
+        federation.name, names, span.begin, span.until, MOST_EVENTS
+    )
     drawn = strips(events, span)
     groups = user.service.live_others.groups_of(federation, names)
     root = f"/ui/{part_of_url(federation.name)}/"
@@ -195,7 +191,7 @@ def _columns(question: FleetQuestion) -> list[dict[str, Any]]:
     made = list[dict[str, Any]]()
     for name, title, is_number in _COLUMNS:
         is_by = question.sort == name
-        # Many rows, and what was seen last, are what one looks for first.
+        # The most rows, and what was seen last, are looked for first.
         down = not question.descending if is_by else name in ("event", "seen", "learned", "drift")
         href = question.href(sort=name, order="down" if down else None)
         by = ("descending" if question.descending else "ascending") if is_by else ""
@@ -220,15 +216,15 @@ def _chips(question: FleetQuestion, found: FleetPage) -> list[dict[str, Any]]:
     ]
 
 
-def strips(events: Sequence[Event], span: TimeRange) -> dict[str, Strip]:
-    """Draws the events of several devices, the newest first, by the device's name."""
-    by_device = defaultdict[str, list[Event]](list)
+def strips(events: Sequence[StoredEvent], span: TimeRange) -> dict[str, Strip]:
+    """Draw the events of several devices, the newest first, by the device's name."""
+    by_device = defaultdict[str, list[StoredEvent]](list)
     for one in events:
         by_device[one.device].append(one)
     return {name: Strip.of(found, span) for name, found in by_device.items()}
 
 
-def _steps(one: Event, span: TimeRange) -> range:
+def _steps(one: StoredEvent, span: TimeRange) -> range:
     """The steps that an event touches; a short one is one step wide, so that it is seen."""
     width = (span.end - span.begin) / STEPS
     first = int((one.begin - span.begin) // width)
@@ -246,14 +242,14 @@ def _path(steps: set[int], top: int, height: int) -> str:
     )
 
 
-def _words(events: Sequence[Event]) -> str:
-    told = [_told(one) for one in events[:TOLD]]
-    if len(events) > TOLD:
-        told.append(f"and {len(events) - TOLD} before these")
-    return f"{counted(len(events), 'event')}: {'; '.join(told)}"
+def _words(events: Sequence[StoredEvent]) -> str:
+    shown = [_described(one) for one in events[:5]]
+    if len(events) > 5:
+        shown.append(f"and {len(events) - 5} before these")
+    return f"{counted(len(events), 'event')}: {'; '.join(shown)}"
 
 
-def _told(one: Event) -> str:
+def _described(one: StoredEvent) -> str:
     worst = f"worst score {number(one.peak)}"
     if one.ended is None:
         return f"since {clock(one.begin)} UTC and not over, {worst}"

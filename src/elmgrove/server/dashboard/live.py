@@ -20,15 +20,15 @@ HEARTBEAT = 20.0
 #: its six connections to a server must be left for pages. And those of one administrator, who may
 #: have logged in on several machines.
 MOST_BY_SESSION, MOST_BY_USER = 4, 32
-# nginx would hold back what is told until a buffer is full.
-_UNHELD = {"X-Accel-Buffering": "no"}
 
 
 class _Stream(StreamingResponse):
     """A stream, which says when it is over: also if nobody was there any more to read it."""
 
-    def __init__(self, told: AsyncIterator[str], over: Callable[[], None]) -> None:
-        super().__init__(told, headers=_UNHELD, media_type="text/event-stream")
+    def __init__(self, events: AsyncIterator[str], over: Callable[[], None]) -> None:
+        # Else nginx would hold events back until a buffer is full.
+        headers = {"X-Accel-Buffering": "no"}
+        super().__init__(events, headers=headers, media_type="text/event-stream")
         self._over = over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,11 +47,11 @@ class Streams:
         self._ending = asyncio.Event()
 
     def release(self) -> None:
-        """Ends all streams, so that a server which ends need not wait for them."""
+        """End all streams, so that a server which ends need not wait for them."""
         self._ending.set()
 
     async def show(self, request: Request, user: User) -> Response:
-        """Tells a page whenever a report, a contribution or a command of its federation came."""
+        """Tell a page whenever a report, a contribution or a command of its federation came."""
         caller = await user.caller(request)
         if (
             self._by_session.total() >= self._most

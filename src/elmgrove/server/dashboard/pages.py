@@ -15,9 +15,9 @@ from elmgrove.server.dashboard import (
     device_page,
     federation_page,
     fleet_page,
-    home,
     session,
 )
+from elmgrove.server.dashboard.layout import exchange_of, page
 from elmgrove.server.dashboard.rendering import HEADERS, asked_for, assets, path_of, query, rendered
 from elmgrove.server.dashboard.session import (
     Form,
@@ -47,13 +47,20 @@ class Page(NamedTuple):
     is_ranged: bool = False
 
 
+async def home(request: Request, user: User) -> Response:
+    """List all federations, and how much is held of each."""
+    found = await user.service.store.fleet.statistics()
+    listed = [(name, found[name]) for name in sorted(found) if name]
+    return page(request, user, "home.html", federations=listed, address=exchange_of(request))
+
+
 async def _live(request: Request, user: User) -> Response:
     answer: Response = await request.app.state.streams.show(request, user)
     return answer
 
 
 PAGES = (
-    Page("/ui/", home.show),
+    Page("/ui/", home),
     Page("/ui/{federation}/", fleet_page.show, is_ranged=True),
     Page("/ui/{federation}/live", _live),
     Page("/ui/{federation}/federation", federation_page.show, federation_page.take),
@@ -63,7 +70,7 @@ PAGES = (
 
 
 def dashboard_routes() -> list[Route]:
-    """Gives the routes of all pages, and of what they load."""
+    """Return the routes of all pages, and of what they load."""
     return [
         Route("/", _to_home),
         *assets.routes(),
@@ -75,13 +82,13 @@ def dashboard_routes() -> list[Route]:
 
 
 def route_of(page: Page) -> Route:
-    """Gives the route of a page."""
+    """Return the route of a page."""
     methods = ["GET"] if page.take is None else ["GET", "POST"]
     return Route(page.path, partial(_handled, page), methods=methods)
 
 
 async def _handled(page: Page, request: Request) -> Response:
-    """Asks the page, once it is known who asks: no new page can forget to find that out."""
+    """Ask the page, once it is known who asks: no new page can forget to find that out."""
     request.state.route = page.path.replace(":path}", "}")
     user = await user_of(request)
     if request.method == "POST" and page.take is not None:
@@ -104,7 +111,7 @@ async def _form(request: Request, user: User) -> Form:
 
 
 async def _leave(request: Request) -> Response:
-    """Lets everybody log out, also who may only look."""
+    """Let everybody log out, also who may only look."""
     request.state.route = "/ui/logout"
     await _form(request, await user_of(request))
     return await session.leave(request)
@@ -116,7 +123,7 @@ async def _to_home(request: Request) -> Response:
 
 
 async def to_login(request: Request, error: Exception) -> Response:
-    """Leads those who have not logged in to where they can, and from there to what they wanted."""
+    """Lead those who have not logged in to where they can, and from there to what they wanted."""
     if request.headers.get("hx-request") == "true":
         shown = parts_of(request.headers.get("hx-current-url", ""))
         where = _login(f"{shown.path}?{shown.query}" if shown.query else shown.path)
@@ -133,7 +140,7 @@ def _login(following: str) -> str:
 
 
 def problem_page(problem: Problem) -> Response:
-    """Shows a refusal to a person."""
+    """Show a refusal to a person."""
     status, title = KINDS[problem.kind]
     answer = rendered("refused.html", status=status, title=title, detail=str(problem))
     answer.headers.update(problem.headers)

@@ -49,11 +49,11 @@ class Assets:
         }
 
     def address(self, name: str) -> str:
-        """Gives the path under which a file is served, another one whenever its content changes."""
+        """Return the path under which a file is served; another content has another one."""
         return self._addresses[name]
 
     def routes(self) -> list[Route]:
-        """Gives a route for each file."""
+        """Return a route for each file."""
         return [
             Route(self._addresses[name], partial(_shown, content, MEDIA[Path(name).suffix]))
             for name, content in self._files.items()
@@ -105,34 +105,33 @@ _HTMX = {
     "noSwap": [204, 304, "4xx", "5xx"],
     "sse": {"reconnectMaxDelay": 15_000},
 }
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def rendered(template: str, *, status: int = 200, **values: Any) -> Response:
-    """Makes a page of a template; what is put into it is text, never HTML."""
+    """Make a page of a template; what is put into it is text, never HTML."""
     text = _environment.get_template(template).render(**values)
     return HTMLResponse(text, status, HEADERS)
 
 
 def path_of(request: Request) -> str:
-    """Gives the path of a request as it was asked for: a slash in a name is still no slash."""
+    """Return the path of a request as it was asked for: a slash in a name is still no slash."""
     asked: bytes = request.scope["raw_path"]
     return asked.partition(b"?")[0].decode("latin-1")
 
 
 def asked_for(request: Request) -> str:
-    """Gives the path and the query of a request as they were asked for."""
+    """Return the path and the query of a request as they were asked for."""
     path, asked = path_of(request), request.url.query
     return f"{path}?{asked}" if asked else path
 
 
 def part_of_url(name: str) -> str:
-    """Writes a name as one part of a path: a slash in it is no slash there."""
+    """Write a name as one part of a path: a slash in it is no slash there."""
     return quote(name, safe="")
 
 
 def query(**values: object) -> str:
-    """Writes the query of a link, without what is None or empty.
+    """Write the query of a link, without what is None or empty.
 
     >>> query(search="fan 3/ü", page=None, sort="name")
     '?search=fan%203%2F%C3%BC&sort=name'
@@ -143,12 +142,12 @@ def query(**values: object) -> str:
 
 
 def address(path: str, **values: object) -> str:
-    """Writes the address of a page with its query."""
+    """Write the address of a page with its query."""
     return path + query(**values)
 
 
 def iso(seconds: float) -> str:
-    """Writes a time in ISO 8601, in whole seconds, UTC.
+    """Write a time in ISO 8601, in whole seconds, UTC.
 
     >>> iso(1714573200.9)
     '2024-05-01T14:20:00Z'
@@ -157,7 +156,7 @@ def iso(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Writes a time for people, UTC.
+    """Write a time for people, UTC.
 
     >>> clock(1714573200.9)
     '2024-05-01 14:20'
@@ -174,7 +173,7 @@ def _in_calendar(seconds: float) -> datetime:
 
 
 def ago(seconds: float, now: float | None = None) -> str:
-    """Says how long ago something was; what is ahead, by a clock that is, is now.
+    """Say how long ago something was; what is ahead, by a clock that is, is now.
 
     >>> [ago(1000.0, now) for now in (1003.0, 1100.0, 9000.0, 200_000.0)]
     ['just now', '1 min ago', '2 h ago', '2 days ago']
@@ -182,17 +181,17 @@ def ago(seconds: float, now: float | None = None) -> str:
     passed = (time.time() if now is None else now) - seconds
     if passed < 10:
         return "just now"
-    if passed < _MINUTE:
+    if passed < 60:
         return f"{int(passed)} s ago"
-    if passed < _HOUR:
-        return f"{int(passed // _MINUTE)} min ago"
-    if passed < 2 * _DAY:
-        return f"{int(passed // _HOUR)} h ago"
-    return f"{int(passed // _DAY)} days ago"
+    if passed < 3600:
+        return f"{int(passed // 60)} min ago"
+    if passed < 2 * 86_400:
+        return f"{int(passed // 3600)} h ago"
+    return f"{int(passed // 86_400)} days ago"
 
 
 def number(value: float | None) -> str:
-    """Writes a number with its thousands apart; a dash for what is not known.
+    """Write a number with its thousands apart; a dash for what is not known.
 
     >>> number(1234567.0), number(0.12345), number(None)
     ('1,234,567', '0.123', '—')
@@ -203,7 +202,7 @@ def number(value: float | None) -> str:
 
 
 def counted(value: float, one: str, many: str = "") -> str:
-    """Says how many there are of something.
+    """Say how many there are of something.
 
     >>> counted(1, "device"), counted(2000, "device"), counted(2, "entry", "entries")
     ('1 device', '2,000 devices', '2 entries')

@@ -22,7 +22,7 @@ from elmgrove.server.auth import (
     root_of,
 )
 from elmgrove.server.dashboard.rendering import rendered
-from elmgrove.server.limits import Buckets, neighbourhood, seldom
+from elmgrove.server.limits import Buckets, network_of, throttled_log
 from elmgrove.server.problems import KINDS, too_many
 from elmgrove.server.secrets import (
     ROOT_SESSION,
@@ -35,28 +35,26 @@ from elmgrove.server.secrets import (
 )
 from elmgrove.server.service import Service, body_of, service_of
 from elmgrove.server.store.admins import AdministratorRow, SessionRow, administrator_with
-from elmgrove.server.store.audit import OWN_CHAIN, by_administrator
-from elmgrove.server.store.database import Operation
+from elmgrove.server.store.audit import SERVER_LOG, by_administrator
+from elmgrove.server.store.database import Transaction
 
 #: The fields of a form, each with its last value.
 Form = Mapping[str, str]
 
-#: Bytes and fields of a form, at most.
-LONGEST_FORM, MOST_FIELDS = 2**14, 64
-#: The field that holds what only a page of this session knows.
-CSRF = "csrf"
-_URLENCODED = "application/x-www-form-urlencoded"
+#: Bytes of a form, at most.
+LONGEST_FORM = 2**14
 
 
 async def form_of(request: Request) -> Form:
-    """Reads the form in a request's body; refuses one that another site made a browser send."""
+    """Read the form in a request's body; refuse one that another site made a browser send."""
     _require_own_page(request)
-    if request.headers.get("content-type", "").partition(";")[0].strip() != _URLENCODED:
-        raise Problem("malformed", f"a form must be {_URLENCODED}")
+    urlencoded = "application/x-www-form-urlencoded"
+    if request.headers.get("content-type", "").partition(";")[0].strip() != urlencoded:
+        raise Problem("malformed", f"a form must be {urlencoded}")
     body = await body_of(request, LONGEST_FORM)
     try:
         fields = parse_qsl(
-            body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"
+            body.decode(), keep_blank_values=True, max_num_fields=64, errors="strict"
         )
     except ValueError as error:
         raise Problem("malformed", f"the form can't be read: {error}") from error
@@ -66,8 +64,8 @@ async def form_of(request: Request) -> Form:
 
 
 def require_csrf(form: Form, expected: str) -> None:
-    """Refuses a form that does not hold what its page was given."""
-    if not hmac.compare_digest(form.get(CSRF, "").encode(), expected.encode()):
+    """Refuse a form that does not hold what its page was given."""
+    if not hmac.compare_digest(form.get("csrf", "").encode(), expected.encode()):
         raise Problem(
             "forbidden",
             "this form was not sent by a page of this session, or by one from before you logged in "
@@ -76,7 +74,7 @@ def require_csrf(form: Form, expected: str) -> None:
 
 
 def _require_own_page(request: Request) -> None:
-    """Refuses what a browser says that it sends for another site.
+    """Refuse what a browser says that it sends for another site.
 
     Through TLS it says so by ``Sec-Fetch-Site``, which no page can change; else by the origin.
     What sends neither is no browser of today, and has no cookie unless somebody gave it one.
@@ -92,7 +90,7 @@ def _require_own_page(request: Request) -> None:
 
 
 def parts_of(url: str) -> SplitResult:
-    """Splits a URL that a caller wrote; one that is none has no parts.
+    """Split a URL that a caller wrote; one that is none has no parts.
 
     >>> parts_of("http://[").netloc
     ''
@@ -123,36 +121,36 @@ class User:
 
     @property
     def may_manage(self) -> bool:
-        """Says whether the user may change something; others see no buttons."""
+        """Return whether the user may change something; others see no buttons."""
         return self.administrator.role == Role.MANAGE.value
 
     async def caller(self, request: Request) -> Caller:
-        """Gives the user as the caller of a request about the federation in its path."""
+        """Return the user as the caller of a request about the federation in its path."""
         return await administrator_at(request, self.administrator)
 
     async def is_there(self) -> bool:
-        """Says whether the session still lasts."""
+        """Return whether the session still lasts."""
         return await _user(self.service, self.id_hash) is not None
 
 
 async def user_of(request: Request) -> User:
-    """Finds whose session a request belongs to; raises ``Unauthorized`` if it has ended."""
+    """Find whose session a request belongs to; raise ``Unauthorized`` if it has ended."""
     service, secret = service_of(request), session_of(request.scope)
     found = await _user(service, _id_hash(service, secret)) if secret else None
     if found is None:
         raise Unauthorized
-    request.state.known = (OWN_CHAIN, by_administrator(found.name))
+    request.state.known = (SERVER_LOG, by_administrator(found.name))
     return found
 
 
 async def _user(service: Service, id_hash: str) -> User | None:
-    now, session = time.time(), await service.store.session(id_hash)
+    now, session = time.time(), await service.store.admins.session(id_hash)
     if session is None or now >= session.expires:
         return None
     if session.administrator == ROOT:
         administrator: AdministratorRow | None = root_of(service)
     else:
-        administrator = await service.store.administrator(session.administrator)
+        administrator = await service.store.admins.find(session.administrator)
     # One that was removed and added again is another one.
     if administrator is None or administrator.created > session.created:
         return None
@@ -164,7 +162,7 @@ async def _user(service: Service, id_hash: str) -> User | None:
 async def begin_session(
     request: Request, administrator: AdministratorRow, answer: Response
 ) -> None:
-    """Begins a session, whose secret goes into a cookie that no script can read."""
+    """Begin a session, whose secret goes into a cookie that no script can read."""
     service, now = service_of(request), time.time()
     secret = new_secret(ROOT_SESSION if administrator.name == ROOT else SESSION)
     made = SessionRow(
@@ -174,27 +172,27 @@ async def begin_session(
         now,
         now + LONGEST_SESSION,
     )
-    store = service.store.by(lambda: _require_same(administrator))
-    await store.open_session(made)
+    store = service.store.by(lambda tx: _require_same(tx, administrator))
+    await store.admins.open_session(made)
     # Else its first request would count as one of a stranger.
     request.state.made = hashed(secret)
     _set_cookie(request, answer, secret, LONGEST_SESSION)
 
 
-def _require_same(administrator: AdministratorRow) -> Operation[None]:
-    """Refuses where token or password became another, or nobody's, while somebody logged in."""
+async def _require_same(tx: Transaction, administrator: AdministratorRow) -> None:
+    """Refuse where token or password became another, or nobody's, while somebody logged in."""
     if administrator.name == ROOT:
         return
-    found = yield from administrator_with(administrator.token_hash)
+    found = await administrator_with(tx, administrator.token_hash)
     if found is None or found.password != administrator.password:
         raise Problem("forbidden", "what you logged in with was changed meanwhile: log in again")
 
 
 async def end_session(request: Request, answer: Response) -> None:
-    """Ends the session that a request belongs to, if there is one; its cookie is worthless."""
+    """End the session that a request belongs to, if there is one; its cookie is worthless."""
     service, secret = service_of(request), session_of(request.scope)
     if secret:
-        await service.store.close_session(_id_hash(service, secret))
+        await service.store.admins.close_session(_id_hash(service, secret))
     _set_cookie(request, answer, "", 0)
 
 
@@ -219,28 +217,27 @@ def _id_hash(service: Service, secret: str) -> str:
     return hashed(secret + service.admin_hash if is_root else secret)
 
 
-#: Failed logins from an address: so many at once, and one more each so many seconds...
-TRIES_BY_ADDRESS, SECONDS_BY_ADDRESS = 10, 10.0
-#: ...and by a name, from wherever. Who is kept out by others' tries has the token.
-TRIES_BY_NAME, SECONDS_BY_NAME = 20, 30.0
-
+#: Failed logins from an address before it has to wait.
+TRIES_BY_ADDRESS = 10
 WRONG_TOKEN = "This is no administrator's token, or it is not one any more."
 WRONG_PASSWORD = "Name and password do not fit, or this name has no password."
 
 
-class Doorkeeper:
+class LoginLimiter:
     """Lets administrators in, and slows down those who guess."""
 
     def __init__(self) -> None:
-        self._addresses = Buckets(1 / SECONDS_BY_ADDRESS, TRIES_BY_ADDRESS)
-        self._names = Buckets(1 / SECONDS_BY_NAME, TRIES_BY_NAME)
+        # One more each ten seconds.
+        self._addresses = Buckets(1 / 10.0, TRIES_BY_ADDRESS)
+        # From anywhere: whoever is kept out by others' tries still has the token.
+        self._names = Buckets(1 / 30.0, 20)
 
     async def admit(self, request: Request, form: Form) -> AdministratorRow:
-        """Gives the administrator that a form's token or name and password belong to.
+        """Return the administrator that a form's token or name and password belong to.
 
         Refuses all others, in the same words whether there is such a name or not.
         """
-        address = neighbourhood(request.client.host if request.client else "")
+        address = network_of(request.client.host if request.client else "")
         name = form.get("name", "").strip()
         tries = [self._addresses.of(address)]
         if name:
@@ -251,7 +248,7 @@ class Doorkeeper:
             one.take()
         found = await (self._by_password if name else self._by_token)(request, form)
         if found is None:
-            seldom.warn("Refused logins", f"from {address}")
+            throttled_log.warn("Refused logins", f"from {address}")
             raise Problem("forbidden", WRONG_PASSWORD if name else WRONG_TOKEN)
         for one in tries:
             one.take(-1.0)
@@ -263,13 +260,13 @@ class Doorkeeper:
     async def _by_password(self, request: Request, form: Form) -> AdministratorRow | None:
         found, name = None, form["name"].strip()
         if _is_name(name):
-            found = await service_of(request).store.administrator(name)
+            found = await service_of(request).store.admins.find(name)
         stored = None if found is None else found.password
         fits = await service_of(request).passwords.matches(form.get("password", ""), stored)
         if found is None:
             return None
         # So that the audit has it; what is answered is the same.
-        request.state.known = (OWN_CHAIN, by_administrator(found.name))
+        request.state.known = (SERVER_LOG, by_administrator(found.name))
         if not fits:
             return None
         require_unexpired(found)
@@ -277,7 +274,7 @@ class Doorkeeper:
 
 
 async def show(request: Request) -> Response:
-    """Shows where to log in, or what was asked for to those who have."""
+    """Show where to log in, or what was asked for to those who have."""
     request.state.route = "/ui/login"
     asked = request.query_params.get("next", "")
     try:
@@ -289,12 +286,12 @@ async def show(request: Request) -> Response:
 
 
 async def take(request: Request) -> Response:
-    """Begins a session, or says why not."""
+    """Begin a session, or say why not."""
     request.state.route = "/ui/login"
     form = await form_of(request)
     asked = form.get("next", "")
     try:
-        administrator = await request.app.state.doorkeeper.admit(request, form)
+        administrator = await request.app.state.login_limiter.admit(request, form)
     except Problem as refusal:
         problem = await request.app.state.refusals.noted(request, refusal)
         return _page(asked, problem=problem, name=form.get("name", ""))
@@ -305,7 +302,7 @@ async def take(request: Request) -> Response:
 
 
 async def leave(request: Request) -> Response:
-    """Ends the session."""
+    """End the session."""
     answer = RedirectResponse("/ui/login?out", 303)
     await end_session(request, answer)
     return answer

@@ -10,15 +10,13 @@ from starlette.requests import Request
 from elmgrove.errors import Problem
 from elmgrove.server.dashboard.rendering import counted, iso, query
 
-_UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
-_BACK = re.compile(r"now(?:-(\d{1,4})([mhd]))?")
 #: The ranges that pages lead to, as they are called and as an address says them.
 RANGES = {"1 h": "now-1h", "24 h": "now-24h", "7 d": "now-7d"}
-#: Seconds of a range, at least and at most.
-SHORTEST_RANGE, LONGEST_RANGE = 60.0, 400 * 86_400.0
-_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 7 * 1440, 28 * 1440)
 #: Seconds that a bar or a point stands for: times that a clock shows.
-STEPS = tuple(60 * one for one in _MINUTES)
+STEPS = tuple(
+    60 * minutes
+    for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 7 * 1440, 28 * 1440)
+)
 # What an address says that states no range.
 _DEFAULT = {"from": "now-24h", "to": "now"}
 # Beyond the year 9900 there is no calendar for what is around it; before 1970 nothing is told.
@@ -39,11 +37,11 @@ class TimeRange:
 
     @classmethod
     def of(cls, request: Request) -> "TimeRange":
-        """Reads ``from`` and ``to`` of a page's address; refuses what is no time, or no range."""
+        """Read ``from`` and ``to`` of a page's address; refuse what is no time, or no range."""
         now, asked = time.time(), stated_range(request)
         stated = asked["from"], asked["to"]
         begin, end = _time("from", stated[0], now), _time("to", stated[1], now)
-        if not SHORTEST_RANGE <= end - begin <= LONGEST_RANGE:
+        if not 60.0 <= end - begin <= 400 * 86_400.0:
             raise Problem("malformed", "from and to: they must be a minute to 400 days apart")
         return cls(begin, end, stated)
 
@@ -67,17 +65,17 @@ class TimeRange:
 
     @property
     def is_moving(self) -> bool:
-        """Says whether it ends now, whenever that is: only such a page changes by itself."""
+        """Return whether it ends now, whenever that is: only such a page changes by itself."""
         return self.stated[1] == "now"
 
 
 def stated_range(request: Request) -> dict[str, str]:
-    """Gives ``from`` and ``to`` of an address, for links to other pages; by default a day."""
+    """Return ``from`` and ``to`` of an address, for links to other pages; by default a day."""
     return {name: request.query_params.get(name) or _DEFAULT[name] for name in _DEFAULT}
 
 
 def with_range(request: Request) -> str | None:
-    """Gives the query that says the range which an address leaves out; None if it says all."""
+    """Return the query that says the range which an address leaves out; None if it says all."""
     asked = dict(request.query_params)
     if all(asked.get(name) for name in _DEFAULT):
         return None
@@ -85,12 +83,12 @@ def with_range(request: Request) -> str | None:
 
 
 def step_of(lasts: float, most: int) -> int:
-    """Chooses the seconds of one step, so that a time is at most so many of them."""
+    """Choose the seconds of one step, so that a time is at most so many of them."""
     return next((one for one in STEPS if lasts / one <= most), STEPS[-1])
 
 
 def step_told(seconds: int) -> str:
-    """Says what one step stands for, as in "for each".
+    """Say what one step stands for, as in "for each".
 
     >>> step_told(60), step_told(900), step_told(3600), step_told(172_800)
     ('minute', '15 minutes', 'hour', '2 days')
@@ -101,10 +99,10 @@ def step_told(seconds: int) -> str:
 
 
 def _time(name: str, text: str, now: float) -> float:
-    found = _BACK.fullmatch(text)
+    found = re.fullmatch(r"now(?:-(\d{1,4})([mhd]))?", text)
     if found is not None:
         number, unit = found.groups()
-        return now - float(number or 0) * _UNITS[unit or "m"]
+        return now - float(number or 0) * {"m": 60.0, "h": 3600.0, "d": 86_400.0}[unit or "m"]
     try:
         read = datetime.fromisoformat(text[:40])
         # Without a zone it would be that of this machine, which nobody asked for.

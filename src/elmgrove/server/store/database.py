@@ -1,65 +1,75 @@
-"""What every data base must do for the store, and the tables that it holds."""
+"""What the store needs of a data base, and the tables in it."""
 
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from elmgrove.errors import BadFile
+from elmgrove.errors import BadFile, NotFound
 
-T = TypeVar("T")
-#: The text of an SQL statement, then its arguments $1, $2, ...
-Statement = tuple[Any, ...]
 Rows = Sequence[Sequence[Any]]
-#: Yields statements, is sent the rows that each of them gives, and returns its result.
-Operation = Generator[Statement, Rows, T]
+
+
+class Transaction(Protocol):
+    """Runs SQL with the arguments $1, $2, ...; failures are ``StoreUnavailable``."""
+
+    async def fetch(self, statement: str, *arguments: Any) -> Rows:
+        """Run a statement and return its rows."""
+
+    async def execute(self, statement: str, *arguments: Any) -> None:
+        """Run a statement without rows: at the latest with the next ``fetch``, or at the end."""
+
+    def stream(self, statement: str, *arguments: Any) -> AsyncIterator[Sequence[Any]]:
+        """Iterate over the rows of a statement, with few of them in memory."""
 
 
 class Database(Protocol):
-    """A data base runs operations. Its failures are ``StoreUnavailable``."""
+    """A data base gives transactions. Its failures are ``StoreUnavailable``.
 
-    async def read(self, operation: Operation[T]) -> T:
-        """MUST run the operation on one unchanging state of the data base."""
+    What is raised inside of a transaction MUST reach the caller unchanged. A caller that is
+    cancelled leaves the data base usable.
+    """
 
-    async def write(self, federation: str, operation: Operation[T]) -> T:
-        """MUST run the operation alone among the writes to a federation, wholly or not at all.
+    def read(self) -> AbstractAsyncContextManager[Transaction]:
+        """Open a transaction that MUST see one unchanging state of the data base."""
 
-        Returns when the result survives a power cut. A caller that is cancelled meanwhile can't
-        tell whether it was written; the data base stays usable.
+    def write(self, federation: str) -> AbstractAsyncContextManager[Transaction]:
+        """Open a transaction that MUST be alone among the writes to a federation.
+
+        What it writes MUST be written wholly, or not at all if something is raised, and survive a
+        power cut when the context has ended. A caller that is cancelled at the end can't tell
+        whether it was written.
         """
 
-    def stream(
-        self, operation: Operation[T], statement: Statement
-    ) -> AbstractAsyncContextManager[tuple[T, AsyncIterator[Any]]]:
-        """MUST give the result and the rows of one unchanging state, with few rows in memory."""
+    def snapshot(self) -> AbstractAsyncContextManager[Transaction]:
+        """Open a transaction like ``read``, but for long: it MUST NOT keep short ones waiting."""
 
     async def close(self) -> None:
-        """MUST let every operation end that has begun."""
+        """MUST let every transaction end that has begun."""
 
 
-VERSION = 5
-# Who may administer a server, by name, beside the token that it was started with.
-_ADMINISTRATOR = """CREATE TABLE administrator (
-    name {text} PRIMARY KEY, role {text} NOT NULL, token_hash {text} NOT NULL,
-    created DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION)"""
-# What was done, by whom: a chain for each federation, which outlives it ('' for the server's own).
-# A record's hash covers the record and the hash before it.
+async def require_federation(tx: Transaction, name: str) -> None:
+    """Raise ``NotFound``; needless where rows of the federation were found."""
+    if not await tx.fetch("SELECT 1 FROM federation WHERE name = $1", name):
+        raise NotFound(f"there is no federation {name!r}")
+
+
+_VERSION = 5
+# A log for each federation, which outlives it ('' for the server's own). The hash of a record
+# covers the record and the hash before it.
 _AUDIT = """CREATE TABLE audit (
     federation {text} NOT NULL, number BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
     actor {text} NOT NULL, act {text} NOT NULL, detail {text} NOT NULL, hash {text} NOT NULL,
     PRIMARY KEY (federation, number))"""
-_NEXT_KEY = """CREATE INDEX device_of_next_key ON device (federation, next_hash)
-    WHERE next_hash IS NOT NULL"""
-# What devices tell of themselves: the newest of each, then what is written of it as JSON, which a
-# list of all devices does not read; minutes by the hour; events; and what waits for a device.
-# ``due`` is when it ought to be heard of again. ``mark`` is the begin of an event as the device
-# wrote it, the number of a row where it has no time; ``received`` is when the first of it came.
-# ``changed`` counts what changed about devices, besides what has a revision.
-_REPORTS = (
-    """CREATE TABLE told (
+_AUDIT_BY_ACT = "CREATE INDEX audit_by_act ON audit (federation, act, at)"
+# Since version 4.
+_NEW = (
+    # The newest report of each device: what lists and counts need...
+    """CREATE TABLE device_status (
         federation {text} NOT NULL, device {text} NOT NULL, received DOUBLE PRECISION NOT NULL,
-        time DOUBLE PRECISION NOT NULL, due DOUBLE PRECISION, state {text} NOT NULL,
+        time DOUBLE PRECISION NOT NULL, silent_after DOUBLE PRECISION, state {text} NOT NULL,
         learned BIGINT NOT NULL, event BOOLEAN NOT NULL, drift BOOLEAN NOT NULL,
         PRIMARY KEY (federation, device))""",
+    # ...and the rest as JSON, which they need not read.
     """CREATE TABLE report (
         federation {text} NOT NULL, device {text} NOT NULL, report {text} NOT NULL,
         PRIMARY KEY (federation, device))""",
@@ -68,11 +78,12 @@ _REPORTS = (
         received DOUBLE PRECISION NOT NULL, minutes {text} NOT NULL,
         PRIMARY KEY (federation, device, hour))""",
     "CREATE INDEX hour_by_age ON hour (received)",
+    # ``begin_text`` is the begin as the device wrote it: a row's number where rows have no time.
     """CREATE TABLE event (
         federation {text} NOT NULL, device {text} NOT NULL, number BIGINT NOT NULL,
-        mark {text} NOT NULL, begin DOUBLE PRECISION NOT NULL, ended DOUBLE PRECISION,
+        begin_text {text} NOT NULL, begin DOUBLE PRECISION NOT NULL, ended DOUBLE PRECISION,
         peak DOUBLE PRECISION NOT NULL, received DOUBLE PRECISION NOT NULL, event {text} NOT NULL,
-        PRIMARY KEY (federation, device, number, mark))""",
+        PRIMARY KEY (federation, device, number, begin_text))""",
     "CREATE INDEX event_by_begin ON event (federation, begin)",
     "CREATE INDEX event_of_device ON event (federation, device, begin)",
     "CREATE INDEX event_open ON event (federation, device) WHERE ended IS NULL",
@@ -82,30 +93,23 @@ _REPORTS = (
         action {text} NOT NULL, words {text} NOT NULL, asked_by {text} NOT NULL,
         asked_at DOUBLE PRECISION NOT NULL, done DOUBLE PRECISION, refused BOOLEAN, said {text})""",
     "CREATE INDEX command_of_device ON command (federation, device, asked_at)",
-    """CREATE TABLE changed (federation {text} PRIMARY KEY, number BIGINT NOT NULL)""",
-)
-# Who is on the dashboard; and the hash of an administrator's password.
-_SESSIONS = (
+    # How often something about devices changed that is no contribution.
+    "CREATE TABLE device_changes (federation {text} PRIMARY KEY, number BIGINT NOT NULL)",
     "ALTER TABLE administrator ADD COLUMN password {text}",
     """CREATE TABLE session (
         id_hash {text} PRIMARY KEY, administrator {text} NOT NULL, csrf {text} NOT NULL,
         created DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION NOT NULL)""",
+    # The time by which ages are counted; one row, once a server has run for an hour.
+    "CREATE TABLE retention_clock (seconds DOUBLE PRECISION NOT NULL)",
+    # What is written to find out whether anything can be.
+    "CREATE TABLE probe (content {bytes} NOT NULL)",
 )
-# For what was refused, and for how much was published when, among all that was done.
-_ACTS = "CREATE INDEX IF NOT EXISTS audit_of_act ON audit (federation, act, at)"
-# The time by which ages are counted; one row, once a server has run for an hour.
-_CLOCK = "CREATE TABLE clock (seconds DOUBLE PRECISION NOT NULL)"
-# What is written to find out whether anything can be.
-_PROBE = "CREATE TABLE probe (content {bytes} NOT NULL)"
-# What makes the tables of a version those of the next.
+# The statements that turn the tables of a version into those of the next.
 _UPGRADES = {
     4: (
         *(f"DROP TABLE IF EXISTS {name}" for name in ("report", "reply", "rounds_held", "rounds")),
         "ALTER TABLE federation DROP COLUMN agenda",
-        *_REPORTS,
-        *_SESSIONS,
-        _CLOCK,
-        _PROBE,
+        *_NEW,
         "ALTER TABLE federation ADD COLUMN merged BOOLEAN NOT NULL DEFAULT FALSE",
         "UPDATE federation SET merged = (alarm = 'merged')",
         "ALTER TABLE federation DROP COLUMN alarm",
@@ -114,13 +118,13 @@ _UPGRADES = {
         _AUDIT,
         "INSERT INTO audit SELECT * FROM former_audit",
         "DROP TABLE former_audit",
-        _ACTS,
+        _AUDIT_BY_ACT,
     ),
 }
 
-# Blobs have a table of their own: to mark an entry as superseded then rewrites none of them, and
-# a list of entries reads none. An entry that nothing superseded is the newest of its origin.
-TABLES = (
+# Blobs have a table of their own: an entry is marked as superseded without writing them again, and
+# entries are listed without reading them. The newest entry of a device is not superseded.
+_TABLES = (
     """CREATE TABLE federation (
         name {text} PRIMARY KEY, basis {text} NOT NULL, ridge DOUBLE PRECISION NOT NULL,
         members {text}, token_hash {text} NOT NULL, created DOUBLE PRECISION NOT NULL,
@@ -131,7 +135,8 @@ TABLES = (
         enrolled DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION, next_hash {text},
         PRIMARY KEY (federation, name))""",
     "CREATE INDEX device_of_key ON device (federation, key_hash)",
-    _NEXT_KEY,
+    """CREATE INDEX device_of_next_key ON device (federation, next_hash)
+        WHERE next_hash IS NOT NULL""",
     """CREATE TABLE entry (
         federation {text} NOT NULL REFERENCES federation ON DELETE CASCADE,
         revision BIGINT NOT NULL, origin {text} NOT NULL, epoch BIGINT NOT NULL,
@@ -144,57 +149,56 @@ TABLES = (
         federation {text} NOT NULL, revision BIGINT NOT NULL, blob {bytes} NOT NULL,
         PRIMARY KEY (federation, revision),
         FOREIGN KEY (federation, revision) REFERENCES entry ON DELETE CASCADE)""",
-    _ADMINISTRATOR,
+    # ``role`` says whether somebody may look or manage; the token of the server's start has no row.
+    """CREATE TABLE administrator (
+        name {text} PRIMARY KEY, role {text} NOT NULL, token_hash {text} NOT NULL,
+        created DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION)""",
     _AUDIT,
-    *_REPORTS,
-    *_SESSIONS,
-    _ACTS,
-    _CLOCK,
-    _PROBE,
+    *_NEW,
+    _AUDIT_BY_ACT,
 )
 
 
-def prepare(text: str, binary: str, *further: str) -> Operation[None]:
-    """Makes the tables in an empty data base, or makes older ones those of this release.
+async def prepare(tx: Transaction, text: str, binary: str, *further: str) -> None:
+    """Make the tables in an empty data base, or upgrade those of an older release.
 
-    ``further`` statements are for one data base alone.
     ``text`` must be a type that compares by bytes: the order of names is part of the contract.
+    ``further`` statements are for one kind of data base alone.
     """
-    yield ("CREATE TABLE IF NOT EXISTS elmgrove_schema (version BIGINT NOT NULL)",)
-    versions = yield ("SELECT version FROM elmgrove_schema",)
+
+    async def run(statements: Sequence[str]) -> None:
+        for statement in statements:
+            await tx.execute(statement.format(text=text, bytes=binary))
+
+    await tx.execute("CREATE TABLE IF NOT EXISTS elmgrove_schema (version BIGINT NOT NULL)")
+    versions = await tx.fetch("SELECT version FROM elmgrove_schema")
     if not versions:
-        for table in TABLES:
-            yield (table.format(text=text, bytes=binary),)
-        for statement in further:
-            yield (statement,)
-        yield ("INSERT INTO elmgrove_schema VALUES ($1)", VERSION)
+        await run((*_TABLES, *further))
+        await tx.execute("INSERT INTO elmgrove_schema VALUES ($1)", _VERSION)
         return
-    version = versions[0][0]
-    require_version(version)
-    for step in range(version, VERSION):
-        for statement in _UPGRADES[step]:
-            yield (statement.format(text=text, bytes=binary),)
-        yield ("UPDATE elmgrove_schema SET version = $1", step + 1)
-
-
-def require_version(version: int) -> None:
-    """Raises ``BadFile`` unless this release knows such tables."""
-    if not min(_UPGRADES) <= version <= VERSION:
+    version, oldest = versions[0][0], min(_UPGRADES)
+    if not oldest <= version <= _VERSION:
         raise BadFile(
             f"the data base has version {version} of the tables and this release of elmgrove "
-            f"reads versions {min(_UPGRADES)} to {VERSION}: use the release that wrote it, or a "
-            "newer one"
+            f"reads versions {oldest} to {_VERSION}: use the release that wrote it, or a newer one"
         )
+    for step in range(version, _VERSION):
+        await run(_UPGRADES[step])
+        await tx.execute("UPDATE elmgrove_schema SET version = $1", step + 1)
 
 
-def upsert(into: str, rows: Sequence[Sequence[Any]], conflict: str) -> Statement:
-    """Inserts rows at once, or does what is said where one is there."""
+async def upsert(tx: Transaction, into: str, rows: Sequence[Sequence[Any]], conflict: str) -> None:
+    """Insert rows at once; ``conflict`` says what to do where there is one already."""
     width = len(rows[0])
-    lines = ", ".join(f"({places(1 + width * n, width)})" for n in range(len(rows)))
+    lines = ", ".join(f"({placeholders(1 + width * n, width)})" for n in range(len(rows)))
     values = [value for row in rows for value in row]
-    return (f"INSERT INTO {into} VALUES {lines} ON CONFLICT {conflict}", *values)
+    await tx.execute(f"INSERT INTO {into} VALUES {lines} ON CONFLICT {conflict}", *values)
 
 
-def places(first: int, count: int) -> str:
-    """Writes as many places for arguments as there are, from a number on."""
+def placeholders(first: int, count: int) -> str:
+    """Return the placeholders of some arguments.
+
+    >>> placeholders(3, 2)
+    '$3, $4'
+    """
     return ", ".join(f"${number}" for number in range(first, first + count))

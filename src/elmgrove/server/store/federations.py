@@ -1,262 +1,307 @@
-"""Federations and the devices that joined them, in the store.
-
-The store is one object, because a write to a federation waits for the others, and its operations
-are some files, because one would be too long: ``Store`` adds what devices published.
-"""
+"""Federations and the devices that joined them, in the store."""
 
 import json
-from secrets import token_bytes
+from dataclasses import dataclass, field
 from typing import Any
 
 from elmgrove.errors import NotFound
-from elmgrove.server.store.admins import Sessions
-from elmgrove.server.store.audit import OWN_CHAIN, SERVER, by_device, reads, record, writes
-from elmgrove.server.store.database import Operation
-from elmgrove.server.store.records import DeviceRow, FederationRow
+from elmgrove.reading.times import told as time_told
+from elmgrove.server.store.audit import SERVER, by_device, record
+from elmgrove.server.store.contributions import leave
+from elmgrove.server.store.database import Database, Transaction, require_federation
 
-FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, merged, terms
+_FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, merged, terms
     FROM federation"""
-#: Bytes that are written to find out whether anything can be.
-PROBE_BYTES = 2**16
-#: What belongs to a federation by its name alone.
-BY_NAME = ("told", "report", "hour", "event", "command", "changed")
-DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
+_DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
     WHERE federation = $1"""
 
 
-class Enrolment(Sessions):
-    """The store's operations on federations and devices, by name.
+@dataclass(frozen=True)
+class FederationRow:
+    """A federation: devices that share a basis.
 
-    See ``Store``, which adds the others, for what holds for all methods.
+    ``basis`` and ``terms`` are JSON. ``members`` are patterns of the names that may join; None lets
+    any device join that has the token. ``merged`` says that one model of everybody decides.
     """
 
-    async def close(self) -> None:
-        """Lets every operation end that has begun; the store MUST NOT be used afterwards."""
-        await self.database.close()
+    name: str
+    basis: dict[str, Any]
+    ridge: float
+    members: tuple[str, ...] | None
+    token_hash: str
+    created: float
+    merged: bool = False
+    terms: dict[str, Any] = field(default_factory=dict)
 
-    @reads
-    def ready(self) -> Operation[None]:
-        """Asks the data base something. MUST fail within a minute where it can't answer."""
-        yield ("SELECT version FROM elmgrove_schema",)
 
-    async def try_write(self) -> None:
-        """Writes something that nobody reads. MUST fail where nothing can be written."""
-        await self.write(OWN_CHAIN, _try_write())
+@dataclass(frozen=True)
+class DeviceRow:
+    """A device that joined, known by the hash of its key.
 
-    async def create_federation(self, made: FederationRow, *, actor: str = SERVER) -> bool:
-        """Makes a federation. MUST return False and change nothing when the name is taken."""
-        return await self.write(made.name, inserted(made, actor))
+    ``expires`` is when the key expires; None is never. ``next_hash`` is that of a key which the
+    device asked for and has not used yet: until then both are valid.
+    """
 
-    @reads
-    def federation(self, name: str) -> Operation[FederationRow | None]:
-        """Finds a federation by its name."""
-        return (yield from federation_of(name))
+    name: str
+    key_hash: str
+    revoked: bool
+    enrolled: float
+    expires: float | None = None
+    next_hash: str | None = None
 
-    @reads
-    def federations(self) -> Operation[list[FederationRow]]:
-        """Lists all federations. MUST be in the order of the names."""
-        rows = yield (f"{FEDERATION} ORDER BY name",)
-        return [_federation(*row) for row in rows]
+    def invalid(self, now: float) -> str | None:
+        """Say why the device's key is not valid at this time, and what to do; None if it is."""
+        if self.revoked:
+            return f"the key of {self.name!r} was revoked"
+        if self.expires is not None and now >= self.expires:
+            return (
+                f"the key of {self.name!r} expired on {time_told(self.expires)} UTC: an "
+                "administrator gives it another with 'elmgrove federation readmit'"
+            )
+        return None
 
-    @writes
-    def delete_federation(self, name: str, *, actor: str = SERVER) -> Operation[bool]:
-        """Deletes a federation; says whether it was there.
 
-        MUST delete all that belongs to it, but for its chain: a later one of that name goes on
-        with it.
-        """
-        if not (yield from _exists(name)):
-            return False
-        yield ("DELETE FROM federation WHERE name = $1", name)
-        for table in BY_NAME:
-            yield (f"DELETE FROM {table} WHERE federation = $1", name)
-        yield from record(name, actor, "deleted")
+class Federations:
+    """Federations, and their devices.
+
+    All methods that concern a single federation raise ``NotFound`` where it does not exist,
+    but for ``find`` and ``delete``.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, made: FederationRow, *, actor: str = SERVER) -> bool:
+        """Add a federation. MUST return False and change nothing when the name is taken."""
+        async with self._database.write(made.name) as tx:
+            if await federation_of(tx, made.name) is not None:
+                return False
+            await tx.execute(
+                """INSERT INTO federation
+                (name, basis, ridge, members, token_hash, created, merged, terms)
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+                made.name,
+                json.dumps(made.basis),
+                made.ridge,
+                None if made.members is None else json.dumps(made.members),
+                made.token_hash,
+                made.created,
+                made.merged,
+                json.dumps(made.terms),
+            )
+            detail = {"members": made.members, "merged": made.merged, "terms": made.terms}
+            await record(tx, made.name, actor, "made", **detail)
         return True
 
-    @writes
-    def set_token(
-        self, federation: str, token_hash: str, *, actor: str = SERVER
-    ) -> Operation[None]:
-        """Replaces the token with which devices join."""
-        yield from require_federation(federation)
-        yield ("UPDATE federation SET token_hash = $2 WHERE name = $1", federation, token_hash)
-        yield from record(federation, actor, "token renewed")
+    async def find(self, name: str) -> FederationRow | None:
+        """Find a federation by its name."""
+        async with self._database.read() as tx:
+            return await federation_of(tx, name)
 
-    @writes
-    def enrol(
+    async def all(self) -> list[FederationRow]:
+        """List all federations. MUST be in the order of the names."""
+        async with self._database.read() as tx:
+            return [_federation(*row) for row in await tx.fetch(f"{_FEDERATION} ORDER BY name")]
+
+    async def delete(self, name: str, *, actor: str = SERVER) -> bool:
+        """Delete a federation; return whether it was there.
+
+        MUST delete all that belongs to it but for its audit log, which a later one of that name
+        continues.
+        """
+        async with self._database.write(name) as tx:
+            if await federation_of(tx, name) is None:
+                return False
+            # Devices and contributions go with it.
+            await tx.execute("DELETE FROM federation WHERE name = $1", name)
+            for table in ("device_status", "report", "hour", "event", "command", "device_changes"):
+                await tx.execute(f"DELETE FROM {table} WHERE federation = $1", name)
+            await record(tx, name, actor, "deleted")
+        return True
+
+    async def set_token(self, federation: str, token_hash: str, *, actor: str = SERVER) -> None:
+        """Replace the token with which devices join."""
+        async with self._database.write(federation) as tx:
+            await require_federation(tx, federation)
+            await tx.execute(
+                "UPDATE federation SET token_hash = $2 WHERE name = $1", federation, token_hash
+            )
+            await record(tx, federation, actor, "token renewed")
+
+    async def enrol(
         self, federation: str, device: DeviceRow, *, again: bool, actor: str = SERVER
-    ) -> Operation[bool]:
-        """Lets a device in, not revoked. MUST return False and change nothing when it is in.
+    ) -> bool:
+        """Let a device join, not revoked. MUST return False and change nothing when it has.
 
-        Nor MUST anything change, but the answer be True, when it is in with this very key: it may
-        not have heard the first answer. ``again`` replaces the key of a device that is in and lets
-        a revoked one back in.
+        Nor MUST anything change, but the answer be True, when it has joined with this very key: the
+        first answer may have been lost. ``again`` replaces the key of a device that has joined, and
+        lets a revoked one return.
         """
-        yield from require_federation(federation)
-        act = "joined"
-        rows = yield (f"{DEVICE} AND name = $2", federation, device.name)
-        if rows:
-            act, held = "readmitted", DeviceRow(*rows[0])
-            if not again:
+        async with self._database.write(federation) as tx:
+            await require_federation(tx, federation)
+            held = await device_named(tx, federation, device.name)
+            if held is not None and not again:
                 return held.key_hash == device.key_hash and not held.revoked
-            delete = "DELETE FROM device WHERE federation = $1 AND name = $2"
-            yield (delete, federation, device.name)
-        yield (
-            """INSERT INTO device (federation, name, key_hash, revoked, enrolled, expires)
-            VALUES ($1, $2, $3, FALSE, $4, $5)""",
-            federation,
-            device.name,
-            device.key_hash,
-            device.enrolled,
-            device.expires,
-        )
-        yield from record(federation, actor, act, device=device.name, expires=device.expires)
-        yield from changed(federation)
+            await tx.execute(
+                "DELETE FROM device WHERE federation = $1 AND name = $2", federation, device.name
+            )
+            await tx.execute(
+                """INSERT INTO device (federation, name, key_hash, revoked, enrolled, expires)
+                VALUES ($1, $2, $3, FALSE, $4, $5)""",
+                federation,
+                device.name,
+                device.key_hash,
+                device.enrolled,
+                device.expires,
+            )
+            act, detail = "joined" if held is None else "readmitted", {"expires": device.expires}
+            await record(tx, federation, actor, act, device=device.name, **detail)
+            await count_change(tx, federation)
         return True
 
-    @reads
-    def secret_hashes(self, most: int) -> Operation[list[str]]:
-        """Lists the hashes of secrets that were not taken back. MUST end with the newest.
+    async def secret_hashes(self, most: int) -> list[str]:
+        """List the hashes of secrets that were not revoked. MUST end with the newest.
 
         Administrators' come last, then the tokens with which devices join, then devices' keys.
         """
-        devices = "SELECT key_hash FROM device WHERE NOT revoked ORDER BY enrolled DESC LIMIT $1"
-        keys = yield (devices, most)
-        tokens = yield ("SELECT token_hash FROM federation ORDER BY created DESC LIMIT $1", most)
-        others = yield ("SELECT token_hash FROM administrator LIMIT $1", most)
-        return [row[0] for row in (*others, *tokens, *keys)][:most][::-1]
+        async with self._database.read() as tx:
+            rows = [
+                *await tx.fetch("SELECT token_hash FROM administrator LIMIT $1", most),
+                *await tx.fetch(
+                    "SELECT token_hash FROM federation ORDER BY created DESC LIMIT $1", most
+                ),
+                *await tx.fetch(
+                    """SELECT key_hash FROM device WHERE NOT revoked
+                    ORDER BY enrolled DESC LIMIT $1""",
+                    most,
+                ),
+            ]
+        return [row[0] for row in rows[:most]][::-1]
 
-    @reads
-    def device_of(self, federation: str, key_hash: str) -> Operation[DeviceRow | None]:
-        """Finds the device that has a key, or is about to. MUST find one that is not valid, too."""
-        return (yield from device_with(federation, key_hash))
+    async def device_of(self, federation: str, key_hash: str) -> DeviceRow | None:
+        """Find the device by its key or its next key, valid or not."""
+        async with self._database.read() as tx:
+            return await device_of(tx, federation, key_hash)
 
-    @writes
-    def offer_key(
+    async def offer_key(
         self, federation: str, key_hash: str, next_hash: str, now: float, expires: float | None
-    ) -> Operation[bool]:
-        """Gives the device that has a key a second one; says whether the first is valid.
+    ) -> bool:
+        """Give the device that has a key a second one; return whether the first is valid.
 
         Until the second is used both are valid, up to the new time, so that an answer that got
         lost locks nobody out.
         """
-        device = yield from device_with(federation, key_hash)
-        if device is None or device.invalid(now):
-            return False
-        yield (
-            "UPDATE device SET next_hash = $3, expires = $4 WHERE federation = $1 AND name = $2",
-            federation,
-            device.name,
-            next_hash,
-            expires,
-        )
-        stated = {"device": device.name, "expires": expires}
-        yield from record(federation, by_device(device.name), "key offered", **stated)
+        async with self._database.write(federation) as tx:
+            device = await device_of(tx, federation, key_hash)
+            if device is None or device.invalid(now):
+                return False
+            await tx.execute(
+                """UPDATE device SET next_hash = $3, expires = $4
+                WHERE federation = $1 AND name = $2""",
+                federation,
+                device.name,
+                next_hash,
+                expires,
+            )
+            detail = {"device": device.name, "expires": expires}
+            await record(tx, federation, by_device(device.name), "key offered", **detail)
         return True
 
-    @writes
-    def take_key(self, federation: str, next_hash: str) -> Operation[None]:
-        """Makes a device's second key its only one; nothing if it is that already."""
-        for device in (yield from _devices(federation, f"{DEVICE} AND next_hash = $2", next_hash)):
-            yield (
+    async def take_key(self, federation: str, next_hash: str) -> None:
+        """Make a device's second key its only one; nothing if it is that already."""
+        async with self._database.write(federation) as tx:
+            device = await device_of(tx, federation, next_hash)
+            if device is None or device.next_hash != next_hash:
+                return
+            await tx.execute(
                 """UPDATE device SET key_hash = next_hash, next_hash = NULL
                 WHERE federation = $1 AND name = $2""",
                 federation,
                 device.name,
             )
-            stated = {"device": device.name, "expires": device.expires}
-            yield from record(federation, by_device(device.name), "key changed", **stated)
+            detail = {"device": device.name, "expires": device.expires}
+            await record(tx, federation, by_device(device.name), "key changed", **detail)
 
-    @reads
-    def devices(self, federation: str) -> Operation[list[DeviceRow]]:
-        """Lists a federation's devices. MUST be in the order of the names."""
-        return (yield from _devices(federation, f"{DEVICE} ORDER BY name"))
+    async def devices(self, federation: str) -> list[DeviceRow]:
+        """List a federation's devices. MUST be in the order of the names."""
+        async with self._database.read() as tx:
+            rows = await tx.fetch(f"{_DEVICE} ORDER BY name", federation)
+            if not rows:
+                await require_federation(tx, federation)
+        return [_device(*row) for row in rows]
+
+    async def revoke(self, federation: str, name: str, *, actor: str = SERVER) -> bool:
+        """Revoke a device's key; return whether there is such a device.
+
+        MUST store in the same moment that it left, or nothing at all.
+        """
+        async with self._database.write(federation) as tx:
+            if await device_named(tx, federation, name) is None:
+                await require_federation(tx, federation)
+                return False
+            await tx.execute(
+                "UPDATE device SET revoked = TRUE WHERE federation = $1 AND name = $2",
+                federation,
+                name,
+            )
+            await record(tx, federation, actor, "revoked", device=name)
+            await count_change(tx, federation)
+            await leave(tx, federation, name, actor)
+        return True
 
 
-def revoked(federation: str, name: str, actor: str) -> Operation[bool]:
-    """Revokes a device's key; says whether there is such a device."""
-    if not (yield from _devices(federation, f"{DEVICE} AND name = $2", name)):
-        return False
-    revoking = "UPDATE device SET revoked = TRUE WHERE federation = $1 AND name = $2"
-    yield (revoking, federation, name)
-    yield from record(federation, actor, "revoked", device=name)
-    yield from changed(federation)
-    return True
+async def federation_of(tx: Transaction, name: str) -> FederationRow | None:
+    """Find a federation by its name."""
+    rows = await tx.fetch(f"{_FEDERATION} WHERE name = $1", name)
+    return _federation(*rows[0]) if rows else None
 
 
-def _try_write() -> Operation[None]:
-    # As large as an upload, and other bytes each time: what is the same is not written again.
-    yield ("DELETE FROM probe",)
-    yield ("INSERT INTO probe VALUES ($1)", token_bytes(PROBE_BYTES))
+async def require_same(tx: Transaction, federation: FederationRow) -> None:
+    """Raise ``NotFound`` where it was deleted, whether there is another of its name."""
+    where = "SELECT 1 FROM federation WHERE name = $1 AND created = $2"
+    if not await tx.fetch(where, federation.name, federation.created):
+        raise NotFound(f"there is no federation {federation.name!r} any more")
 
 
-def changed(federation: str) -> Operation[None]:
-    """Counts a change about devices that no revision tells of, for those who look on."""
-    yield (
-        """INSERT INTO changed (federation, number) VALUES ($1, 1)
-        ON CONFLICT (federation) DO UPDATE SET number = changed.number + 1""",
+async def device_named(tx: Transaction, federation: str, name: str) -> DeviceRow | None:
+    """Find a device by its name."""
+    rows = await tx.fetch(f"{_DEVICE} AND name = $2", federation, name)
+    return _device(*rows[0]) if rows else None
+
+
+async def device_of(tx: Transaction, federation: str, key_hash: str) -> DeviceRow | None:
+    """Find the device that a key belongs to; ``DeviceRow.invalid`` says whether it still may."""
+    for column in ("key_hash", "next_hash"):
+        rows = await tx.fetch(f"{_DEVICE} AND {column} = $2", federation, key_hash)
+        if rows:
+            return _device(*rows[0])
+    await require_federation(tx, federation)
+    return None
+
+
+async def count_change(tx: Transaction, federation: str) -> None:
+    """Count a change of a device that is no contribution, for pages that are live."""
+    await tx.execute(
+        """INSERT INTO device_changes (federation, number) VALUES ($1, 1)
+        ON CONFLICT (federation) DO UPDATE SET number = device_changes.number + 1""",
         federation,
     )
 
 
-def device_with(federation: str, key_hash: str) -> Operation[DeviceRow | None]:
-    """Finds the device that a key belongs to; ``DeviceRow.invalid`` says whether it still may."""
-    for column in ("key_hash", "next_hash"):
-        found = yield from _devices(federation, f"{DEVICE} AND {column} = $2", key_hash)
-        if found:
-            return found[0]
-    return None
-
-
-def federation_of(name: str) -> Operation[FederationRow | None]:
-    """Finds a federation by its name."""
-    rows = yield (f"{FEDERATION} WHERE name = $1", name)
-    return _federation(*rows[0]) if rows else None
-
-
-def _exists(federation: str) -> Operation[bool]:
-    return bool((yield ("SELECT 1 FROM federation WHERE name = $1", federation)))
-
-
-def require_federation(federation: str) -> Operation[None]:
-    """Raises ``NotFound``; need not be asked where rows of the federation were found."""
-    if not (yield from _exists(federation)):
-        raise NotFound(f"there is no federation {federation!r}")
-
-
-def inserted(made: FederationRow, actor: str) -> Operation[bool]:
-    """Makes a federation; says whether its name was free."""
-    if (yield from _exists(made.name)):
-        return False
-    members = None if made.members is None else json.dumps(made.members)
-    yield (
-        """INSERT INTO federation (name, basis, ridge, members, token_hash, created, merged, terms)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
-        made.name,
-        json.dumps(made.basis),
-        made.ridge,
-        members,
-        made.token_hash,
-        made.created,
-        made.merged,
-        json.dumps(made.terms),
-    )
-    stated = {"members": made.members, "merged": made.merged, "terms": made.terms}
-    yield from record(made.name, actor, "made", **stated)
-    return True
-
-
 def _federation(
-    name: str, basis: str, ridge: float, members: str | None, *others: Any
+    name: str,
+    basis: str,
+    ridge: float,
+    members: str | None,
+    token_hash: str,
+    created: float,
+    merged: bool,
+    terms: str,
 ) -> FederationRow:
-    token_hash, created, merged, terms = others
     patterns = None if members is None else tuple(json.loads(members))
-    rest = (token_hash, created, bool(merged), json.loads(terms))
-    return FederationRow(name, json.loads(basis), ridge, patterns, *rest)
+    stated = (name, json.loads(basis), ridge, patterns, token_hash, created)
+    return FederationRow(*stated, bool(merged), json.loads(terms))
 
 
-def _devices(federation: str, select: str, *arguments: str) -> Operation[list[DeviceRow]]:
-    rows = yield (select, federation, *arguments)
-    if not rows:
-        yield from require_federation(federation)
-    return [DeviceRow(name, key, bool(revoked), *others) for name, key, revoked, *others in rows]
+def _device(name: str, key_hash: str, revoked: bool, *others: Any) -> DeviceRow:
+    return DeviceRow(name, key_hash, bool(revoked), *others)

@@ -1,33 +1,17 @@
-"""The store's operations on PostgreSQL, through asyncpg."""
+"""The data base PostgreSQL, through asyncpg."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from elmgrove.errors import StoreUnavailable, require_extra
-from elmgrove.server.store.database import Operation, Statement, T, prepare
+from elmgrove.server.store.database import Rows, Transaction, prepare
 
 asyncpg: Any = require_extra("asyncpg", "server")
-
-CONNECTIONS = 8
-# Seconds, so that no wait is without a bound: for a connection, and for an answer.
-CONNECT, ANSWER = 10.0, 60.0
-# Rows that a stream reads ahead.
-AHEAD = 4
-# Contributions are random bits to a compressor.
-UNCOMPRESSED = "ALTER TABLE content ALTER COLUMN blob SET STORAGE EXTERNAL"
-# All that asyncpg raises. Its internal errors are those of a connection that broke within a step of
-# the protocol: the next try has another one.
-FAILURES = (
-    OSError,
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-)
-# Names compare by their bytes, whatever the language of the data base.
-NAME = 'TEXT COLLATE "C"'
+T = TypeVar("T")
 
 
 class Postgres:
@@ -37,35 +21,65 @@ class Postgres:
     also serves for a federation that is yet to be made, and for the tables.
     """
 
+    #: Long transactions may have half of the connections.
+    CONNECTIONS = 8
+    #: Seconds until there is a connection.
+    PATIENCE = 10.0
+
     def __init__(self, pool: Any) -> None:
         self._pool = pool
         self._running: set[asyncio.Task[Any]] = set()
-        # A stream takes long: half of the connections are for what is quick.
-        self._streams = asyncio.Semaphore(CONNECTIONS // 2)
+        self._snapshots = asyncio.Semaphore(self.CONNECTIONS // 2)
 
-    async def write(self, federation: str, operation: Operation[T]) -> T:
-        """Runs an operation alone among the writes to a federation; see ``Database``."""
-        return await self._apart(self._write(federation, operation))
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Transaction]:
+        """Open a transaction on one unchanging state; see ``Database``."""
+        async with self._transaction(isolation="repeatable_read", readonly=True) as tx:
+            yield tx
 
-    async def _write(self, federation: str, operation: Operation[T]) -> T:
-        async with (
-            self._pool.acquire(timeout=CONNECT) as connection,
-            connection.transaction(isolation="read_committed"),
-        ):
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Transaction]:
+        """Open a long transaction on one unchanging state; see ``Database``."""
+        async with self._snapshots, self.read() as tx:
+            yield tx
+
+    @asynccontextmanager
+    async def write(self, federation: str) -> AsyncIterator[Transaction]:
+        """Open a transaction alone among the writes to a federation; see ``Database``."""
+        # Advisory locks are numbers. Two names with the same one only wait needlessly.
+        digest = sha256(b"elmgrove:" + federation.encode()).digest()
+        async with self._transaction(isolation="read_committed") as tx:
             # What comes after the lock sees what its last holder committed.
-            await connection.fetch("SELECT pg_advisory_xact_lock($1)", _lock(federation))
-            return await _drive(connection, operation)
+            number = int.from_bytes(digest[:8], signed=True)
+            await tx.execute("SELECT pg_advisory_xact_lock($1)", number)
+            yield tx
 
-    async def read(self, operation: Operation[T]) -> T:
-        """Runs an operation on one unchanging state; see ``Database``."""
-        return await self._apart(self._read(operation))
+    @asynccontextmanager
+    async def _transaction(self, **how: Any) -> AsyncIterator["_Transaction"]:
+        # In turn: the end waits for the statement that a cancelled caller left behind.
+        turn, opened = asyncio.Lock(), AsyncExitStack()
 
-    async def _read(self, operation: Operation[T]) -> T:
-        async with self._pool.acquire(timeout=CONNECT) as connection, _unchanging(connection):
-            return await _drive(connection, operation)
+        async def begin() -> Any:
+            async with turn:
+                connection = await opened.enter_async_context(
+                    self._pool.acquire(timeout=self.PATIENCE)
+                )
+                await opened.enter_async_context(connection.transaction(**how))
+                return connection
 
-    async def _apart(self, work: Coroutine[Any, Any, T]) -> T:
-        """Lets the work end even if the caller is cancelled.
+        async def end(*raised: Any) -> None:
+            async with turn:
+                await opened.__aexit__(*raised)
+
+        try:
+            yield _Transaction(self, await self.shielded(begin()), turn)
+        except BaseException:
+            await self.shielded(end(*sys.exc_info()))
+            raise
+        await self.shielded(end(None, None, None))
+
+    async def shielded(self, work: Coroutine[Any, Any, T]) -> T:
+        """Let work end even if the caller is cancelled.
 
         Work that is cancelled may cost asyncpg the connection, with errors that nobody awaits.
         """
@@ -75,91 +89,79 @@ class Postgres:
         with translated():
             return await asyncio.shield(task)
 
-    @asynccontextmanager
-    async def stream(
-        self, operation: Operation[T], statement: Statement
-    ) -> AsyncIterator[tuple[T, AsyncIterator[Any]]]:
-        """Gives the rows of one unchanging state, few at a time; see ``Database``."""
-        # In turn: the end waits for the fetch that a cancelled caller left behind.
-        turn, held = asyncio.Lock(), AsyncExitStack()
-
-        async def begin() -> tuple[T, Any]:
-            async with turn:
-                connection = await held.enter_async_context(self._pool.acquire(timeout=CONNECT))
-                await held.enter_async_context(_unchanging(connection))
-                return await _drive(connection, operation), await connection.cursor(*statement)
-
-        async def fetch(cursor: Any) -> Any:
-            async with turn:
-                return await cursor.fetch(AHEAD)
-
-        async def rows(cursor: Any) -> AsyncIterator[Any]:
-            while some := await self._apart(fetch(cursor)):
-                for row in some:
-                    yield row
-
-        async def end() -> None:
-            async with turn:
-                await held.aclose()
-
-        async with self._streams:
-            try:
-                result, cursor = await self._apart(begin())
-                yield result, rows(cursor)
-            finally:
-                await self._apart(end())
-
     async def close(self) -> None:
-        """Lets what was begun end, then closes the data base."""
-        await asyncio.gather(*self._running, return_exceptions=True)
+        """Close the data base when all that has begun is done."""
+        while self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
         await self._pool.close()
 
 
+class _Transaction:
+    def __init__(self, database: Postgres, connection: Any, turn: asyncio.Lock) -> None:
+        self._database = database
+        self._connection = connection
+        self._turn = turn
+
+    async def fetch(self, statement: str, *arguments: Any) -> Rows:
+        rows: Rows = await self._in_turn(self._connection.fetch, statement, *arguments)
+        return rows
+
+    async def execute(self, statement: str, *arguments: Any) -> None:
+        await self._in_turn(self._connection.execute, statement, *arguments)
+
+    async def stream(self, statement: str, *arguments: Any) -> AsyncIterator[Sequence[Any]]:
+        cursor = await self._in_turn(self._connection.cursor, statement, *arguments)
+        while rows := await self._in_turn(cursor.fetch, 4):
+            for row in rows:
+                yield row
+
+    async def _in_turn(self, method: Any, *arguments: Any) -> Any:
+        async def work() -> Any:
+            async with self._turn:
+                return await method(*arguments)
+
+        return await self._database.shielded(work())
+
+
 async def open_postgres(url: str) -> Postgres:
-    """Connects, and makes the tables in an empty data base."""
+    """Connect, and make the tables in an empty data base."""
     with translated():
+        # No wait is without a bound.
         pool = await asyncpg.create_pool(
             url,
             min_size=1,
-            max_size=CONNECTIONS,
-            timeout=CONNECT,
-            command_timeout=ANSWER,
+            max_size=Postgres.CONNECTIONS,
+            timeout=Postgres.PATIENCE,
+            command_timeout=60.0,
         )
     database = Postgres(pool)
     try:
-        await database.write("", prepare(NAME, "BYTEA", UNCOMPRESSED))
+        async with database.write("") as tx:
+            # Names compare by their bytes, whatever the language of the data base. Contributions
+            # are random bits to a compressor.
+            uncompressed = "ALTER TABLE content ALTER COLUMN blob SET STORAGE EXTERNAL"
+            await prepare(tx, 'TEXT COLLATE "C"', "BYTEA", uncompressed)
     except BaseException:  # cancelled as well: nobody else can close it
         await database.close()
         raise
     return database
 
 
-def _lock(federation: str) -> int:
-    """PostgreSQL's advisory locks are numbers. Two names with the same one only wait needlessly."""
-    digest = sha256(b"elmgrove:" + federation.encode()).digest()
-    return int.from_bytes(digest[:8], signed=True)
-
-
-def _unchanging(connection: Any) -> Any:
-    return connection.transaction(isolation="repeatable_read", readonly=True)
-
-
-async def _drive(connection: Any, operation: Operation[T]) -> T:
-    try:
-        statement = next(operation)
-        while True:
-            statement = operation.send(await connection.fetch(*statement))
-    except StopIteration as done:
-        result: T = done.value
-        return result
-
-
 @contextmanager
 def translated() -> Iterator[None]:
-    """Makes what PostgreSQL fails with ``StoreUnavailable``."""
+    """Raise ``StoreUnavailable`` for whatever asyncpg raises.
+
+    Its internal errors are those of a connection that broke within a step of the protocol: the next
+    try has another one.
+    """
     try:
         yield
-    except FAILURES as error:
+    except (
+        OSError,
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+        asyncpg.InternalClientError,
+    ) as error:
         full = isinstance(error, asyncpg.DiskFullError)
         raise StoreUnavailable(
             f"PostgreSQL can't be used: {str(error) or type(error).__name__}",

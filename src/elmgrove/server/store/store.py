@@ -1,119 +1,116 @@
-"""The store: what the server remembers, in SQLite or in PostgreSQL.
+"""The store: what the server remembers, in SQLite or in PostgreSQL."""
 
-Each operation is written once, as SQL with its contract, and every data base runs it.
-"""
-
-import time
-from collections.abc import Callable
-from dataclasses import replace
-from hashlib import sha256
+import os
+import random
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from secrets import token_bytes
+from tempfile import mkstemp
 
-from elmgrove.errors import BadInput
-from elmgrove.server.store.audit import (
-    SERVER,
-    Raised,
-    Which,
-    name_of,
-    raised,
-    reads,
-    record,
-    writes,
-)
-from elmgrove.server.store.contributions import newest, newest_revision
-from elmgrove.server.store.database import Operation
-from elmgrove.server.store.federations import revoked
-from elmgrove.server.store.fleet import Fleets, Tally, tallied
-from elmgrove.server.store.records import StoredEntry
+from elmgrove.errors import BadFile, BadInput
+from elmgrove.server.store.admins import Admins
+from elmgrove.server.store.audit import SERVER_LOG, Audit
+from elmgrove.server.store.contributions import Contributions
+from elmgrove.server.store.database import Database, Transaction
+from elmgrove.server.store.federations import Federations
+from elmgrove.server.store.fleet import Fleet
+from elmgrove.server.store.reports import Reports
 from elmgrove.server.store.sqlite import open_sqlite
 
-FORMS = "sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or postgresql://..."
-#: For how many further revisions a superseded blob is kept.
-KEEP = 256
-
-SUPERSEDING = "UPDATE entry SET superseded = $3 WHERE federation = $1 AND revision = $2"
+#: Raises where somebody may not write, or no longer.
+Rule = Callable[[Transaction], Awaitable[None]]
 
 
-class Store(Fleets):
+class Store:
     """Federations, their devices and what these published, as names, numbers and bytes.
 
     Every method is atomic, and what one has written when it returns survives a crash and a power
     cut. Any number of tasks may use a store, and any number of servers a PostgreSQL data base.
     A data base that can't answer is ``StoreUnavailable``; names are for the caller to check.
-    All methods that concern one federation raise ``NotFound`` where it does not exist, but
-    for ``federation``, which says None, and ``delete_federation``, which says False.
     """
 
-    async def put(
-        self,
-        federation: Which,
-        origin: str,
-        epoch: int,
-        count: float,
-        blob: bytes | None,
-        received: float,
-        *,
-        successor: Callable[[StoredEntry | None], bool],
-        actor: str = SERVER,
-    ) -> StoredEntry:
-        """Stores a contribution, or a departure (no blob), under the federation's next revision.
+    def __init__(self, database: Database) -> None:
+        self.database = database
 
-        ``successor`` MUST see the newest entry of that origin, with no other put in between, and
-        be quick and pure. What it raises MUST reach the caller unchanged, with nothing stored.
-        False means that there is nothing to do: the held entry is returned, nothing changes (a
-        ``ValueError`` where none is held), unless the bytes that are held are not these any more:
-        those MUST be replaced.
-        Revisions MUST be 1, 2, 3, ... without gaps.
+    # Made when they are used: each write has a store of its own (``by``).
+
+    @cached_property
+    def federations(self) -> Federations:
+        return Federations(self.database)
+
+    @cached_property
+    def contributions(self) -> Contributions:
+        return Contributions(self.database)
+
+    @cached_property
+    def reports(self) -> Reports:
+        return Reports(self.database)
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        return Fleet(self.database)
+
+    @cached_property
+    def admins(self) -> Admins:
+        return Admins(self.database)
+
+    @cached_property
+    def audit(self) -> Audit:
+        return Audit(self.database)
+
+    def by(self, rule: Rule) -> "Store":
+        """Return the same store for somebody whose right to write may end.
+
+        The rule MUST be asked in the transaction of each write, and what it raises MUST reach the
+        caller unchanged, with nothing written. It must be quick.
         """
-        digest, size = ("", 0) if blob is None else (sha256(blob).hexdigest(), len(blob))
-        made = StoredEntry(origin, 0, epoch, count, digest, size, received, blob is None)
-        put = _put(name_of(federation), made, blob, successor, actor)
-        return raised(await self.write(federation, put))
+        return Store(_Ruled(self.database, rule))
 
-    @writes
-    def depart(
-        self, federation: str, origin: str, *, actor: str = SERVER
-    ) -> Operation[StoredEntry | None]:
-        """Stores that a device left, at its next epoch; nothing if it did or never contributed."""
-        return (yield from _depart(federation, origin, actor))
+    async def ready(self) -> None:
+        """Ask the data base something. MUST fail within a minute where it can't answer."""
+        async with self.database.read() as tx:
+            await tx.fetch("SELECT version FROM elmgrove_schema")
 
-    @writes
-    def revoke(self, federation: str, name: str, *, actor: str = SERVER) -> Operation[bool]:
-        """Revokes a device's key; says whether there is such a device.
+    async def try_write(self) -> None:
+        """Write something that nobody reads. MUST fail where nothing can be written."""
+        async with self.database.write(SERVER_LOG) as tx:
+            # As large as an upload, and other bytes each time: the same ones are not written again.
+            await tx.execute("DELETE FROM probe")
+            await tx.execute("INSERT INTO probe VALUES ($1)", token_bytes(2**16))
 
-        MUST store in the same moment that it left, or nothing at all.
-        """
-        if not (yield from revoked(federation, name, actor)):
-            return False
-        yield from _depart(federation, name, actor)
-        return True
+    async def close(self) -> None:
+        """Let every operation end that has begun; the store MUST NOT be used afterwards."""
+        await self.database.close()
 
-    @writes
-    def clear(self, federation: str, origin: str, *, actor: str = SERVER) -> Operation[bool]:
-        """Forgets what a device published or that it left, as if it had never been there.
 
-        Says whether there was anything. It is a revision like any other, which adds nothing to
-        the sum and takes out of it what was held.
-        """
-        held = yield from newest(federation, origin)
-        if held is None:
-            return False
-        cleared = StoredEntry(origin, 0, 0, 0.0, "", 0, time.time(), True)
-        revision = (yield from _append(federation, held, cleared, None)).revision
-        # What it superseded is what it is: no entry of this origin is the newest.
-        yield (SUPERSEDING, federation, revision, revision)
-        yield from record(federation, actor, "cleared", device=origin, epoch=held.epoch)
-        return True
+class _Ruled:
+    """A data base in which each write begins with a rule."""
 
-    @reads
-    def tallies(self, *, by_device: bool = False) -> Operation[dict[str, Tally]]:
-        """Counts what is held, by federation. MUST be quick with many devices and records."""
-        return (yield from tallied(by_device, time.time()))
+    def __init__(self, database: Database, rule: Rule) -> None:
+        self._database = database
+        self._rule = rule
+
+    def read(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._database.read()
+
+    def snapshot(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._database.snapshot()
+
+    @asynccontextmanager
+    async def write(self, federation: str) -> AsyncIterator[Transaction]:
+        async with self._database.write(federation) as tx:
+            await self._rule(tx)
+            yield tx
+
+    async def close(self) -> None:
+        await self._database.close()
 
 
 async def open_store(url: str) -> Store:
-    """Opens the store, and makes its tables in an empty data base.
+    """Open the store, and make its tables in an empty data base.
 
     Two servers MAY open an empty data base at the same moment.
     """
@@ -127,94 +124,48 @@ async def open_store(url: str) -> Store:
 
 
 def sqlite_path(url: str) -> Path | None:
-    """Gives the file of a SQLite store; None for PostgreSQL."""
+    """Return the file of a SQLite store; None for PostgreSQL."""
     scheme, mark, rest = url.partition("://")
     if scheme in ("postgresql", "postgres") and mark:
         return None
     path = rest.removeprefix("/") if mark else url
     if (mark and (scheme != "sqlite" or not rest.startswith("/"))) or path in ("", ":memory:"):
         # Not the whole of it: a URL may hold a password.
-        raise BadInput(f"a store is {FORMS}, not {scheme + mark!r}")
+        raise BadInput(
+            "a store is sqlite:///file.db (sqlite:////folder/file.db from the root), a path, or "
+            f"postgresql://..., not {scheme + mark!r}"
+        )
     return Path(path)
 
 
-def _put(
-    federation: str,
-    made: StoredEntry,
-    content: bytes | None,
-    successor: Callable[[StoredEntry | None], bool],
-    actor: str,
-) -> Operation[StoredEntry | Raised]:
-    held = yield from newest(federation, made.origin)
+def back_up(store: str, path: Path) -> None:
+    """Write one state of a SQLite store to a new file, whole or not at all.
+
+    All that was acknowledged before it began is there. Only its owner may read it.
+    Devices' and administrators' secrets are in it as hashes.
+    """
+    source = sqlite_path(store)
+    if source is None:
+        raise BadInput("PostgreSQL is backed up with pg_dump: see docs/backup.md")
+    if path.exists():
+        raise BadInput(f"{path} is there already: choose another name")
+    descriptor, temporary = mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        is_new = successor(held)
-    except Exception as error:  # the caller's own rule, so the caller's own errors
-        return Raised(error)
-    if not is_new and held is None:
-        return Raised(ValueError(f"nothing of {made.origin!r} is held that could stay"))
-    if held is not None and not is_new:
-        again = content is not None and made.digest == held.digest
-        if not again or (yield from _holds(federation, held, content)):
-            return held
-    made = yield from _append(federation, held, made, content)
-    yield from _told(federation, made, actor)
-    return made
-
-
-def _depart(federation: str, origin: str, actor: str) -> Operation[StoredEntry | None]:
-    held = yield from newest(federation, origin)
-    if held is None or held.left:
-        return held
-    left = StoredEntry(origin, 0, held.epoch + 1, 0.0, "", 0, time.time(), True)
-    made = yield from _append(federation, held, left, None)
-    yield from _told(federation, made, actor)
-    return made
-
-
-def _holds(federation: str, held: StoredEntry, content: bytes | None) -> Operation[bool]:
-    """Whether the bytes of an entry are these, and not damaged."""
-    select = "SELECT blob FROM content WHERE federation = $1 AND revision = $2"
-    rows = yield (select, federation, held.revision)
-    return bool(rows) and bytes(rows[0][0]) == content
-
-
-def _append(
-    federation: str, held: StoredEntry | None, made: StoredEntry, content: bytes | None
-) -> Operation[StoredEntry]:
-    """Stores an entry under the next revision, in the place of the one that is held."""
-    made = replace(made, revision=1 + (yield from newest_revision(federation)))
-    yield from _supersede(federation, held, made)
-    if content is not None:
-        insert = "INSERT INTO content (federation, revision, blob) VALUES ($1, $2, $3)"
-        yield (insert, federation, made.revision, content)
-    pruning = "DELETE FROM entry WHERE federation = $1 AND superseded <= $2"
-    yield (pruning, federation, made.revision - KEEP)
-    return made
-
-
-def _told(federation: str, made: StoredEntry, actor: str) -> Operation[None]:
-    """The audit of an entry."""
-    stated: dict[str, Any] = {"device": made.origin, "epoch": made.epoch}
-    if made.left:
-        yield from record(federation, actor, "left", **stated)
-        return
-    stated |= {"rows": made.count, "size": made.size, "digest": made.digest}
-    yield from record(federation, actor, "published", **stated)
-
-
-def _supersede(federation: str, held: StoredEntry | None, made: StoredEntry) -> Operation[None]:
-    if held is not None:
-        yield (SUPERSEDING, federation, held.revision, made.revision)
-    yield (
-        """INSERT INTO entry (federation, origin, revision, epoch, count, digest, size, received,
-        replaced) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
-        federation,
-        made.origin,
-        made.revision,
-        made.epoch,
-        made.count,
-        made.digest,
-        made.size,
-        made.received,
-        None if held is None else held.revision,
-    )
+        with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as held:
+            held.execute("VACUUM INTO $1", [temporary])
+        with closing(sqlite3.connect(temporary)) as copy, copy:
+            # Where the copy is restored, revisions count from an earlier number again. For a device
+            # that remembers one from before, the same number must not mean the same sums.
+            later = random.uniform(1e-5, 1e-3)
+            copy.execute("UPDATE federation SET created = created + $1", [later])
+        os.fsync(descriptor)
+        Path(temporary).rename(path)
+    except sqlite3.Error as error:
+        raise BadFile(f"{source} could not be backed up: {error}") from error
+    finally:
+        os.close(descriptor)
+        Path(temporary).unlink(missing_ok=True)
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)

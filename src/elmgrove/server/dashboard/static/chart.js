@@ -90,7 +90,7 @@
     const columns = [data.times, ...["highest", "typical", "threshold"].map((name) => joined(positive(data[name], least)))];
     if (chart) chart.destroy();
     chart = new uPlot(options(data), columns, holder);
-    // To a screen reader the picture is its label, and the table below says the same.
+    // To a screen reader the picture is its label, and the table below has the numbers.
     chart.root.setAttribute("aria-hidden", "true");
   }
 

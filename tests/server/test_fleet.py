@@ -7,17 +7,17 @@ import pytest
 
 from elmgrove.errors import NotFound
 from elmgrove.federation.commands import Command
+from elmgrove.server.store.federations import DeviceRow, FederationRow
 from elmgrove.server.store.fleet import (
     ANOMALOUS,
     FLEET_STATES,
     REVOKED,
     SILENT,
     SORTS,
-    UNTOLD,
+    UNREPORTED,
     FleetPage,
     FleetRow,
 )
-from elmgrove.server.store.records import DeviceRow, FederationRow
 from elmgrove.server.store.store import Store
 from support.reports import report, status
 
@@ -26,19 +26,21 @@ pytestmark = pytest.mark.anyio
 
 async def enrol(store: Store, *names: str) -> None:
     for name in names:
-        assert await store.enrol("fans", DeviceRow(name, f"k-{name}", False, 5.0), again=False)
+        assert await store.federations.enrol(
+            "fans", DeviceRow(name, f"k-{name}", False, 5.0), again=False
+        )
 
 
 async def publish(store: Store, name: str, rows: float, at: float = 50.0) -> None:
-    await store.put("fans", name, 1, rows, b"x", at, successor=lambda held: True)
+    await store.contributions.put("fans", name, 1, rows, b"x", at, successor=lambda held: True)
 
 
 async def tell(store: Store, name: str, at: float, **told: Any) -> None:
-    await store.take_report("fans", report(name, status=status(**told)), at)
+    await store.reports.put("fans", report(name, status=status(**told)), at)
 
 
 async def fleet(store: Store, **asked: Any) -> FleetPage:
-    return await store.fleet("fans", **{"now": 1000.0, **asked})
+    return await store.fleet.page("fans", **{"now": 1000.0, **asked})
 
 
 async def names(store: Store, **asked: Any) -> list[str]:
@@ -57,7 +59,7 @@ async def mixed(store: Store) -> Store:
     await publish(store, "B", 800.0)
     await tell(store, "f", 995.0)
     await tell(store, "g", 975.0, state="watching", learned=1000)
-    await store.revoke("fans", "f")
+    await store.federations.revoke("fans", "f")
     return store
 
 
@@ -68,7 +70,7 @@ async def test_each_device_is_shown_with_what_is_known_of_it(mixed: Store) -> No
         FleetRow("a", 5.0, "learning", 990.0, 5, False, False, None, False),
         FleetRow("c", 5.0, "changing", 985.0, 70, False, True, None, False),
         FleetRow("d", 5.0, SILENT, 100.0, 80, False, False, None, False),
-        FleetRow("e", 5.0, UNTOLD, 50.0, None, False, False, 300.0, False),
+        FleetRow("e", 5.0, UNREPORTED, 50.0, None, False, False, 300.0, False),
         FleetRow("f", 5.0, REVOKED, 995.0, 1200, False, False, None, False),
         FleetRow("g", 5.0, "watching", 975.0, 1000, False, False, None, False),
     ]
@@ -77,7 +79,7 @@ async def test_each_device_is_shown_with_what_is_known_of_it(mixed: Store) -> No
 
 
 async def test_who_left_has_no_rows(mixed: Store) -> None:
-    await mixed.depart("fans", "e")
+    await mixed.contributions.leave("fans", "e")
     [row] = (await fleet(mixed, search="e")).rows
     assert (row.rows, row.left) == (None, True)
     assert row.seen == pytest.approx(time.time(), abs=60.0)
@@ -150,19 +152,19 @@ async def test_devices_are_found_by_a_part_of_their_name(store: Store) -> None:
         page = await fleet(store, search=search)
         assert [row.name for row in page.rows] == found, search
         assert (page.total, sum(page.counts.values())) == (len(found), len(found))
-    assert await names(store, search="pump", state=UNTOLD, limit=1, offset=1) == ["pump_70%"]
+    assert await names(store, search="pump", state=UNREPORTED, limit=1, offset=1) == ["pump_70%"]
     assert await names(store, search="pump", state="watching") == []
 
 
 async def test_federations_do_not_mix(mixed: Store) -> None:
-    assert await mixed.create_federation(FederationRow("cars", {}, 0.0, None, "t1", 13.0))
-    await mixed.enrol("cars", DeviceRow("a", "k", False, 1.0), again=False)
-    page = await mixed.fleet("cars", now=1000.0)
-    assert [(row.name, row.state) for row in page.rows] == [("a", UNTOLD)]
+    assert await mixed.federations.create(FederationRow("cars", {}, 0.0, None, "t1", 13.0))
+    await mixed.federations.enrol("cars", DeviceRow("a", "k", False, 1.0), again=False)
+    page = await mixed.fleet.page("cars", now=1000.0)
+    assert [(row.name, row.state) for row in page.rows] == [("a", UNREPORTED)]
     with pytest.raises(NotFound):
-        await mixed.fleet("vans", now=1.0)
+        await mixed.fleet.page("vans", now=1.0)
     with pytest.raises(NotFound):
-        await mixed.latest("vans")
+        await mixed.fleet.marker("vans")
 
 
 async def test_a_federation_without_devices_has_an_empty_page(store: Store) -> None:
@@ -170,10 +172,10 @@ async def test_a_federation_without_devices_has_an_empty_page(store: Store) -> N
 
 
 async def test_whatever_changes_is_noticed(store: Store) -> None:
-    seen = [await store.latest("fans")]
+    seen = [await store.fleet.marker("fans")]
 
     async def is_new() -> bool:
-        seen.append(await store.latest("fans"))
+        seen.append(await store.fleet.marker("fans"))
         return seen[-1] not in seen[:-1]
 
     assert not await is_new()
@@ -186,12 +188,12 @@ async def test_whatever_changes_is_noticed(store: Store) -> None:
     await publish(store, "a", 10.0)
     assert await is_new()
     command = Command("e-1", "accept", {}, "anna", 1.0)
-    await store.ask_command("fans", "a", command, actor="administrator anna")
+    await store.reports.ask("fans", "a", command, actor="administrator anna")
     assert await is_new()
-    await store.depart("fans", "a")
+    await store.contributions.leave("fans", "a")
     assert await is_new()
-    await store.clear("fans", "a")
+    await store.contributions.clear("fans", "a")
     assert await is_new()
-    await store.revoke("fans", "a")
+    await store.federations.revoke("fans", "a")
     assert await is_new()
     assert not await is_new()

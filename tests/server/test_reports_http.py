@@ -75,11 +75,11 @@ def test_what_a_device_tells_is_shown(fans: Federation) -> None:
     assert commands(tell_raw(fans, json.dumps(told.fields).encode(), who="fan 3/ü")) == []
     found = shown(fans, "fan 3/ü")
     assert found["device"] == "fan 3/ü"
-    assert found["told"]["status"] == told.status
-    assert found["told"]["cooperation"] == told.cooperation
-    assert found["told"]["quarantine"] is None
-    assert found["told"]["time"] == now
-    assert abs(found["told"]["received"] - now) < 600
+    assert found["report"]["status"] == told.status
+    assert found["report"]["cooperation"] == told.cooperation
+    assert found["report"]["quarantine"] is None
+    assert found["report"]["time"] == now
+    assert abs(found["report"]["received"] - now) < 600
     assert found["minutes"] == [one.fields for one in of_now]
     [told_event] = found["events"]
     assert (told_event["number"], told_event["end"]) == (1, None)
@@ -88,7 +88,7 @@ def test_what_a_device_tells_is_shown(fans: Federation) -> None:
     page = listed(fans)
     assert [one["name"] for one in page["rows"]] == ["fan 3/ü", "fan-1", "fan-2"]
     assert (page["rows"][0]["state"], page["rows"][0]["event"]) == ("anomalous", True)
-    assert page["counts"]["untold"] == 2
+    assert page["counts"]["unreported"] == 2
 
 
 def test_the_time_that_is_shown_is_asked_for(fans: Federation) -> None:
@@ -271,7 +271,7 @@ def test_whatever_is_no_report_is_refused_and_changes_nothing(
 ) -> None:
     kept = report(minutes=(minute(),), events=(event(1),), status=status(event={"number": 1}))
     assert tell(fans, kept).status_code == 200
-    tables = ("told", "report", "hour", "event", "command", "changed")
+    tables = ("device_status", "report", "hour", "event", "command", "device_changes")
     before = {name: rows for name, rows in contents(server.store).items() if name in tables}
     fields = kept.fields
     wrong: list[Any] = [

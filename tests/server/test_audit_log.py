@@ -12,7 +12,8 @@ from elmgrove.errors import BadFile, BadInput
 from elmgrove.federation.audit import AuditRecord, require_unbroken
 from elmgrove.server.store import audit
 from elmgrove.server.store.admins import AdministratorRow
-from elmgrove.server.store.records import DeviceRow, StoredEntry
+from elmgrove.server.store.contributions import StoredEntry
+from elmgrove.server.store.federations import DeviceRow
 from elmgrove.server.store.store import Store, open_store
 from support.services import execute
 from support.stores import FANS, opened
@@ -23,17 +24,19 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def store(database: str) -> AsyncIterator[Store]:
     async with opened(database) as store:
-        assert await store.create_federation(FANS, actor="administrator root")
+        assert await store.federations.create(FANS, actor="administrator root")
         yield store
 
 
 async def put(store: Store, origin: str, blob: bytes | None = b"x", **more: Any) -> StoredEntry:
     more.setdefault("successor", lambda held: True)
-    return await store.put("fans", origin, 7, 2.5, blob, 99.25, actor=f"device {origin}", **more)
+    return await store.contributions.put(
+        "fans", origin, 7, 2.5, blob, 99.25, actor=f"device {origin}", **more
+    )
 
 
 async def audited(store: Store, federation: str = "fans", **more: Any) -> list[AuditRecord]:
-    return await store.audit(federation, 1000, **more)
+    return await store.audit.records(federation, 1000, **more)
 
 
 def lines(records: list[AuditRecord]) -> list[tuple[str, str]]:
@@ -42,16 +45,16 @@ def lines(records: list[AuditRecord]) -> list[tuple[str, str]]:
 
 async def test_each_change_is_told_with_who_did_it(store: Store) -> None:
     device = DeviceRow("a", "k", False, 1.0, 5.0)
-    await store.enrol("fans", device, again=False, actor="join token")
+    await store.federations.enrol("fans", device, again=False, actor="join token")
     await put(store, "a")
     await put(store, "a", None)
-    await store.set_token("fans", "t1", actor="administrator root")
-    assert await store.offer_key("fans", "k", "k2", 2.0, 9.0)
-    await store.take_key("fans", "k2")
-    await store.take_key("fans", "k2")  # once more changes nothing
-    await store.revoke("fans", "a", actor="administrator anna")
-    await store.enrol("fans", device, again=True, actor="administrator anna")
-    await store.delete_federation("fans", actor="administrator root")
+    await store.federations.set_token("fans", "t1", actor="administrator root")
+    assert await store.federations.offer_key("fans", "k", "k2", 2.0, 9.0)
+    await store.federations.take_key("fans", "k2")
+    await store.federations.take_key("fans", "k2")  # once more changes nothing
+    await store.federations.revoke("fans", "a", actor="administrator anna")
+    await store.federations.enrol("fans", device, again=True, actor="administrator anna")
+    await store.federations.delete("fans", actor="administrator root")
     records = await audited(store)
     assert lines(records) == [
         ("administrator root", "made"),
@@ -73,13 +76,13 @@ async def test_each_change_is_told_with_who_did_it(store: Store) -> None:
 
 
 async def test_a_federation_made_again_goes_on_with_its_chain(store: Store) -> None:
-    assert await store.delete_federation("fans")
-    assert not await store.delete_federation("fans")
-    assert await store.create_federation(FANS)
+    assert await store.federations.delete("fans")
+    assert not await store.federations.delete("fans")
+    assert await store.federations.create(FANS)
     records = await audited(store)
     assert [(one.number, one.act) for one in records] == [(1, "made"), (2, "deleted"), (3, "made")]
     require_unbroken(records)
-    assert await store.chains() == ["fans"]
+    assert await store.audit.logs() == ["fans"]
 
 
 async def test_what_did_not_happen_is_not_told(store: Store) -> None:
@@ -92,24 +95,25 @@ async def test_what_did_not_happen_is_not_told(store: Store) -> None:
     await put(store, "a", successor=lambda held: False)
     # The transaction fails after all of it was said: nothing of it stays.
     with pytest.raises(ValueError, match="late"):
-        await store.database.write("fans", failing())
-    assert not await store.create_federation(FANS)
-    assert not await store.offer_key("fans", "nobody's", "k2", 2.0, None)
-    assert not await store.revoke("fans", "nobody")
+        await fail_late(store)
+    assert not await store.federations.create(FANS)
+    assert not await store.federations.offer_key("fans", "nobody's", "k2", 2.0, None)
+    assert not await store.federations.revoke("fans", "nobody")
     assert lines(await audited(store)) == [
         ("administrator root", "made"),
         ("device a", "published"),
     ]
 
 
-def failing() -> Any:
-    yield from audit.record("fans", "server", "tried")
-    raise ValueError("late")
+async def fail_late(store: Store) -> None:
+    async with store.database.write("fans") as tx:
+        await audit.record(tx, "fans", "server", "tried")
+        raise ValueError("late")
 
 
 async def test_writers_at_the_same_time_make_one_chain(database: str) -> None:
     stores = await asyncio.gather(*(open_store(database) for _ in range(3)))
-    await stores[0].create_federation(FANS)
+    await stores[0].federations.create(FANS)
     await asyncio.gather(*(put(store, f"{n}") for n in range(15) for store in stores))
     records = await audited(stores[0])
     assert len(records) == 46
@@ -153,12 +157,14 @@ async def done(database: str, statement: str) -> None:
 async def test_pages_filters_and_names(store: Store) -> None:
     for n in range(6):
         await put(store, f"fan-{n % 2}")
-    await store.note("fans", "join token", "refused", {"reason": 'no "device":"fan-1" here'})
-    await store.enrol("fans", DeviceRow("fan-1", "k", False, 1.0), again=False, actor="join token")
+    await store.audit.add("fans", "join token", "refused", {"reason": 'no "device":"fan-1" here'})
+    await store.federations.enrol(
+        "fans", DeviceRow("fan-1", "k", False, 1.0), again=False, actor="join token"
+    )
     records = await audited(store)
     assert [one.number for one in records] == list(range(1, 10))
-    assert await store.audit("fans", 3) == records[-3:]
-    assert await store.audit("fans", 3, after=2) == records[2:5]
+    assert await store.audit.records("fans", 3) == records[-3:]
+    assert await store.audit.records("fans", 3, after=2) == records[2:5]
     assert await audited(store, after=9) == []
     about = await audited(store, device="fan-1")
     assert [one.number for one in about] == [3, 5, 7, 9], "not what only speaks of it"
@@ -169,16 +175,16 @@ async def test_pages_filters_and_names(store: Store) -> None:
     assert await audited(store, "vans") == []
     assert await audited(store, "vans", since=0.0) == []
     begin, end = records[2].at, records[5].at
-    assert await store.acts("fans", "published", begin, end, 2) == [records[4], records[3]]
-    assert await store.act_count("fans", "published", begin, end) == 3
+    assert await store.audit.of_act("fans", "published", begin, end, 2) == [records[4], records[3]]
+    assert await store.audit.count("fans", "published", begin, end) == 3
 
 
 async def test_the_oldest_are_pruned_and_the_rest_is_whole(store: Store) -> None:
     for n in range(9):
         await put(store, f"{n}")
     before = await audited(store)
-    assert await store.prune("fans", before[0].at) == 0, "none is older"
-    assert await store.prune("fans", before[4].at, actor="administrator anna") == 4
+    assert await store.audit.prune("fans", before[0].at) == 0, "none is older"
+    assert await store.audit.prune("fans", before[4].at, actor="administrator anna") == 4
     records = await audited(store)
     assert records[:-1] == before[4:]
     assert (records[-1].actor, records[-1].act) == ("administrator anna", "pruned")
@@ -186,8 +192,8 @@ async def test_the_oldest_are_pruned_and_the_rest_is_whole(store: Store) -> None
     require_unbroken(records)
     # All of it: what says so is left.
     end = records[-1].at + 1
-    assert await store.prune("fans", end) == 7
-    assert await store.prune("nobody", end) == 0
+    assert await store.audit.prune("fans", end) == 7
+    assert await store.audit.prune("nobody", end) == 0
     records = await audited(store)
     assert [one.number for one in records] == [12]
     require_unbroken(records)
@@ -198,15 +204,15 @@ async def test_the_oldest_are_pruned_and_the_rest_is_whole(store: Store) -> None
 async def test_administrators_are_told_in_the_chain_of_the_server(store: Store) -> None:
     anna = AdministratorRow("anna", "look", "h1", 5.0, 9.5)
     bert = AdministratorRow("bert", "manage", "h2", 6.0)
-    assert await store.add_administrator(bert, actor="administrator root")
-    assert await store.add_administrator(anna, actor="administrator bert")
-    assert not await store.add_administrator(AdministratorRow("anna", "manage", "h3", 7.0))
-    assert await store.administrators() == [anna, bert]
-    assert await store.administrator_of("h1") == anna
-    assert await store.administrator_of("h3") is None
-    assert await store.remove_administrator("anna", actor="administrator bert")
-    assert not await store.remove_administrator("anna")
-    assert await store.administrator_of("h1") is None
+    assert await store.admins.add(bert, actor="administrator root")
+    assert await store.admins.add(anna, actor="administrator bert")
+    assert not await store.admins.add(AdministratorRow("anna", "manage", "h3", 7.0))
+    assert await store.admins.all() == [anna, bert]
+    assert await store.admins.with_token("h1") == anna
+    assert await store.admins.with_token("h3") is None
+    assert await store.admins.remove("anna", actor="administrator bert")
+    assert not await store.admins.remove("anna")
+    assert await store.admins.with_token("h1") is None
     records = await audited(store, "")
     assert lines(records) == [
         ("administrator root", "administrator added"),
@@ -215,4 +221,4 @@ async def test_administrators_are_told_in_the_chain_of_the_server(store: Store) 
     ]
     assert records[1].detail == {"name": "anna", "role": "look", "expires": 9.5}
     require_unbroken(records)
-    assert await store.chains() == ["", "fans"]
+    assert await store.audit.logs() == ["", "fans"]

@@ -53,7 +53,7 @@ def test_the_others_go_on_without_what_is_damaged_and_the_same_again_mends_it(
         fans = fans.at(server)
         require_sum(fans, ME, THIRD)
         require_sum(fans, YOU, ME, THIRD)
-        for query in ("", "?anew=true"):
+        for query in ("", "?regroup=true"):
             models = fans.ask("GET", f"/groups{query}", ADMIN).json()["models"]
             assert YOU not in str(models)
         for path in ("/others", "/merged?grouped=evidence"):
@@ -64,15 +64,15 @@ def test_the_others_go_on_without_what_is_damaged_and_the_same_again_mends_it(
         assert [Contribution.from_bytes(blob).origin for blob in unbundle(bundle)] == [THIRD, ME]
         assert fans.ask("GET", f"/contributions?origin={YOU}", ADMIN).content == b""
         assert fans.ask("GET", f"/contributions/{YOU}", ADMIN).status_code == 404
-        shown = {name: entry["damaged"] for name, entry in fans.entries().items()}
+        shown = {name: entry["corrupt"] for name, entry in fans.entries().items()}
         assert shown == {ME: False, YOU: True, THIRD: False}
-        (told,) = [one.getMessage() for one in caplog.records if "damaged" in one.getMessage()]
+        (told,) = [one.getMessage() for one in caplog.records if "corrupt" in one.getMessage()]
         assert repr(YOU) in told
         mended = fans.put(seeded_contribution(YOU, 2))
         assert (mended.status_code, mended.json()["revision"]) == (200, 4)
         require_sum(fans, ME, YOU, THIRD)
         require_sum(fans, YOU, ME, THIRD)
-        assert not fans.entries()[YOU]["damaged"]
+        assert not fans.entries()[YOU]["corrupt"]
         assert YOU in str(fans.ask("GET", "/groups", ADMIN).json()["models"])
         assert fans.put(seeded_contribution(YOU, 2)).json()["revision"] == 4
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from elmgrove.server.dashboard.device_page import MOST_LINES, ScoreCourse
+from elmgrove.server.dashboard.device_page import MOST_LINES, ScoreChart
 from support.reports import minute
 
 
 def test_minutes_are_put_together_to_as_many_points_as_can_be_seen() -> None:
     minutes = [minute(100 + n, rows=60, anomalous=n % 3).fields for n in range(600)]
-    course = ScoreCourse.of(minutes, 100 * 60.0, 700 * 60.0, most=70)
+    course = ScoreChart.of(minutes, 100 * 60.0, 700 * 60.0, most=70)
     assert (course.step, course.span) == (600, "10 minutes")
     assert len(course.points) <= 70
     assert sum(point.rows for point in course.known) == 600 * 60
@@ -25,8 +25,8 @@ def test_fewer_points_say_the_same_as_minutes_do(days: float) -> None:
     step = max(int(days * 1440 / 2000), 1)
     told = range(int(begin // 60) + 1, int(end // 60), step)
     minutes = [minute(n, rows=n % 60 + 1, anomalous=n % 2).fields for n in told]
-    few = ScoreCourse.of(minutes, begin, end).at_most(MOST_LINES)
-    direct = ScoreCourse.of(minutes, begin, end, MOST_LINES)
+    few = ScoreChart.of(minutes, begin, end).at_most(MOST_LINES)
+    direct = ScoreChart.of(minutes, begin, end, MOST_LINES)
     assert [(point.begin, point.rows, point.anomalous) for point in few.known] == [
         (point.begin, point.rows, point.anomalous) for point in direct.known
     ]
@@ -34,5 +34,5 @@ def test_fewer_points_say_the_same_as_minutes_do(days: float) -> None:
 
 
 def test_where_nothing_was_told_there_is_a_gap() -> None:
-    course = ScoreCourse.of([minute(100).fields, minute(104).fields], 6000.0, 6360.0)
+    course = ScoreChart.of([minute(100).fields, minute(104).fields], 6000.0, 6360.0)
     assert [point is None for point in course.points] == [False, True, True, True, False, True]

@@ -2,18 +2,18 @@
 
 import pytest
 
-from elmgrove.server.dashboard.device_page import DeviceTold, clock_said
-from elmgrove.server.store.records import ToldRow
+from elmgrove.server.dashboard.device_page import DeviceStatus, clock_warning
+from elmgrove.server.store.reports import StoredReport
 from support.reports import status
 
 
 def test_rows_in_quarantine_are_shown_where_they_were_told() -> None:
     row = {"time": 1714573200.0, "score": 9.5, "values": {"flow": 22.0, "power": None}}
-    found = DeviceTold.of({"status": status(quarantine=2), "quarantine": [{}, row]})
+    found = DeviceStatus.of({"status": status(quarantine=2), "quarantine": [{}, row]})
     assert (found.waiting, found.columns) == (2.0, ("flow", "power"))
     assert found.rows is not None
     assert (found.rows[0].time, found.rows[0].values) == (1714573200.0, (22.0, None))
-    assert DeviceTold.of({"status": status(), "quarantine": None}).rows is None
+    assert DeviceStatus.of({"status": status(), "quarantine": None}).rows is None
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,6 @@ def test_rows_of_another_zone_are_told_from_rows_that_come_late(
     now = 1714573200.0
     begun = [now - 3600.0 * n for n in range(len(ahead))]
     hours = [(at + one, at + one, at) for at, one in zip(begun, ahead, strict=True)]
-    heard = ToldRow("pump", now, now, None, {"status": status(sync_seconds=every)})
-    found = clock_said(hours, heard)
+    heard = StoredReport("pump", now, now, None, {"status": status(sync_seconds=every)})
+    found = clock_warning(hours, heard)
     assert found.startswith(f"Its rows are {said} the clock here") if said else found == ""
