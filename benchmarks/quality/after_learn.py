@@ -15,7 +15,7 @@ from benchmarks.quality import sets
 from benchmarks.quality.sets import Placed
 from benchmarks.quality.windows import Labels
 from elmgrove import Detector
-from elmgrove.detector.false_alarms import LEARNING
+from elmgrove.detector.decision import LEARNING
 
 #: Sets of the data folder, and others; the rows of the latter have no order.
 ARCHIVED = ("SMD", "TEP", "SMAP/MSL", "NAB", "C-MAPSS")

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, PatternRule
+from elmgrove.detector.decision import WATCHING
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.false_alarms import WATCHING
 from elmgrove.detector.feedback import accept, reject, undo
 from elmgrove.detector.history import Span
 from elmgrove.detector.state import pack_detector, unpack_detector

@@ -27,7 +27,7 @@ from elmgrove.detector.drift_detector import (
     rarities,
     rarity,
 )
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.thresholds import Recent
 from elmgrove.errors import BadInput
 
 TEMP = Shift("temp", 50.0, 65.0, 30.0, 30.0, 5.0, 5.0)
@@ -153,7 +153,7 @@ def test_a_ramp_is_told_from_a_step() -> None:
 
 
 def recent_of(scores: np.ndarray, near_misses: np.ndarray) -> Recent:
-    recent = Recent(4096, 1, np.dtype(float))
+    recent = Recent(4096, 1)
     recent.accept_many(np.zeros((len(scores), 1)), scores)
     for score in near_misses:
         recent.refuse(score, score)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import AlarmRule, BadInput, Detector, FalseAlarmRate
+from elmgrove.detector.decision import CHANGING, WATCHING, Flagged
 from elmgrove.detector.events import (
     CLOSED,
     STRONGEST,
@@ -20,7 +21,6 @@ from elmgrove.detector.events import (
     json_when,
     when_text,
 )
-from elmgrove.detector.false_alarms import CHANGING, WATCHING, Flagged
 from elmgrove.detector.verdict import Cause, Verdict
 
 RULE = AlarmRule(k=2, n=3, cooldown=4)

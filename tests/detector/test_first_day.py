@@ -5,9 +5,9 @@ import pytest
 from scipy.signal import lfilter
 
 from elmgrove import Detector
+from elmgrove.detector.decision import WATCHING
 from elmgrove.detector.drift import CHANGE, SCATTERED, SPIKE, Drift
 from elmgrove.detector.events import ENDED, OPENED
-from elmgrove.detector.false_alarms import WATCHING
 from elmgrove.detector.state import pack_detector, unpack_detector
 from elmgrove.detector.verdict import Verdict
 from support.laws import law_seeds

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from elmgrove import BadInput, Detector, Evidence, HiddenLayer, PatternRule, Scaling
 from elmgrove.detector.feedback import reject
 from elmgrove.detector.history import HOUR, MOST, History, Span, Times, fade
-from elmgrove.detector.recent import ROWS
 from elmgrove.detector.state import pack_detector, unpack_detector
+from elmgrove.detector.thresholds import ROWS
 from support.laws import law_examples
 
 COLUMNS = 3
@@ -110,7 +110,7 @@ def test_without_an_hour_all_is_as_if_it_had_never_been_learned(
     story: Story, how: str, saved: bool, forgetful: bool
 ) -> None:
     # Whether or not the rows of the hour are still known one by one.
-    with patch("elmgrove.detector.recent.ROWS", 2 if forgetful else ROWS):
+    with patch("elmgrove.detector.thresholds.ROWS", 2 if forgetful else ROWS):
         detector = fed(story, how)
         if saved:
             detector = again(detector)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer
-from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING, Flagged, RateTest
+from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING, Flagged, RateTest
 from support.laws import law_examples, law_seeds
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from elmgrove import BadInput
-from elmgrove.detector.recent import ROWS, Recent
+from elmgrove.detector.thresholds import ROWS, Recent
 from support.laws import law_examples
 
 CAPACITY, WIDTH = 64, 2
@@ -19,7 +19,7 @@ SCORE = st.just(0.0) | st.floats(1e-200, 10)
 
 def recent(*scores: float, capacity: int = CAPACITY) -> Recent:
     """Accepted rows [0, 0], [1, 1], ... with these scores."""
-    made = Recent(capacity, WIDTH, np.dtype(float))
+    made = Recent(capacity, WIDTH)
     for number, score in enumerate(scores):
         made.accept(np.full(WIDTH, float(number)), score)
     return made
@@ -123,7 +123,7 @@ def test_a_row_refused_by_a_little_is_remembered_and_one_refused_by_a_lot_is_not
 
 
 def test_of_rows_refused_together_those_of_the_first_third_of_a_window_are_remembered() -> None:
-    made = Recent(CAPACITY, WIDTH, np.dtype(float), apart=5, window=10)
+    made = Recent(CAPACITY, WIDTH, apart=5, window=10)
     made.accept_many(np.zeros((8, WIDTH)), np.ones(8))
     for score in (2.1, 2.2, 2.3, 2.4, 2.5):
         made.refuse(score, threshold=2.0)
@@ -132,7 +132,7 @@ def test_of_rows_refused_together_those_of_the_first_third_of_a_window_are_remem
     made.refuse(2.6, threshold=2.0)
     assert made.near_misses == [2.1, 2.2, 2.3], "four rows after the last of them it is one of them"
     made.accept_many(np.zeros((4, WIDTH)), np.ones(4))
-    again = Recent(CAPACITY, WIDTH, np.dtype(float), apart=5, window=10)
+    again = Recent(CAPACITY, WIDTH, apart=5, window=10)
     again.restore(made.fields, made.arrays)
     for one in (made, again):
         one.refuse(2.7, threshold=2.0)

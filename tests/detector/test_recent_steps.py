@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate, HiddenLayer, Scaling
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.thresholds import Recent
 from elmgrove.errors import BadInput
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
@@ -48,7 +48,7 @@ def test_one_that_left_leaves_no_trace() -> None:
 
 
 def recent(scores: list[float]) -> Recent:
-    kept = Recent(4096, 1, np.dtype(np.float64))
+    kept = Recent(4096, 1)
     kept.accept_many(np.zeros((len(scores), 1)), np.array(scores))
     return kept
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from elmgrove.detector.decision import LEARNING, WATCHING
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.false_alarms import LEARNING, WATCHING
 from elmgrove.detector.feedback import reject
 from elmgrove.detector.history import Span
 from elmgrove.detector.patterns import PatternRule

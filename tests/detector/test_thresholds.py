@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, FixedThreshold, HiddenLayer, MeanSigma
-from elmgrove.detector.recent import Recent
-from elmgrove.detector.thresholds import Threshold, threshold_fields, threshold_from_fields
+from elmgrove.detector.thresholds import Recent, Threshold, threshold_fields, threshold_from_fields
 from support.laws import law_seeds
 
 
 def calibrated(scores: list[float], near_misses: list[float] | None = None) -> Recent:
     """Rows with these scores, and near misses, as they would be restored from a file."""
-    recent = Recent(4096, 1, np.dtype(float))
+    recent = Recent(4096, 1)
     outside, rows = np.array(near_misses or []), len(scores)
     counters = {"clock": rows, "accepted": rows, "strayed": len(outside), "stride": 1}
     recent.restore(

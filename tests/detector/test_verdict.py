@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from elmgrove import Basis, Detector, HiddenLayer, Scaling, Verdict
-from elmgrove.detector.false_alarms import Flagged
+from elmgrove.detector.decision import Flagged
 from elmgrove.detector.verdict import Reconstruction
 
 VALUES = arrays(np.float64, 4, elements=st.floats(-1e3, 1e3))

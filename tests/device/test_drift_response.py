@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector, PatternRule
-from elmgrove.detector.false_alarms import CHANGING, WATCHING
+from elmgrove.detector.decision import CHANGING, WATCHING
 from elmgrove.device.drift_response import ADAPTING, DriftResponse
 from elmgrove.device.log import StateLog
 from elmgrove.device.output import Observation

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate
-from elmgrove.detector.false_alarms import CHANGING
+from elmgrove.detector.decision import CHANGING
 from elmgrove.detector.peers import Other
 from elmgrove.device.log import StateLog
 from elmgrove.device.output import Observation

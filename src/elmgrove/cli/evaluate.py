@@ -31,9 +31,9 @@ from elmgrove.cli.options import (
     read,
     with_layout,
 )
+from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.detector.inputs import choose_window, require_window, rows_to_decide
 from elmgrove.detector.replay import Interval, ScoredRows, intervals_by_rule, intervals_of_events
 from elmgrove.detector.thresholds import FalseAlarmRate

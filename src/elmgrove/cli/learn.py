@@ -34,9 +34,9 @@ from elmgrove.cli.options import (
 from elmgrove.cli.options import (
     new_state_option as _new,
 )
+from elmgrove.detector.decision import CHANGING, WATCHING, Flagged, RateTest
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import when_text
-from elmgrove.detector.false_alarms import CHANGING, WATCHING, Flagged, RateTest
 from elmgrove.detector.inputs import Choice, choose_window, require_window
 from elmgrove.detector.self_test import errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, Threshold

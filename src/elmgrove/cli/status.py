@@ -10,8 +10,8 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.options import percent, shown
 from elmgrove.cli.running import Device, StateOrAgent
+from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.events import normal_at
-from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.federation.member import Borrowing
 
 Fields = Mapping[str, Any]

@@ -17,10 +17,9 @@ from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.algebra.spectrum import Spectrum
-from elmgrove.detector.decision import AlarmGate
+from elmgrove.detector.decision import CHANGING, LEARNING, AlarmGate, RateTest
 from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import AlarmRule, Events
-from elmgrove.detector.false_alarms import CHANGING, LEARNING, RateTest
 from elmgrove.detector.feedback import Answers
 from elmgrove.detector.frames import rows_with_names
 from elmgrove.detector.gaussian import single_model
@@ -31,8 +30,7 @@ from elmgrove.detector.model import Answer, Model, Part
 from elmgrove.detector.patterns import RAW, Matching, PatternRule
 from elmgrove.detector.peers import Other, Peers
 from elmgrove.detector.quarantine import Quarantine, Waiting
-from elmgrove.detector.recent import stamps_of
-from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
+from elmgrove.detector.thresholds import FalseAlarmRate, Threshold, stamps_of
 from elmgrove.detector.verdict import Cause, Verdict, bulk_of, explained, score_of, view_of
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.storage.disk import FilePath, as_path, load, locked, write
@@ -132,7 +130,6 @@ class Detector:
         )
         self.gate = AlarmGate(
             basis,
-            np.dtype(np.float64),
             threshold,
             warmup,
             self._rows_known,

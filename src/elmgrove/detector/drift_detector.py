@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.decision import AlarmGate
+from elmgrove.detector.decision import CHANGING, LEARNING, AlarmGate
 from elmgrove.detector.drift import (
     CHANGE,
     RELATED,
@@ -23,9 +23,8 @@ from elmgrove.detector.drift import (
     described,
 )
 from elmgrove.detector.events import Events
-from elmgrove.detector.false_alarms import CHANGING, LEARNING
 from elmgrove.detector.model import Model
-from elmgrove.detector.recent import Recent
+from elmgrove.detector.thresholds import Recent
 from elmgrove.detector.verdict import Verdict
 from elmgrove.errors import BadInput
 

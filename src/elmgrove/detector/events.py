@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from elmgrove.detector.false_alarms import CHANGING
+from elmgrove.detector.decision import CHANGING
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.errors import BadInput, require_whole
 

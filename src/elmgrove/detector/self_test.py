@@ -9,8 +9,8 @@ import numpy as np
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import OWN, Levels
+from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.false_alarms import LEARNING
 
 # The rows that errors are tried on, evenly chosen among the last ones, and the share of them that
 # must be flagged before an error counts as noticed: more than the 9 of 10 that are promised, since

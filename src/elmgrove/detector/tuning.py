@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from elmgrove.algebra.oselm import require_forgetting
+from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
 from elmgrove.errors import BadInput

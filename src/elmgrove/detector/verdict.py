@@ -10,7 +10,7 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import Bulk, Distance
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.false_alarms import Flagged
+from elmgrove.detector.decision import Flagged
 from elmgrove.detector.model import Model
 
 if TYPE_CHECKING:

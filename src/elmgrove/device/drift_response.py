@@ -2,8 +2,8 @@
 
 import logging
 
+from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.drift import SPIKE, Drift
-from elmgrove.detector.false_alarms import LEARNING
 from elmgrove.detector.feedback import accept
 from elmgrove.detector.history import Span, fade
 from elmgrove.device.settings import ADAPT, PATTERN, RELEARN

@@ -3,10 +3,10 @@
 import logging
 from collections import deque
 
+from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import SPIKE
 from elmgrove.detector.events import ENDED
-from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
 from elmgrove.device.output import Observation
 from elmgrove.device.status import UNLIKE
 from elmgrove.federation.member import Member

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.events import OPENED
-from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
 from elmgrove.device.health import InputHealth
 from elmgrove.device.http_server import HttpServer, Request, Response
 from elmgrove.device.output import Observation

@@ -17,8 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from elmgrove import __version__
+from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.events import json_when
-from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device.health import Outage
 from elmgrove.device.output import Observation, wants

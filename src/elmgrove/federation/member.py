@@ -21,8 +21,8 @@ from elmgrove.algebra.moments import (
 from elmgrove.algebra.oselm import weight_of
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import ROWS_ALIKE
+from elmgrove.detector.decision import WATCHING
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.false_alarms import WATCHING
 from elmgrove.detector.gaussian import Gaussian, SingleModel, summed
 from elmgrove.detector.model import Part
 from elmgrove.detector.peers import Other

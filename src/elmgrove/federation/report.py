@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
+from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING
 from elmgrove.errors import BadInput
 from elmgrove.federation.commands import CommandResult
 from elmgrove.federation.contribution import require_origin

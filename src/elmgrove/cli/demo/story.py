@@ -24,8 +24,8 @@ from elmgrove.cli.demo.pumps import (
     Plant,
     PumpRow,
 )
+from elmgrove.detector.decision import WATCHING
 from elmgrove.detector.events import normal_at
-from elmgrove.detector.false_alarms import WATCHING
 from elmgrove.detector.self_test import smallest_errors
 from elmgrove.errors import require_extra
 from elmgrove.exchange.memory import MemoryExchange

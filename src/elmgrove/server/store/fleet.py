@@ -5,7 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from elmgrove.detector.false_alarms import CHANGING, LEARNING, WATCHING
+from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING
 from elmgrove.errors import BadInput
 from elmgrove.server.store.database import Database, require_federation
 
