@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from elmgrove.device.sources import open_source
-from elmgrove.device.sources.base import Reading, Source
-from elmgrove.device.sources.lines import Bad
+from elmgrove.device.sources.base import Bad, Reading, Source
 from elmgrove.reading.layout import Layout
 from support.sources import rows_in
 

@@ -85,7 +85,7 @@ def test_rows_of_a_file_without_times_have_no_gaps(path: Path) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """The present time, to be changed."""
     now = [NOON]
-    monkeypatch.setattr(base.clock, "time", lambda: now[0])
+    monkeypatch.setattr(base.time, "time", lambda: now[0])
     return now
 
 

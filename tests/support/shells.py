@@ -14,6 +14,7 @@ import pytest
 
 from elmgrove.cli.app import main
 from support import doorman
+from support.callers import asked, socket_of
 from support.nursery import the_nursery
 from support.pages import Step
 from support.ports import free_port
@@ -136,8 +137,17 @@ class Shell:
             yield printed
 
     def _start(self, text: str) -> str:
-        """Waits until it answers at the port it names, as a person does without knowing it."""
-        [port] = [int(port) for port in self._ports.values() if port in text]
+        """Waits until it answers, as a person does without knowing it: a server, or an agent."""
+        ports = [int(port) for port in self._ports.values() if port in text]
+        state = re.search(r"--state (\S+)", text)
+
+        def is_there() -> bool:
+            if ports:
+                return answers(ports[0])
+            assert state is not None, text
+            where = self._folder / state[1]
+            return socket_of(where) is not None and "learned" in asked(where, "status")
+
         log = self._folder / f"background-{len(self._background)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -150,6 +160,6 @@ class Shell:
                 pass_fds=[self._nursery],
             )
         self._background.append(process)
-        wait_until(lambda: process.poll() is not None or answers(port), PATIENCE)
+        wait_until(lambda: process.poll() is not None or is_there(), PATIENCE)
         assert process.poll() is None, log.read_text()
         return self._as_shown(log.read_text())

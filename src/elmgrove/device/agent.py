@@ -1,12 +1,13 @@
 """The agent of one device: reads rows, writes verdicts and alarms, saves, and syncs with others."""
 
+import errno
 import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from threadpoolctl import threadpool_limits
@@ -16,18 +17,16 @@ from elmgrove.detector.verdict import Verdict
 from elmgrove.device.commands import Commands
 from elmgrove.device.control import Control
 from elmgrove.device.drift_response import DriftResponse
-from elmgrove.device.health import InputHealth
+from elmgrove.device.health import InputHealth, Outage
 from elmgrove.device.log import PeerLog, StateLog
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.mqtt import Access, Sink
 from elmgrove.device.notify import Alarms
 from elmgrove.device.output import Observation, Observer, Verdicts
 from elmgrove.device.report import AgentReports
-from elmgrove.device.saving import Saving
 from elmgrove.device.settings import ASK, NO_REPORTS, Settings
 from elmgrove.device.sources import open_source
-from elmgrove.device.sources.base import Bookmark, Item, Reading, Source
-from elmgrove.device.sources.lines import Bad
+from elmgrove.device.sources.base import Bad, Bookmark, Item, Reading, Source
 from elmgrove.device.sources.mqtt import Subscription, subscribed
 from elmgrove.device.start import (
     Begun,
@@ -42,13 +41,15 @@ from elmgrove.device.start import (
 )
 from elmgrove.device.status import HEARING, SYNC, mark_state
 from elmgrove.device.sync import BackgroundSync, syncing_of
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, InUse
+from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import Exchange, Tls
 from elmgrove.exchange.broker_address import is_at_broker
 from elmgrove.exchange.connection import keyfile, open_exchange
 from elmgrove.exchange.responses import is_loopback
 from elmgrove.federation.member import Member
 from elmgrove.reading.line_protocol import Point
+from elmgrove.storage.disk import Lock, remove_leftovers, takes_nothing, written
 
 log = logging.getLogger("elmgrove.device")
 
@@ -58,6 +59,80 @@ SOURCE = "source"
 LOOK = 0.01
 #: Seconds that the agent waits at its end for the last sync, and for alarms under way.
 PATIENCE = 30.0
+
+
+class Saving:
+    """Saves a member to its state file, which no other process may change meanwhile.
+
+    A disk that is full, read-only or broken is logged once, and saving is tried again. Without the
+    lock nothing is written: if the disk took no lock file at the start, the lock is taken with the
+    first save that is possible.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock(path)
+        self._trouble = Outage(
+            str(path),
+            "can't be saved",
+            "watching goes on, and what is learned is in memory alone until it can be saved",
+            "is saved again",
+        )
+        self._backoff = Backoff(longest=60.0)
+        self._due = 0.0
+        #: When it was last saved, in seconds since 1970; no number before that.
+        self.saved_at = math.nan
+
+    def __enter__(self) -> Self:
+        try:
+            self._lock.take()
+        except OSError as error:
+            if not takes_nothing(error):
+                raise
+            self._trouble.begin(error)
+        else:
+            key = keyfile(self._path)
+            assert key is not None
+            remove_leftovers(key)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.free()
+
+    @property
+    def fails(self) -> bool:
+        """Whether the last attempt failed."""
+        return self._trouble.lasts
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to try, after an attempt that failed."""
+        return time.monotonic() >= self._due
+
+    @contextmanager
+    def saved(self, member: Member) -> Iterator[None]:
+        """Writes a member, and makes it the state once all inside went well.
+
+        Raises ``OSError`` if the disk does not take it, before anything inside is done.
+        """
+        try:
+            self._take_lock()
+            with written(self._path, member.to_bytes(), private=member.private):
+                yield
+        except OSError as error:
+            self._due = time.monotonic() + self._backoff.failed()
+            self._trouble.begin(error)
+            raise
+        self._due = 0.0
+        self.saved_at = time.time()
+        self._backoff.succeeded()
+        self._trouble.end()
+
+    def _take_lock(self) -> None:
+        try:
+            self._lock.take()
+        except InUse as error:
+            raise OSError(errno.EBUSY, str(error), str(self._path)) from error
 
 
 class Work:

@@ -25,20 +25,10 @@ log = logging.getLogger("elmgrove.device")
 COMMANDS = "commands"
 #: Commands that are remembered after their outcome was told, the newest: as many as a server keeps.
 REMEMBERED = 200
-#: A command waits so many times as long as the one before it took: rows come first, however many
-#: commands somebody sends.
-REST = 3.0
-# Letters of what is said of a command.
-_LONGEST = 500
-_NOT_HERE = "this device does nothing asked on a server (its setting server_commands is none)"
-# What a server may take out of what was learned, by one request and by all of a day together: rows
-# of a day, and a tenth of those in the model.
-_SHARE = 0.1
 #: The member's note of rows that were taken out for a server in the last day, and when.
 TAKEN = "taken"
 _ON_THE_SERVER = " on the server"
 _INSTEAD = "ask at the device (elmgrove reject, accept), or set server_commands = any there"
-_BEFORE = "its outcome was reported already"
 
 
 class Commands:
@@ -73,7 +63,7 @@ class Commands:
         given = {one.id: one for one in commands}
         for one in self._noted:
             if given.pop(one["command"], None) is not None and one["said"] is None:
-                one["said"] = [_BEFORE]
+                one["said"] = ["its result was reported already"]
         # No more than can be told of with the next report.
         room = max(MOST_RESULTS - len(self._untold), 0)
         self._waiting = deque(islice(given.values(), room))
@@ -90,7 +80,8 @@ class Commands:
             return self._do(self._waiting.popleft())
         finally:
             ended = time.monotonic()
-            self._not_before = ended + REST * (ended - began)
+            # Rows come first, however many commands somebody sends.
+            self._not_before = ended + 3.0 * (ended - began)
 
     def finish(self) -> bool:
         """Does all that waits, since no more rows come; says whether something came of it."""
@@ -125,7 +116,7 @@ class Commands:
         """Does a command; says whether something came of it."""
         try:
             if self._allowed == NONE:
-                raise ElmgroveError(_NOT_HERE)
+                raise ElmgroveError("this device takes no commands (its setting server_commands)")
             self._look()
             noted = partial(self._note_done, command, time.time(), self._is_own(command))
             said = perform(
@@ -203,7 +194,8 @@ def _require_bounded(member: Member, feedback: Mapping[str, Any], now: float) ->
     if not rows:
         return
     before = int(sum(one[1] for one in _taken(member, now)))
-    most = int(_SHARE * (member.detector.learned - member.detector.taken + rows + before))
+    # A tenth of what is in the model, in all commands of a day together.
+    most = int(0.1 * (member.detector.learned - member.detector.taken + rows + before))
     if rows + before > most:
         already = f", after {before:,} in the last day" if before else ""
         raise BadInput(
@@ -219,7 +211,7 @@ def _asker(command: Command) -> str:
 
 
 def _line(said: Sequence[str]) -> tuple[str, ...]:
-    return (plain(" ".join(said), _LONGEST),)
+    return (plain(" ".join(said), 500),)
 
 
 def _named(command: Command) -> str:

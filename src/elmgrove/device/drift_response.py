@@ -14,17 +14,10 @@ log = logging.getLogger("elmgrove.device")
 
 #: The member's note of what is still left to forget, while it adapts.
 ADAPTING = "adapting"
-# Rows of a new normal that are waited for, at least, and so many times the inputs of the model.
-_ENOUGH, _TIMES = 64, 2
-# While it adapts, what was learned counts a quarter after so many rows, at least, and as many as
-# there are inputs; it is forgotten where it counts less than such a share of them: a few rows that
-# are far away would still make room for faults.
-_STEP, _AFTER, _FORGOTTEN = 0.25, 64, 1e-4
+# While it adapts, what was learned counts a quarter after each step.
+_STEP = 0.25
 #: The member's note of how often it may still begin its scores again, once it has adapted.
 SETTLING = "settling"
-# A threshold so many times the median score comes from rows at another change, not from the normal
-# ones since; how often scores begin again because of that.
-_FAR, _AGAIN = 20.0, 10
 
 
 class DriftResponse:
@@ -51,8 +44,9 @@ class DriftResponse:
                 "work; choose pattern, ask or relearn"
             )
         inputs = member.detector.basis.inputs
-        self._enough = min(max(_ENOUGH, _TIMES * inputs), member.detector.quarantine.capacity)
-        self._after = max(_AFTER, inputs)
+        # Rows of the new normal to wait for, and rows from one step of adapting to the next.
+        self._enough = min(max(64, 2 * inputs), member.detector.quarantine.capacity)
+        self._step_rows = max(64, inputs)
         report = member.detector.drift.report
         self._since = None if report is None else report.since
 
@@ -83,7 +77,7 @@ class DriftResponse:
         told = accept(detector, Span(since), instead=self._on_change == RELEARN, by=by)
         if self._on_change == ADAPT:
             self._member.notes[ADAPTING] = {"left": known, "rows": 0}
-            self._member.notes[SETTLING] = _AGAIN
+            self._member.notes[SETTLING] = 10
             self._forget()
             log.warning(
                 "on_change = adapt: %d rows were learned as a new normal, and all before are "
@@ -96,7 +90,7 @@ class DriftResponse:
     def _adapt(self) -> None:
         noted = self._member.notes[ADAPTING]
         noted["rows"] += 1
-        if noted["rows"] >= self._after:
+        if noted["rows"] >= self._step_rows:
             self._forget()
 
     def _forget(self) -> None:
@@ -104,7 +98,8 @@ class DriftResponse:
         noted = self._member.notes[ADAPTING]
         fade(self._member.detector, _STEP)
         noted["left"], noted["rows"] = _STEP * noted["left"], 0
-        if noted["left"] < _FORGOTTEN * self._after:
+        # A few rows that are far away would still make room for faults.
+        if noted["left"] < 1e-4 * self._step_rows:
             del self._member.notes[ADAPTING]
             log.info("what was learned before the change is forgotten")
 
@@ -118,7 +113,8 @@ class DriftResponse:
         recent, needed = gate.recent, gate.policy.minimum
         # A threshold that was stated needs no scores.
         ready = needed and not recent.missing(needed)
-        if ready and gate.limit() > _FAR * recent.median:
+        # Such a threshold comes from rows at another change, not from the normal ones since.
+        if ready and gate.limit() > 20.0 * recent.median:
             gate.begin()
             notes[SETTLING] -= 1
         if notes[SETTLING] == 0 or self._member.detector.state != LEARNING:

@@ -21,7 +21,6 @@ AGAIN = 3600.0
 QUIET = 60.0
 #: Bad rows that are logged one by one; the rest are only counted.
 LOGGED = 10
-_SORT = "sort the rows by time, oldest first, or say with --time which column is their time"
 
 
 class InputHealth:
@@ -82,7 +81,10 @@ class InputHealth:
         self.gaps += 1
         if gap.backwards and not self._backwards_told:
             self._backwards_told = True
-            log.error("times run backwards in many of the last rows: %s", _SORT)
+            log.error(
+                "times run backwards in many of the last rows: sort them by time, oldest first, or "
+                "name the column with their time (--time)"
+            )
         now = time.monotonic()
         if now - self._gap_told_at >= QUIET:
             unsaid = self.gaps - self._gaps_told - 1

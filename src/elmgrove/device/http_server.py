@@ -37,7 +37,6 @@ REFUSALS = {
     "busy": (503, "The agent can't answer now; nothing was changed"),
     "not-saved": (507, "The state can't be saved; nothing was changed"),
 }
-_KINDS = {status: kind for kind, (status, _) in REFUSALS.items()}
 
 
 class Request(NamedTuple):
@@ -248,7 +247,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuses what the base class can't read, or methods that it does not know."""
-        kind = "method-not-allowed" if code == 501 else _KINDS.get(code, "malformed")
+        kinds = {status: kind for kind, (status, _) in REFUSALS.items()}
+        kind = "method-not-allowed" if code == 501 else kinds.get(code, "malformed")
         self._refuse(Problem(kind, message or self.responses[code][0]))
 
     def _refuse(self, refusal: Problem) -> None:

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from threading import Lock
 from time import monotonic
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,10 +14,12 @@ from elmgrove.detector.events import OPENED
 from elmgrove.device.health import InputHealth
 from elmgrove.device.http_server import HttpServer, Request, Response
 from elmgrove.device.output import Observation
-from elmgrove.device.saving import Saving
 from elmgrove.device.sync import BackgroundSync
 from elmgrove.errors import BadInput, Problem, require_extra
 from elmgrove.federation.member import Member
+
+if TYPE_CHECKING:
+    from elmgrove.device.agent import Saving
 
 #: What Prometheus and its kin read.
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -26,10 +28,6 @@ SCORES, QUANTILES = 1000, (0.5, 0.9, 0.99, 1.0)
 #: Seconds between two looks at what is no count of rows.
 LOOK = 1.0
 _PREFIX = "elmgrove_agent_"
-# Before the agent knows what its rows are like, it is in no state of a detector.
-_WAITING = "waiting"
-_STATES = (_WAITING, LEARNING, WATCHING, CHANGING)
-
 _COUNTED = {
     "rows_read": "Rows that were judged since the agent started.",
     "rows_left_out": "Rows that could not be used since the agent started.",
@@ -64,7 +62,8 @@ class AgentMetrics:
         self._lock = Lock()
         self._counts = Counter(dict.fromkeys(_COUNTED, 0))
         self._measured: dict[str, float] = {}
-        self._state = _WAITING
+        # Before the agent has its first rows, it is in no state of a detector.
+        self._state = "waiting"
         self._scores = deque[float](maxlen=SCORES)
         self._sum = 0.0
         self._looked = -LOOK
@@ -101,7 +100,7 @@ class AgentMetrics:
                 self._sum += verdict.score
 
     def look(
-        self, member: Member, hearing: InputHealth, saving: Saving, sync: BackgroundSync | None
+        self, member: Member, hearing: InputHealth, saving: "Saving", sync: BackgroundSync | None
     ) -> None:
         """Looks at the rest, in the agent's own thread, if it is time again."""
         now = monotonic()
@@ -130,7 +129,7 @@ class AgentMetrics:
                 yield made.GaugeMetricFamily(_PREFIX + name, meaning, value=value)
         meaning = "1 for the state that the agent is in."
         states = made.GaugeMetricFamily(f"{_PREFIX}state", meaning, labels=["state"])
-        for one in _STATES:
+        for one in ("waiting", LEARNING, WATCHING, CHANGING):
             states.add_metric([one], float(one == state))
         yield states
         meaning = f"Scores: quantiles of the last {SCORES} rows, number and sum of all."
@@ -150,7 +149,7 @@ class AgentMetrics:
         return Response(self._library.generate_latest(self._registry), TEXT)
 
 
-def _measured(member: Member, hearing: InputHealth, saving: Saving) -> dict[str, float]:
+def _measured(member: Member, hearing: InputHealth, saving: "Saving") -> dict[str, float]:
     detector, merged = member.detector, member.merged
     return {
         "rows_learned": detector.learned,
@@ -162,5 +161,5 @@ def _measured(member: Member, hearing: InputHealth, saving: Saving) -> dict[str,
         "deaf": hearing.deaf,
         "others": len(member.ledger) if merged is None else merged.devices,
         "saved_timestamp_seconds": saving.saved_at,
-        "disk_trouble": saving.in_trouble,
+        "disk_trouble": saving.fails,
     }

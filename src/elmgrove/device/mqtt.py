@@ -110,11 +110,6 @@ log = logging.getLogger("elmgrove.device")
 MOST_VERDICTS, MOST_EVENTS, MOST_ANSWERS = 1000, 1000, 100
 #: Messages that the broker is given at a time.
 AT_ONCE = 20
-#: Seconds between two times that the log says how many were dropped.
-BETWEEN_DROPPED = 60.0
-# Seconds between two looks at whether there is another link, and those that a message may wait: as
-# long as the agent lives, since there is room for so few.
-_LOOK, _FOR_EVER = 0.5, 1e9
 
 
 class Letter(NamedTuple):
@@ -203,7 +198,7 @@ class Outbox:
     def _run(self) -> None:
         while (letter := self._next()) is not None:
             try:
-                sent = self._broker.send(*letter[:2], retain=letter.retain, timeout=_FOR_EVER)
+                sent = self._broker.send(*letter[:2], retain=letter.retain, timeout=1e9)
             except ElmgroveError as error:
                 self._settle(letter, error)
             else:
@@ -219,7 +214,7 @@ class Outbox:
                     return letter
                 if self._closing and not self._under_way:
                     return None
-                self._changed.wait(_LOOK)
+                self._changed.wait(0.5)
 
     def _look(self) -> None:
         """Looks whether there is a new link, or none, and what there is to say because of it."""
@@ -231,7 +226,7 @@ class Outbox:
             self._states |= {one.topic: one for one in again}
             self._again = math.inf
         self._links = links
-        if now - self._told_at >= BETWEEN_DROPPED:
+        if now - self._told_at >= 60.0:
             self._tell_dropped()
 
     def _tell_dropped(self) -> None:
@@ -274,8 +269,6 @@ class Outbox:
 
 #: What is asked at a time, at most, and the bytes that it may have.
 MOST_ASKED, MOST_BYTES = 16, 4096
-#: Letters of an ``id`` by which one who asks knows the answer.
-LONGEST_ID = 100
 
 #: Does an action with its words, in its turn, and gives what there is to say; raises ``Problem``.
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
@@ -327,9 +320,9 @@ class Inbox:
         try:
             found = _object(payload)
             own = found.pop("id", None)
-            if own is not None and not (isinstance(own, str) and len(own) <= LONGEST_ID):
+            if own is not None and not (isinstance(own, str) and len(own) <= 100):
                 own = None
-                raise Problem("malformed", f"id is a text of at most {LONGEST_ID} letters")
+                raise Problem("malformed", "id is a text of at most 100 letters")
             asked = found.pop("action", None)
             if asked not in (ACCEPT, REJECT, UNDO):
                 known = f"{ACCEPT}, {REJECT} or {UNDO}"
@@ -370,8 +363,6 @@ def _object(payload: bytes) -> dict[str, Any]:
 
 #: What can be asked of a device through a broker.
 ACCEPT, REJECT, UNDO = "accept", "reject", "undo"
-#: Whether the agent is there, in its status.
-ONLINE, OFFLINE = "online", "offline"
 #: The state of an agent that does not know yet what its rows are like.
 WAITING = "waiting"
 
@@ -419,7 +410,7 @@ class Sink:
     def __init__(self, settings: Settings, name: str, ask: Ask) -> None:
         address = BrokerAddress.parsed(settings.mqtt)
         self.topics = DeviceTopics.under(address, name)
-        gone = {"agent": OFFLINE, "device": name}
+        gone = {"agent": "offline", "device": name}
         self._gone = Message(self.topics.status, _json(gone), retained=True)
         own = client_id("agent", name, self.topics.status)
         self._only = settings.only
@@ -481,7 +472,7 @@ class Sink:
 
     def _state(self, status: dict[str, Any]) -> None:
         now = json_when(float(round(time.time())))
-        known = {"agent": ONLINE, "device": self.topics.device, "time": now}
+        known = {"agent": "online", "device": self.topics.device, "time": now}
         self._outbox.state(self.topics.status, _json({**known, **status}))
 
     def _appear(self, prefix: str) -> None:
@@ -519,9 +510,6 @@ def _json(fields: dict[str, Any]) -> bytes:
 
 #: What Home Assistant says under its ``status`` when it has begun.
 BORN = b"online"
-_STATES = [WAITING, LEARNING, WATCHING, CHANGING]
-# What can't be in the id of a device: Home Assistant takes no other letters in a topic.
-_NO_ID = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 def birth_topic(prefix: str) -> str:
@@ -555,7 +543,7 @@ def discovery(topics: DeviceTopics, version: str) -> dict[str, Any]:
             "name": "State",
             "icon": "mdi:eye-outline",
             "device_class": "enum",
-            "options": _STATES,
+            "options": ["waiting", LEARNING, WATCHING, CHANGING],
             "value_template": _value("state"),
         },
         "anomalous": _problem("Anomalous", "event"),
@@ -631,4 +619,5 @@ def _id(topics: DeviceTopics) -> str:
 
 
 def _readable(topics: DeviceTopics) -> str:
-    return _NO_ID.sub("-", topics.device).strip("-")[:40]
+    # Home Assistant takes no other letters in a topic.
+    return re.sub(r"[^a-zA-Z0-9_-]+", "-", topics.device).strip("-")[:40]

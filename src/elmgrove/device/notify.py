@@ -29,12 +29,10 @@ log = logging.getLogger("elmgrove.device")
 
 #: Alarms that wait for a recipient; of more, the oldest are dropped.
 CAPACITY = 100
-#: Times that a web address is tried, seconds that each attempt may take, and all of them.
-ATTEMPTS, POST_SECONDS, TELL_SECONDS = 5, 10.0, 30.0
+#: Seconds that each attempt to post may take, and all of them.
+POST_SECONDS, TELL_SECONDS = 10.0, 30.0
 #: Seconds that a command may take.
 COMMAND_SECONDS = 30.0
-#: Bytes of a command's complaint that are logged.
-COMPLAINT_BYTES = 1000
 
 Message = dict[str, Any]
 #: Called with the seconds between two attempts; returns early when there is no time left.
@@ -179,7 +177,7 @@ class Webhook:
         """Posts the alarm, and again after a wait as long as that may help."""
         backoff, until = Backoff(), time.monotonic() + TELL_SECONDS
         trouble = self._trouble(message)
-        for _ in range(ATTEMPTS - 1):
+        for _ in range(4):
             if trouble is None:
                 return
             left = until - time.monotonic()
@@ -227,7 +225,7 @@ class Command:
             line = json.dumps(message, ensure_ascii=False) + "\n"
             failure = self._failure(line.encode(errors="backslashreplace"), complaint)
             complaint.seek(0)
-            said = complaint.read(COMPLAINT_BYTES).decode(errors="replace").strip()
+            said = complaint.read(1000).decode(errors="replace").strip()
         if failure is not None:
             log.warning("alarm command %s: %s. %s", self._words[0], failure, said)
 

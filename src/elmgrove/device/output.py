@@ -24,12 +24,6 @@ from elmgrove.storage.disk import takes_nothing
 
 log = logging.getLogger("elmgrove.device")
 
-#: Seconds between two looks at whether the file was rotated.
-_LOOK_EVERY = 1.0
-# The measurements of points that are written; and what they do not say, since tags and time do.
-_VERDICT, _EVENT = "elmgrove", "elmgrove_event"
-_NO_FIELDS = ("device", "where", "time", "flagged")
-
 
 def message(where: str | None, verdict: Verdict, causes: Sequence[Cause]) -> dict[str, Any]:
     """Makes a verdict an object for JSON, which knows no infinity: such numbers are null."""
@@ -203,7 +197,7 @@ class Verdicts:
         if self._out is None:
             return self._open()
         now = time.monotonic()
-        if self._path is None or now - self._looked < _LOOK_EVERY:
+        if self._path is None or now - self._looked < 1.0:
             return self._out
         self._looked = now
         if _same(self._path, self._out):
@@ -225,9 +219,10 @@ class Verdicts:
 
 
 def _told_of(point: Point, message: dict[str, Any]) -> str:
-    """What there is to say of a point, as another one with its tags and its time."""
-    measurement = _EVENT if "kind" in message else _VERDICT
-    fields = {key: value for key, value in message.items() if key not in _NO_FIELDS}
+    """A message about a point, as another point with its tags and its time."""
+    measurement = "elmgrove_event" if "kind" in message else "elmgrove"
+    beside = ("device", "where", "time", "flagged")
+    fields = {key: value for key, value in message.items() if key not in beside}
     return point.line(measurement, fields)
 
 

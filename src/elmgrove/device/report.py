@@ -47,9 +47,6 @@ HELD = 512
 #: Minutes of which scores are held, the newest: rows of several machines, or of an hour that comes
 #: late, may come by turns.
 OPEN = 3
-_SECONDS = 60
-# Figures of a score that are told: nobody sees more of them in a chart.
-_FIGURES = 6
 
 
 class GrowingMinute:
@@ -122,7 +119,7 @@ class Minutes:
     def follow(self, verdict: Verdict) -> None:
         """Counts a row."""
         when = verdict.time
-        number = int((time.time() if when is None else when) // _SECONDS)
+        number = int((time.time() if when is None else when) // 60)
         piece = self._piece if number == self._number else self._turned(number)
         piece.rows += 1
         piece.anomalous += verdict.anomalous
@@ -181,7 +178,8 @@ class Minutes:
 
 
 def _told(score: float) -> float:
-    return float(f"{score:.{_FIGURES}g}")
+    # Nobody sees more figures in a chart.
+    return float(f"{score:.6g}")
 
 
 log = logging.getLogger("elmgrove.device")
@@ -321,11 +319,6 @@ def _contributors(member: Member) -> list[str]:
 
 #: Letters of a name, and of a text, that are told.
 NAME, TEXT = 200, 1000
-# Causes of an event that are told; fewer where events are too many bytes.
-_CAUSES = (8, 3, 0)
-# Figures of a value that are told.
-_VALUE_FIGURES = 9
-_CUT = "what explains the event and the drift is left out: with that it would be too long"
 
 
 def cleaned(value: Any) -> Any:
@@ -348,7 +341,7 @@ def status_within(status: dict[str, Any], most: int = MOST_BYTES_STATUS) -> dict
     found: dict[str, Any] = cleaned(status)
     if json_size(found) <= most:
         return found
-    found["cut"] = _CUT
+    found["cut"] = "without causes of the event and the drift, which would be too long"
     for name, inside in (("event", "causes"), ("drift", "sensors"), ("drift", "relations")):
         if found[name] is not None:
             found[name] |= {inside: []}
@@ -358,7 +351,7 @@ def status_within(status: dict[str, Any], most: int = MOST_BYTES_STATUS) -> dict
 def events_within(events: Sequence[Event], most: int = MOST_BYTES_EVENTS) -> list[dict[str, Any]]:
     """Gives the newest events, as many as have so few bytes together; first they lose causes."""
     newest = list(events)[-MOST_EVENTS:]
-    for causes in _CAUSES:
+    for causes in (8, 3, 0):
         found = [one for event in newest if (one := _event(event, causes)) is not None]
         if json_size(found) <= most:
             return found
@@ -405,7 +398,7 @@ def _row(one: Waiting, basis: Basis) -> dict[str, Any]:
     if scaling.kind != "none":
         values = values * scaling.scale + scaling.shift
     named = {
-        name: float(f"{value:.{_VALUE_FIGURES}g}")
+        name: float(f"{value:.9g}")
         for name, value in zip(basis.names, values.tolist(), strict=True)
     }
     row: dict[str, Any] = cleaned({"time": one.time, "score": one.score, "values": named})
@@ -422,14 +415,6 @@ def _cut(row: dict[str, Any], most: int) -> dict[str, Any]:
     return row
 
 
-#: Sensors whose readings are told of an event, at most.
-MOST_SENSORS = 3
-# Figures of a reading and of the peak, of a share of the score (after the point: a share is about
-# the untold sensors, too), and of what a drift tells.
-_READING, _SHARE, _DRIFT = 3, 1, 2
-_OF_SHIFT = ("percent", "size", "varied", "varies", "per_hour", "per_row")
-
-
 class Redaction:
     """Leaves the readings of few sensors in an event: rounded, and never those of a whole row.
 
@@ -443,7 +428,7 @@ class Redaction:
     def __init__(self, basis: Basis, chosen: dict[str, list[str]]) -> None:
         self.chosen = chosen
         self._sensors = _sensors(basis)
-        self._most = max(min(MOST_SENSORS, len(set(self._sensors.values())) // 2 - 1), 0)
+        self._most = max(min(3, len(set(self._sensors.values())) // 2 - 1), 0)
 
     def choose(self, event: Event) -> list[str]:
         """Finds the sensors whose readings are told: those that explained most the first time."""
@@ -458,7 +443,7 @@ class Redaction:
         """Gives an event as it is told."""
         chosen = self.choose(event)
         causes = (_rounded(one, self._sensor(one) in chosen) for one in event.causes)
-        return replace(event, causes=tuple(causes), peak=_figures(event.peak, _READING))
+        return replace(event, causes=tuple(causes), peak=_figures(event.peak, 3))
 
     def _sensor(self, cause: Cause) -> str:
         # A state may remember an event of other columns.
@@ -482,19 +467,20 @@ def _sensors(basis: Basis) -> dict[str, str]:
 
 def _rounded(cause: Cause, shown: bool) -> Cause:
     seen, expected = (
-        _figures(value, _READING) if shown else math.nan for value in (cause.seen, cause.expected)
+        _figures(value, 3) if shown else math.nan for value in (cause.seen, cause.expected)
     )
-    return cause._replace(share=round(cause.share, _SHARE), seen=seen, expected=expected)
+    # A share is about the other sensors, too.
+    return cause._replace(share=round(cause.share, 1), seen=seen, expected=expected)
 
 
 def _coarse(shift: Shift) -> Shift:
     """Levels to two figures of what changed, and all else to two figures of its own."""
     change = shift.varies - shift.varied if shift.by_spread else shift.after - shift.before
     moved = 0.0 < abs(change) < math.inf
-    digits = _DRIFT - 1 - math.floor(math.log10(abs(change))) if moved else 0
+    digits = 1 - math.floor(math.log10(abs(change))) if moved else 0
     fields: dict[str, Any] = shift._asdict()
-    for name in (name for name in _OF_SHIFT if fields[name] is not None):
-        fields[name] = _figures(fields[name], _DRIFT)
+    for name in ("percent", "size", "varied", "varies", "per_hour", "per_row"):
+        fields[name] = None if fields[name] is None else _figures(fields[name], 2)
     before, after = (round(float(level), digits) for level in (shift.before, shift.after))
     return Shift(**fields | {"before": before, "after": after})
 

@@ -23,15 +23,13 @@ PREFIX = "ELMGROVE_DEVICE_"
 #: What an agent does about a change: it asks, or reacts by itself.
 ASK, ADAPT, PATTERN, RELEARN = ON_CHANGE = "ask", "adapt", "pattern", "relearn"
 #: What a server may ask of a device.
-NONE, BOUNDED, ANY = COMMANDS_ALLOWED = "none", "bounded", "any"
+NONE, BOUNDED = "none", "bounded"
 #: What a server is told of a device.
-NO_REPORTS, FIGURES, ROWS = REPORTS = "none", "figures", "rows"
+NO_REPORTS, ROWS = "none", "rows"
 # The groups of settings, as ``device run --help`` shows them.
 DEVICE, SOURCE, ALARMS, FLEET, NEW = "Device", "Source", "Alarms", "Fleet", "New device"
 #: What a webhook may be given: the plain object, or what Slack or ntfy take.
 FORMATS = ("json", "slack", "ntfy")
-# The frames of samples that decide scaling and window, at least.
-_START_FRAMES = 20
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class Settings:
         "What the server is told with each sync: none, figures (how the device is doing), or rows "
         "(also anomalous rows, with their values).",
         FLEET,
-    ] = FIGURES
+    ] = "figures"
     server_commands: Annotated[
         str,
         "What the server may ask for, as its dashboard does: none, bounded (accept, reject and "
@@ -162,7 +160,7 @@ class Settings:
     start_rows: Annotated[
         int,
         "New device: rows that decide scaling and window, without exchange and like; of samples "
-        f"at least {_START_FRAMES} frames.",
+        "at least 20 frames.",
         NEW,
     ] = 100
     units_from: Annotated[
@@ -206,8 +204,8 @@ class Settings:
             "webhook_format": FORMATS,
             "log_format": ("text", "json"),
             "on_change": ON_CHANGE,
-            "server_commands": COMMANDS_ALLOWED,
-            "reports": REPORTS,
+            "server_commands": (NONE, BOUNDED, "any"),
+            "reports": (NO_REPORTS, "figures", ROWS),
         }.items():
             _require_choice(name, getattr(self, name), known)
         port = self.metrics.rpartition(":")[2]
@@ -288,7 +286,7 @@ class Settings:
 
 def first_rows(start_rows: int, spectrum: Spectrum | None) -> int:
     """The rows that a new device is made for; of samples at least some frames."""
-    return start_rows if spectrum is None else max(start_rows, _START_FRAMES * spectrum.length)
+    return start_rows if spectrum is None else max(start_rows, 20 * spectrum.length)
 
 
 def read_settings(path: Path | None, given: dict[str, Any]) -> Settings:

@@ -29,9 +29,6 @@ from elmgrove.storage.disk import load
 
 log = logging.getLogger("elmgrove.device")
 
-# What a setting says that leaves a thing as it is.
-_AS_IT_IS = {"window": "auto", "spectrum": "", "patterns": "auto"}
-
 
 def member_from_state(settings: Settings) -> Member | None:
     """Loads the member that was saved; None the first time."""
@@ -269,7 +266,8 @@ def _require_made_so(settings: Settings, detector: Detector, found: str) -> None
         "patterns": ("1" if rule is None else str(rule.patterns), settings.patterns),
     }
     for name, (had, wanted) in made.items():
-        if name not in settings.given or getattr(settings, name) == _AS_IT_IS.get(name):
+        # These mean as it is.
+        if name not in settings.given or getattr(settings, name) in ("auto", ""):
             continue
         if had != wanted:
             raise BadInput(

@@ -14,8 +14,6 @@ from elmgrove.federation.member import Member, borrowed_by
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how
 #: many rows could be used; what the last sync said; by which sensors it is unlike all others.
 STATE, HEARING, SYNC, UNLIKE = "state", "hearing", "sync", "unlike"
-#: Events that ended and are shown.
-LAST = 3
 
 
 def mark_state(member: Member, now: float | None = None) -> None:
@@ -56,7 +54,7 @@ def status_of(member: Member) -> dict[str, Any]:
         "event": told(events.open),
         "answers": [_answer(one) for one in detector.answers.given],
         "undoable": detector.answers.undoable is not None,
-        "last_events": [told(event) for event in events.closed[-LAST:]],
+        "last_events": [told(event) for event in events.closed[-3:]],
         "drift": told(detector.drift.report),
         "merged": member.merges,
         "others": len(member.ledger) if merged is None else merged.devices,

@@ -26,9 +26,6 @@ from elmgrove.federation.terms import DAY
 
 log = logging.getLogger("elmgrove.device")
 
-#: Seconds between two tries to change a key.
-SECONDS_BETWEEN_KEYS = 3600.0
-
 
 class AgentSession(Session):
     """A session that changes the device's key when it has become old, and tells how it is doing.
@@ -103,8 +100,8 @@ class AgentSession(Session):
     def _rotate_key(self) -> None:
         """Changes the key if it is old; where that can't be done, the old one will do for now."""
         if self._is_old() and time.monotonic() >= self._not_before:
-            # Where it fails, not with each sync: each offer of a key is recorded by the server.
-            self._not_before = time.monotonic() + SECONDS_BETWEEN_KEYS
+            # Once an hour while it fails: the server records each offer of a key.
+            self._not_before = time.monotonic() + 3600.0
             try:
                 if self.exchange.rotate_key():
                     log.info("this device has a new key; the old one is worthless")
@@ -145,8 +142,6 @@ def syncing_of(
 _LONGEST = 2000
 #: Seconds until a sync that is hastened, at first and at most.
 SOON, LONGEST_SOON = 0.25, 60.0
-# Syncs follow one another that begin within so many times such a wait.
-_SUCCESSION = 4.0
 
 
 class Syncing(Protocol):
@@ -246,7 +241,7 @@ class BackgroundSync:
 
     def _start(self) -> None:
         now = time.monotonic()
-        again = self._hastened and now - self._began < _SUCCESSION * self._soon
+        again = self._hastened and now - self._began < 4.0 * self._soon
         self._soon = min(2.0 * self._soon, LONGEST_SOON) if again else SOON
         self._hastened, self._began = False, now
         under_way: Future[Any] = Future()

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elmgrove.algebra.basis import Categories
-from elmgrove.device.sources.base import Bookmark, Source, Timing
+from elmgrove.device.sources.base import Bookmark, Records, Source, Timing
 from elmgrove.device.sources.file import File, FollowedFile, PassOn, StandardInput
 from elmgrove.device.sources.folder import Folder
-from elmgrove.device.sources.lines import Records
 from elmgrove.device.sources.mqtt import GATHERED, Messages, Subscription, gathering_for
 from elmgrove.reading.formats import STANDARD_INPUT
 from elmgrove.reading.layout import Layout

@@ -9,15 +9,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from elmgrove.device.health import Outage
-from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source, Timing, open_file
-from elmgrove.device.sources.lines import Bad, Line, Records, Text, TextFile
+from elmgrove.device.sources.base import (
+    POLL,
+    Bad,
+    Bookmark,
+    Item,
+    Line,
+    Reading,
+    Records,
+    Source,
+    Text,
+    TextFile,
+    Timing,
+    open_file,
+)
 from elmgrove.errors import BadInput
 from elmgrove.reading.layout import Layout
 
 log = logging.getLogger("elmgrove.device")
 
-#: Bytes of standard input that are read at once, and how many such chunks may wait.
-_CHUNK, _CHUNKS_AHEAD = 1 << 16, 4
 #: What is given each line of standard input, for the next program.
 PassOn = Callable[[bytes], None]
 
@@ -125,7 +135,7 @@ class StandardInput(Source):
         super().__init__(records, timing)
         self._layout = layout
         self._pass_on = pass_on
-        self._chunks: queue.Queue[bytes] = queue.Queue(_CHUNKS_AHEAD)
+        self._chunks: queue.Queue[bytes] = queue.Queue(4)
 
     def __iter__(self) -> Iterator[Item]:
         threading.Thread(target=self._read, name="elmgrove-stdin", daemon=True).start()
@@ -158,7 +168,7 @@ class StandardInput(Source):
         data = b"more"
         while data:
             try:
-                data = os.read(handle, _CHUNK)
+                data = os.read(handle, 1 << 16)
             except OSError:
                 data = b""
             self._chunks.put(data)

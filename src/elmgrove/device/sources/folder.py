@@ -9,18 +9,22 @@ from stat import S_ISREG
 from typing import NamedTuple
 
 from elmgrove.device.health import Outage
-from elmgrove.device.sources.base import Bookmark, Item, Source, Timing, open_file
-from elmgrove.device.sources.lines import Bad, Line, Records, Text
+from elmgrove.device.sources.base import (
+    Bad,
+    Bookmark,
+    Item,
+    Line,
+    Records,
+    Source,
+    Text,
+    Timing,
+    open_file,
+)
 from elmgrove.errors import BadInput
 from elmgrove.reading.layout import Layout
 
 #: Seconds for which a file must not have changed: its writer is then taken to be done.
 SETTLE = 1.0
-#: The files that are read where nothing else is said.
-EVERY_KIND = [
-    *("*.csv", "*.tsv", "*.jsonl", "*.ndjson", "*.lp", "*.influx"),
-    *("*.npy", "*.parquet", "*.gz"),
-]
 #: Where files go that were read, and those without one good row.
 DONE, BAD = "done", "bad"
 
@@ -55,7 +59,8 @@ class Folder(Source):
     ) -> None:
         super().__init__(records, timing)
         self._path = path
-        self._patterns = pattern.split() or EVERY_KIND
+        every = "*.csv *.tsv *.jsonl *.ndjson *.lp *.influx *.npy *.parquet *.gz"
+        self._patterns = (pattern or every).split()
         self._bookmark = bookmark
         self._layout = layout
         self._finished: dict[str, _Finished] = {}

@@ -14,8 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from elmgrove.algebra.basis import Categories, columns_of
 from elmgrove.device.mqtt import Access, Away, client_id
-from elmgrove.device.sources.base import POLL, Bookmark, Item, Reading, Source, Timing
-from elmgrove.device.sources.lines import Bad, Line, Records, Text
+from elmgrove.device.sources.base import (
+    POLL,
+    Bad,
+    Bookmark,
+    Item,
+    Line,
+    Reading,
+    Records,
+    Source,
+    Text,
+    Timing,
+)
 from elmgrove.errors import BadInput
 from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.responses import plain
@@ -307,10 +317,6 @@ def subscribed(where: str, pattern: str, name: str, access: Access, own: str = "
 
 #: What a bookmark says of the rows: the columns that are gathered, or None for whole messages.
 GATHERED = "gathered"
-# The letters of a column's name, at most, and the topics that are named because they hold no rows.
-_LONGEST_NAME, _MOST_LEFT = 200, 10
-# What separates the values of a line.
-_MARKS = (b",", b";", b"\t", b"|")
 
 
 class MessageText(Text):
@@ -409,8 +415,8 @@ class Messages(Source):
         name = self._subscription.name_of(message.topic)
         if not message.payload.strip():
             return
-        if len(name) > _LONGEST_NAME:
-            yield self._bad(f"a topic of more than {_LONGEST_NAME} letters")
+        if len(name) > 200:
+            yield self._bad("a topic of more than 200 letters")
         elif (values := self._value(name, message.payload)) is not None:
             yield from self._take(name, values[0])
         elif not self._gathers:
@@ -424,7 +430,8 @@ class Messages(Source):
 
     def _whole_rows(self, payload: bytes) -> Iterator[Reading | Bad]:
         lines = self._text.lines(payload)
-        if any(line.data.count(mark) > MOST_NAMES for line in lines for mark in _MARKS):
+        separators = (b",", b";", b"\t", b"|")
+        if any(line.data.count(one) > MOST_NAMES for line in lines for one in separators):
             yield self._bad(f"more than {MOST_NAMES:,} values")
             return
         silent = True
@@ -497,7 +504,7 @@ class Messages(Source):
 
     def _leave(self, name: str, why: str) -> None:
         """Tells that messages are no rows, once for each topic, and of the first ones alone."""
-        if name not in self._left and len(self._left) < _MOST_LEFT:
+        if name not in self._left and len(self._left) < 10:
             self._left.add(name)
             log.info("%s: what comes as %.60r %s: left alone", self._subscription.shown, name, why)
 
