@@ -322,7 +322,7 @@ def test_times_that_run_backwards_are_told_once(device: Start) -> None:
     with_times()[::-1].to_csv("pump.csv", index=False)
     run = device("pump", start_rows=50)
     run.end()
-    told = "ERROR times run backwards in many of the last rows: sort the rows by time, oldest first"
+    told = "ERROR times run backwards in many of the last rows: sort them by time, oldest first"
     assert run.log.count(told) == 1, run.log
 
 

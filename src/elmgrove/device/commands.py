@@ -25,6 +25,8 @@ log = logging.getLogger("elmgrove.device")
 COMMANDS = "commands"
 #: Commands that are remembered after their outcome was told, the newest: as many as a server keeps.
 REMEMBERED = 200
+#: A command waits this many times as long as the one before it took: rows come first.
+REST = 3.0
 #: The member's note of rows that were taken out for a server in the last day, and when.
 TAKEN = "taken"
 _ON_THE_SERVER = " on the server"
@@ -80,8 +82,7 @@ class Commands:
             return self._do(self._waiting.popleft())
         finally:
             ended = time.monotonic()
-            # Rows come first, however many commands somebody sends.
-            self._not_before = ended + 3.0 * (ended - began)
+            self._not_before = ended + REST * (ended - began)
 
     def finish(self) -> bool:
         """Does all that waits, since no more rows come; says whether something came of it."""
