@@ -148,7 +148,7 @@ def test_a_device_that_does_no_commands_says_so(member: Member, disk: Disk) -> N
     assert made.step()
     (outcome,) = made.outcomes()
     assert outcome.refused
-    assert "commands is none" in outcome.said[0]
+    assert "server_commands = none" in outcome.said[0]
     assert (member.detector.learned, disk.saved) == (400, [])
 
 

@@ -412,7 +412,7 @@ def timed(times: list[int]) -> str:
 
 def test_a_table_with_the_newest_row_first_is_refused_with_what_to_do(table: Any) -> None:
     complaint = (
-        r"data\.csv: times run backwards from line 3 on: sort them by time, oldest first"
+        r"data\.csv: times run backwards from line 3 on: sort the rows by time, oldest first"
     )
     with pytest.raises(BadInput, match=complaint):
         table(timed([*range(300, 0, -1)]))

@@ -117,7 +117,7 @@ class Commands:
         """Does a command; says whether something came of it."""
         try:
             if self._allowed == NONE:
-                raise ElmgroveError("this device takes no commands (its setting server_commands)")
+                raise ElmgroveError("this device takes no commands (server_commands = none)")
             self._look()
             noted = partial(self._note_done, command, time.time(), self._is_own(command))
             said = perform(
