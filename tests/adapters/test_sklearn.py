@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from elmgrove import BadInput, Detector, HiddenLayer
 from elmgrove.adapters.sklearn import ElmgroveOutlierDetector, OSELMClassifier, OSELMRegressor
+from support.factories import trained
 from support.laws import law_examples
 
 PIXELS, DIGITS = load_digits(return_X_y=True)
@@ -101,8 +102,7 @@ def test_a_table_with_names_is_fitted_in_silence():
 
 @pytest.mark.parametrize(("score", "units"), [("distance", 64), ("loss", 16)])
 def test_scores_are_minus_those_of_the_plain_detector_with_the_same_seed(score, units):
-    plain = Detector(HiddenLayer(inputs=64, units=units, seed=7), score=score)
-    plain.learn_many(ZEROS)
+    plain = trained(Detector(HiddenLayer(inputs=64, units=units, seed=7), score=score), ZEROS)
     estimator = ElmgroveOutlierDetector(random_state=7, measure=score).fit(ZEROS)
     np.testing.assert_array_equal(estimator.score_samples(ONES), -plain.score_many(ONES))
 

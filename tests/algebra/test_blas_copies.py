@@ -7,6 +7,7 @@ import numpy as np
 
 from elmgrove import Detector, HiddenLayer
 from elmgrove.algebra.linalg import one_thread
+from support.factories import trained
 
 
 def test_a_copy_of_the_switch_is_the_switch() -> None:
@@ -16,7 +17,6 @@ def test_a_copy_of_the_switch_is_the_switch() -> None:
 
 def test_a_detector_so_large_that_it_needs_the_switch_can_be_copied() -> None:
     rows = np.random.default_rng(1).normal(size=(40, 128))
-    detector = Detector(HiddenLayer(128, 64))
-    detector.learn_many(rows)
+    detector = trained(Detector(HiddenLayer(128, 64)), rows)
     for twin in (copy.deepcopy(detector), pickle.loads(pickle.dumps(detector))):
         assert twin.observe(rows[0]).score == detector.score_one(rows[0])

@@ -36,6 +36,7 @@ from elmgrove.algebra.moments import (
 )
 from elmgrove.algebra.summing import WAITING, MomentSums
 from elmgrove.detector.inputs import stacked
+from support.factories import trained
 from support.laws import law_examples
 from support.literal import e2lm_in_fractions
 from support.moments import distance_basis, distance_between, literal_moments, moments_of
@@ -772,8 +773,7 @@ def exact_scores(detector: Detector, X: np.ndarray) -> np.ndarray:
 
 
 def synced(detector: Detector, X: np.ndarray) -> None:
-    other = Detector.for_basis(detector.basis)
-    other.learn_many(X)
+    other = trained(Detector.for_basis(detector.basis), X)
     detector.set_prior([other.evidence])
 
 
@@ -790,8 +790,7 @@ def test_the_first_score_is_that_of_the_sums(
 ) -> None:
     X = offset + NOISE
     for x in X[300:303]:
-        detector = Detector(HiddenLayer(8, units, seed=1), score="loss")
-        detector.learn_many(X[:150])
+        detector = trained(Detector(HiddenLayer(8, units, seed=1), score="loss"), X[:150])
         change(detector, X[150:300])
         (wanted,) = exact_scores(detector, x[np.newaxis])
         assert detector.model.answer(x).score == pytest.approx(wanted, rel=0.05)

@@ -8,6 +8,7 @@ from benchmarks.quality.targets import judged
 
 from elmgrove import Basis, Detector
 from elmgrove.federation.member import Member
+from support.factories import trained
 
 
 def test_each_lie_could_have_come_from_rows_and_none_is_the_truth() -> None:
@@ -16,8 +17,7 @@ def test_each_lie_could_have_come_from_rows_and_none_is_the_truth() -> None:
     basis = Basis.fitted(np.vstack(rows), None, scaling="standard")
     others = []
     for number, own in enumerate(rows):
-        detector = Detector.for_basis(basis)
-        detector.learn_many(own)
+        detector = trained(Detector.for_basis(basis), own)
         others.append(Member(f"d{number}", detector).contribution())
     found = lies(basis, others, rows[0], rows[1][:5] + 30.0)
     assert len(found) == 5

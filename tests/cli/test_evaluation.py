@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from elmgrove import Detector, Spectrum
+from elmgrove import Spectrum
 from elmgrove.cli.evaluate import Evaluation, Mahalanobis
 from elmgrove.detector.inputs import stacked
 from elmgrove.detector.replay import ScoredRows
 from elmgrove.federation.member import Member
 from elmgrove.reading.table import Table
 from support.commands import Elmgrove, Ran
-from support.factories import detector_in
+from support.factories import detector_for, detector_in
 from support.labelled import FAULTS, labelled, labelled_pump_rows, write_labelled
 
 ROWS, LABELS = labelled()
@@ -184,8 +184,7 @@ def test_the_distance_learns_the_same_rows_and_windows(elmgrove: Elmgrove) -> No
 @pytest.mark.parametrize("window", [1, 10])
 def test_the_distance_is_measured_on_the_rows_that_the_detector_judges(window: int) -> None:
     learned = labelled_pump_rows(900, seed=3)
-    detector = Detector.for_data(learned, window=window)
-    detector.learn_many(learned)
+    detector = detector_for(learned, window=window)
     train, judged = Table(None, learned, np.arange(900)), Table(None, ROWS, np.arange(len(ROWS)))
     judged.labels = LABELS
     found = Evaluation(Member("pump", detector), judged).mahalanobis(train)[-1]
@@ -246,8 +245,7 @@ def test_what_cant_be_evaluated_is_said(
 
 def test_the_label_of_a_frame_is_that_of_any_sample() -> None:
     rows = np.random.default_rng(0).normal(size=(1024, 1))
-    detector = Detector.for_data(rows, spectrum=Spectrum.parsed("1000:64"))
-    detector.learn_many(rows)
+    detector = detector_for(rows, spectrum=Spectrum.parsed("1000:64"))
     prepared = ScoredRows(detector, rows, gaps=[500])
     labels = np.zeros(1024, bool)
     labels[[70, 510]] = True
@@ -270,7 +268,6 @@ def test_a_server_of_smd_is_judged_as_the_benchmark_does(elmgrove: Elmgrove) -> 
     np.savetxt("test.csv", both, "%.4f", ",", header=f"{names},odd", comments="")
     given = ("--label", "odd", "--normal", "train.csv")
     [own, *_] = numbers(elmgrove, "test.csv", *given)["methods"]
-    detector = Detector.for_data(train)
-    detector.learn_many(train)
+    detector = detector_for(train)
     scores = detector.score_many(test)[9:]
     assert own["auc"] == pytest.approx(roc_auc_score(labels[9:], scores), abs=1e-6)

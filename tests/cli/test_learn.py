@@ -17,7 +17,7 @@ from elmgrove.detector.inputs import choose_window, rows_to_decide
 from elmgrove.errors import BadInput
 from support.agents import Start
 from support.commands import Elmgrove
-from support.factories import detector_in, member_in
+from support.factories import detector_in, member_in, trained
 from support.fans import NAMES, fan_rows, fan_series, write_fan_rows
 
 
@@ -196,8 +196,7 @@ def test_no_window_reaches_over_a_row_that_was_left_out(elmgrove: Elmgrove) -> N
         elmgrove("learn", name, "--state", "fan.elm", "--window", 4, "--skip-bad")
         detector = detector_in("fan.elm")
         assert detector.learned == (100 - 3) + (199 - 3)
-        apart = Detector.for_basis(detector.basis)
-        apart.learn_many(data[:100])
+        apart = trained(Detector.for_basis(detector.basis), data[:100])
         apart.interrupt()
         apart.learn_many(data[101:])
         assert detector.score_many(data) == pytest.approx(apart.score_many(data), rel=1e-9)

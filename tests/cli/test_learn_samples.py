@@ -12,7 +12,7 @@ from elmgrove.cli.learn import LearnRun
 from elmgrove.detector.inputs import choose_window
 from elmgrove.reading.table import Table
 from support.commands import Elmgrove, one_clear_line
-from support.factories import detector_in
+from support.factories import detector_in, trained
 from support.fans import write_fan_rows
 from support.signals import NAMES, SPECTRUM, TEXT, samples
 
@@ -28,8 +28,7 @@ def test_frames_are_learned_and_counted(elmgrove: Elmgrove) -> None:
     detector = detector_in("fan.elm")
     assert detector.basis.spectrum == SPECTRUM
     assert detector.basis.features == tuple(NAMES)
-    at_once = Detector.for_basis(detector.basis)
-    at_once.learn_many(X)
+    at_once = trained(Detector.for_basis(detector.basis), X)
     assert detector.score_many(X) == pytest.approx(at_once.score_many(X))
 
 
@@ -89,8 +88,7 @@ def test_a_gap_begins_the_frame_again(elmgrove: Elmgrove) -> None:
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", *how)
     assert "fan: learned 29 frames of 32 samples, 29 in all.\n" in ran.err
     detector = detector_in("fan.elm")
-    apart = Detector.for_basis(detector.basis)
-    apart.learn_many(X[: 10 * LENGTH])
+    apart = trained(Detector.for_basis(detector.basis), X[: 10 * LENGTH])
     apart.interrupt()
     apart.learn_many(X[10 * LENGTH + 8 :])
     assert detector.score_many(X) == pytest.approx(apart.score_many(X))

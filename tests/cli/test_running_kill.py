@@ -20,7 +20,7 @@ from elmgrove.device.actions import perform
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.callers import calling
-from support.factories import detector_in
+from support.factories import detector_in, trained
 from support.forked import CONTEXT, ask, run_agent
 from support.serving import wait_until
 
@@ -41,8 +41,7 @@ def pump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     rng = np.random.default_rng(4)
     load_ = rng.normal(size=(400, 1))
     X = load_ @ [[3.0, 2.0, 1.0, 0.5]] + 0.1 * rng.normal(size=(400, 4))
-    detector = Detector.for_data(X)
-    detector.learn_many(X[:300], np.arange(300.0))
+    detector = trained(Detector.for_data(X), X[:300], np.arange(300.0))
     shift = np.array([0.0, 15.0, 0.0, 0.0])
     for number, row in enumerate(X[300:]):
         detector.observe(row + shift, 300.0 + number)

@@ -17,6 +17,7 @@ from elmgrove import (
     Verdict,
 )
 from elmgrove.detector.state import pack_detector, unpack_detector
+from support.factories import trained
 
 LAYER = HiddenLayer(inputs=6, units=3, seed=3)
 MIXING = np.random.default_rng(0).normal(size=(2, 6))
@@ -142,8 +143,7 @@ def test_in_the_middle_of_a_run_that_will_be_promoted() -> None:
 @pytest.mark.parametrize("rows", [0, 1, 98, 99, 600])
 def test_a_detector_taught_in_one_go_is_the_same_afterwards(rows: int) -> None:
     """Whether it was learning or watching, and however old its distance was."""
-    original = Detector(LAYER)
-    original.learn_many(normal_rows(1, rows))
+    original = trained(Detector(LAYER), normal_rows(1, rows))
     restored = unpacked(original)
     assert packed_bytes(restored) == packed_bytes(original)
     assert restored.state == original.state
@@ -151,8 +151,7 @@ def test_a_detector_taught_in_one_go_is_the_same_afterwards(rows: int) -> None:
 
 
 def test_packing_changes_nothing_and_shares_nothing() -> None:
-    detector = Detector(LAYER)
-    detector.learn_many(normal_rows(1, 120))
+    detector = trained(Detector(LAYER), normal_rows(1, 120))
     before = packed_bytes(detector)
     fields, arrays = pack_detector(detector)
     restored = unpack_detector(fields, arrays)

@@ -85,8 +85,7 @@ def test_observe_learns_a_row_exactly_when_it_is_not_anomalous() -> None:
         verdicts.append(verdict.anomalous)
     assert all(verdicts[::7])
     assert not all(verdicts)
-    expected = Detector(LAYER)
-    expected.learn_many(np.vstack([normal(300), rows[np.logical_not(verdicts)]]))
+    expected = trained(Detector(LAYER), np.vstack([normal(300), rows[np.logical_not(verdicts)]]))
     assert detector.evidence.close_to(expected.evidence)
     assert detector.learned == expected.learned
 
@@ -200,8 +199,7 @@ def test_several_can_be_taken_out_again_in_any_order() -> None:
     rows = normal(320)[300:]
     others = []
     for seed, count in ((5, 200), (6, 3), (7, 20000)):
-        other = Detector(LAYER)
-        other.learn_many(normal(count, seed))
+        other = trained(Detector(LAYER), normal(count, seed))
         others.append(other.evidence)
     for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
         detector = trained_detector()
@@ -434,8 +432,7 @@ def test_trained_on_one_digit_it_scores_the_others_higher() -> None:
     areas = []
     for label in range(10):
         learn, unseen = digit(label)
-        detector = Detector(PIXELS)
-        detector.learn_many(learn)
+        detector = trained(Detector(PIXELS), learn)
         others = IMAGES[label != LABELS]
         scores = detector.score_many(np.vstack([unseen, others]))
         areas.append(roc_auc_score([0] * len(unseen) + [1] * len(others), scores))

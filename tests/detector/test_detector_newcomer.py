@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
+from support.factories import detector_for, trained
 from support.laws import law_seeds
 from support.pump import NAMES, pump_rows
 
@@ -23,8 +24,7 @@ RESIDUAL = residual(pump_rows(20000, 0))
 @pytest.mark.parametrize("size", [-12.0, -6.0, 6.0, 12.0])
 def test_a_sensor_that_is_off_is_flagged_and_named(seed: int, size: float) -> None:
     normal = pump_rows(2000, seed)
-    detector = Detector.for_data(normal)
-    detector.learn_many(normal)
+    detector = detector_for(normal)
     assert detector.state == "watching"
     assert np.mean(detector.score_many(pump_rows(2001, seed)) > detector.threshold) < 0.03
     for column, name in enumerate(NAMES):
@@ -44,8 +44,7 @@ def test_where_columns_tell_each_other_almost_everything_twelve_deviations_are_f
     normal = pump_rows(2000, seed, noise)
     off = residual(pump_rows(20000, 0, noise))
     assert ((off / normal.std(axis=0)) ** 2)[[0, 1]].max() < 0.01
-    detector = Detector.for_data(normal)
-    detector.learn_many(normal)
+    detector = detector_for(normal)
     for column, name in enumerate(NAMES):
         faulty = pump_rows(200, seed + 100, noise)
         faulty[:, column] -= 12.0 * off[column]
@@ -58,8 +57,7 @@ def test_the_order_of_the_columns_makes_no_difference(seed: int) -> None:
     faulty[:, 1] -= 6.0 * RESIDUAL[1]
     for order in permutations(range(4)):
         columns = list(order)
-        detector = Detector.for_data(normal[:, columns])
-        detector.learn_many(normal[:, columns])
+        detector = trained(Detector.for_data(normal[:, columns]), normal[:, columns])
         found = np.mean(detector.score_many(faulty[:, columns]) > detector.threshold)
         assert found >= 0.95, order
         scores = detector.score_many(later[:, columns])
@@ -84,8 +82,7 @@ def test_the_units_of_the_data_make_no_difference(units: str) -> None:
 @pytest.mark.parametrize("seed", law_seeds(50))
 def test_one_column_is_watched_on_both_sides(seed: int) -> None:
     normal = np.random.default_rng(seed).normal(50.0, 1.0, size=(1500, 1))
-    detector = Detector.for_data(normal)
-    detector.learn_many(normal)
+    detector = detector_for(normal)
     assert detector.state == "watching"
     for value in (44.0, 56.0):
         verdict = detector.observe([value])
@@ -103,8 +100,7 @@ def test_a_column_that_never_moved_is_flagged_when_it_does_and_named(
 ) -> None:
     rng = np.random.default_rng(seed)
     normal = np.hstack([rng.normal(size=(1500, 3)), np.full((1500, 1), constant)])
-    detector = Detector.for_data(normal)
-    detector.learn_many(normal)
+    detector = detector_for(normal)
     for moved in (-2.0, 2.0):
         verdict = detector.observe([*rng.normal(scale=0.5, size=3), constant + moved])
         assert verdict.anomalous
@@ -118,8 +114,7 @@ def test_a_column_that_never_moved_is_flagged_when_it_does_and_named(
 def test_a_small_column_that_never_moved_is_flagged_when_it_doubles(constant: float) -> None:
     rng = np.random.default_rng(0)
     normal = np.hstack([rng.normal(size=(1500, 3)), np.full((1500, 1), constant)])
-    detector = Detector.for_data(normal)
-    detector.learn_many(normal)
+    detector = detector_for(normal)
     verdict = detector.observe([0.0, 0.0, 0.0, 2.0 * constant])
     assert verdict.anomalous
     assert verdict.explain(1)[0].feature == "column 3"
@@ -137,8 +132,7 @@ def test_two_normals_taught_one_after_the_other_leave_a_threshold_that_finds_fau
         )
 
     first, second = warmer(0, 0.0), warmer(5, 3.0)
-    detector = Detector.for_data(first)
-    detector.learn_many(first)
+    detector = detector_for(first)
     detector.learn_many(second)
     assert detector.state == "watching"
     assert np.mean(detector.score_many(warmer(9, -6.0)) > detector.threshold) > 0.95

@@ -15,6 +15,7 @@ from elmgrove import (
     NotAdmissible,
 )
 from elmgrove.detector.patterns import MOST_PARTS, TUNE_EVERY, PatternRule
+from support.factories import trained
 from support.patterns import INPUTS, mixed, rows_of
 
 LAYER = HiddenLayer(inputs=INPUTS, units=3, seed=2)
@@ -45,8 +46,7 @@ def numbers(of: Detector) -> list[int]:
 
 
 def evidence_of(X: np.ndarray, score: str = "distance") -> Evidence:
-    plain = Detector(LAYER, score=score)
-    plain.learn_many(X)
+    plain = trained(Detector(LAYER, score=score), X)
     return plain.evidence
 
 

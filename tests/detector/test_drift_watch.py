@@ -8,7 +8,7 @@ from elmgrove import Detector, PatternRule
 from elmgrove.detector.drift import CHANGE, SCATTERED, SLOW, Drift
 from elmgrove.detector.peers import Other
 from elmgrove.detector.state import pack_detector, unpack_detector
-from support.factories import DISTANT, cloud
+from support.factories import DISTANT, cloud, trained
 from support.laws import law_seeds
 from support.moments import moments_of
 from support.pumps import START, STEP, TEMP, drifts_in, pump_detector, pump_rows
@@ -105,8 +105,7 @@ def test_rows_that_remember_the_last_one_are_no_drift(memory: float, window: int
     root = np.sqrt(1 - memory**2)
     states = lfilter([root], [1, -memory], rng.normal(size=(24_000, 4)), axis=0)
     X = states @ rng.normal(size=(4, 4)) + 10
-    detector = Detector.for_data(X[:4000], window=window)
-    detector.learn_many(X[:4000])
+    detector = trained(Detector.for_data(X[:4000], window=window), X[:4000])
     found = drifts_in(detector, X[4000:])
     assert not lasting(found)
     assert sum(drift.kind == SCATTERED for _, drift in found) <= 2
@@ -166,8 +165,7 @@ def test_a_restart_keeps_what_the_watch_knows(cut: int) -> None:
 
 
 def test_the_question_names_at_whom_the_rows_are_normal() -> None:
-    detector = Detector.for_basis(DISTANT)
-    detector.learn_many(cloud(0, 1))
+    detector = trained(Detector.for_basis(DISTANT), cloud(0, 1))
     detector.learn_many(cloud(0, 2))
     detector.set_peers([Other("fan-2", (moments_of(DISTANT, cloud(1, 1)),), 3.0)])
     middle = cloud(1, 1).mean(axis=0)
@@ -193,8 +191,7 @@ def test_patterns_are_watched_as_well() -> None:
     mixing = rng.normal(size=(2, 6))
     idle, busy = (rng.normal(size=(900, 2)) @ mixing + 12 * k for k in (0, 1))
     X = np.vstack([idle, busy]) + 0.2 * rng.normal(size=(1800, 6))
-    detector = Detector.for_data(X, window=1, patterns=PatternRule())
-    detector.learn_many(rng.permutation(X))
+    detector = trained(Detector.for_data(X, window=1, patterns=PatternRule()), rng.permutation(X))
     later = rng.permutation(X)
     later[300:, 3] += 4.0
     [(row, drift)] = lasting(drifts_in(detector, later))

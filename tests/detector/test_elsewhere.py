@@ -10,7 +10,7 @@ from elmgrove import BadInput, Basis, Detector, FalseAlarmRate, HiddenLayer, Mis
 from elmgrove.algebra.distance import Distance
 from elmgrove.detector.drift import Drift
 from elmgrove.detector.peers import Other
-from support.factories import DISTANT, cloud
+from support.factories import DISTANT, cloud, trained
 from support.moments import moments_of
 
 ME, PEER, NOBODY = 0, 1, 2
@@ -19,8 +19,7 @@ ME, PEER, NOBODY = 0, 1, 2
 def watching(kind: int = ME, **settings: object) -> Detector:
     """A detector that has earned its alarms, on rows of one kind."""
     soon = FalseAlarmRate(confidence=0.0)
-    made = Detector.for_basis(DISTANT, threshold=soon, **settings)
-    made.learn_many(cloud(kind, 1))
+    made = trained(Detector.for_basis(DISTANT, threshold=soon, **settings), cloud(kind, 1))
     assert made.state == "watching"
     return made
 
@@ -153,8 +152,7 @@ def test_known_at_says_what_observing_says() -> None:
 
 
 def test_the_same_loan_again_changes_no_score() -> None:
-    me = Detector.for_basis(DISTANT)
-    me.learn_many(cloud(ME, 1, 10))
+    me = trained(Detector.for_basis(DISTANT), cloud(ME, 1, 10))
     alone = me.score_many(cloud(ME, 2, 20))
     loan = other("fan-2", PEER).parts[0].weighted(1.0 / 600.0)
     me.set_peers([], loan)

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from elmgrove import BadInput, Basis, Detector, FalseAlarmRate
+from support.factories import detector_for, trained
 
 RNG = np.random.default_rng(0)
 ROWS = 400
@@ -62,8 +63,7 @@ def test_a_table_is_learned_scored_and_observed_by_name(made: Any, dates: str) -
     assert detector.basis.features == FEATURES
     assert dict(detector.basis.categories) == {"mode": ("auto", "manual")}
     detector.learn_many(table)
-    plain = Detector.for_basis(detector.basis)
-    plain.learn_many(expected())
+    plain = trained(Detector.for_basis(detector.basis), expected())
     assert detector.evidence.close_to(plain.evidence)
     turned = made({"new": [0.0] * ROWS, **dict(reversed(COLUMNS.items()))}, dates)
     wanted = plain.score_many(expected())
@@ -88,8 +88,7 @@ def test_times_that_are_told_count_before_those_of_the_table() -> None:
 
 def test_rows_with_names_are_taken_by_name() -> None:
     table = pandas(COLUMNS)
-    detector = Detector.for_data(table, categories=["mode"], window=1)
-    detector.learn_many(table)
+    detector = detector_for(table, categories=["mode"], window=1)
     wanted = pytest.approx(detector.score_many(table)[0])
     first = {name: values[0] for name, values in reversed(COLUMNS.items())}
     assert detector.score_one(first) == wanted
@@ -100,8 +99,7 @@ def test_rows_with_names_are_taken_by_name() -> None:
 
 def test_a_word_that_was_never_learned_is_anomalous_and_no_error() -> None:
     table = pandas(COLUMNS)
-    detector = Detector.for_data(table, categories=["mode"], window=1)
-    detector.learn_many(table)
+    detector = detector_for(table, categories=["mode"], window=1)
     odd = table.assign(mode="broken")
     assert (detector.score_many(odd) > detector.threshold).all()
     assert {detector.blame(odd.iloc[i])[0].feature[:5] for i in range(9)} == {"mode="}

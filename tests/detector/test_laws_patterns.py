@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from elmgrove import Detector, FixedThreshold, HiddenLayer, checks
 from elmgrove.algebra.kmeans import cluster
 from elmgrove.detector.patterns import PatternRule
+from support.factories import trained
 from support.laws import law_examples
 from support.literal import sequential_clustering
 from support.patterns import INPUTS, mixed, rows_of
@@ -106,8 +107,7 @@ def test_learning_many_equals_one_by_one_equals_observing(
 def test_each_row_is_counted_once(options: dict[str, Any], seed: int) -> None:
     """Whatever came, went, joined or was put aside: the sum is that of all rows."""
     X = stream(seed)
-    known = Detector(LAYER, **{**options, "forgetting": 1.0})
-    known.learn_many(X)
+    known = trained(Detector(LAYER, **{**options, "forgetting": 1.0}), X)
     H = LAYER(X)
     assert known.evidence.count == known.learned == len(X)
     np.testing.assert_allclose(known.evidence.U, H.T @ H, rtol=1e-9, atol=1e-9)

@@ -23,7 +23,7 @@ from elmgrove.detector.replay import (
     intervals_of_events,
 )
 from elmgrove.detector.verdict import Cause
-from support.factories import detector_for
+from support.factories import detector_for, trained
 from support.labelled import NAMES, labelled, labelled_pump_rows, times
 
 ROWS, LABELS = labelled()
@@ -184,8 +184,7 @@ def test_the_title_says_what_is_to_be_seen(detector: Detector) -> None:
     warm = title(Replay.of_rows(detector, ROWS[:120] + WARMER))
     assert warm.startswith("120 of 120 rows are anomalous: another machine, or a new normal?")
     assert title(Replay.of_rows(detector, ROWS[300:301])).startswith("1 of 1 row")
-    fresh = Detector.for_data(ROWS)
-    fresh.learn_many(ROWS[:20])
+    fresh = trained(Detector.for_data(ROWS), ROWS[:20])
     assert "still learning" in title(Replay.of_rows(fresh, ROWS[:50]))
 
 
@@ -236,15 +235,13 @@ def test_what_can_be_drawn_at_the_ends(tmp_path: Path, detector: Detector) -> No
     }.items():
         _drawn(Replay.of_rows(detector, rows), tmp_path / f"{name}.png")
     _drawn(Replay.of_state(detector), tmp_path / "state.png")
-    one = Detector.for_data(labelled_pump_rows(500)[:, :1])
-    one.learn_many(labelled_pump_rows(500)[:, :1])
+    one = trained(Detector.for_data(labelled_pump_rows(500)[:, :1]), labelled_pump_rows(500)[:, :1])
     _drawn(Replay.of_rows(one, ROWS[:, :1]), tmp_path / "one column.png")
 
 
 def test_names_that_the_font_lacks_are_no_warning(tmp_path: Path) -> None:
     rows = pd.DataFrame(labelled_pump_rows(300), columns=["回転数", "температура", "$x$", "_"])
-    detector = Detector.for_data(rows)
-    detector.learn_many(rows)
+    detector = detector_for(rows)
     _drawn(Replay.of_rows(detector, rows), tmp_path / "names.png")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer, PatternRule, Scaling
 from elmgrove.detector.quarantine import Quarantine
+from support.factories import trained
 from support.laws import law_seeds
 
 INPUTS = 12
@@ -48,9 +49,7 @@ def world(request: pytest.FixtureRequest) -> World:
 
 def watching(world: World, **settings: Any) -> Detector:
     settings = {"threshold": SOON, **KINDS[world.kind], **settings}
-    detector = Detector(**settings)
-    detector.learn_many(world.normal(1000))
-    return detector
+    return trained(Detector(**settings), world.normal(1000))
 
 
 def flagged(detector: Detector, rows: np.ndarray) -> float:

@@ -188,8 +188,7 @@ def test_learning_many_equals_a_loop_and_gaps_are_left_out(name: str) -> None:
     assert many.evidence.close_to(single.evidence, 1e-9)
     if name not in ("forgetting", "patterns"):
         inputs = np.vstack([stacked(X[:120], 10), stacked(X[125:], 10)])
-        plain = Detector(many.basis.hidden, score=many.basis.score)
-        plain.learn_many(inputs)
+        plain = trained(Detector(many.basis.hidden, score=many.basis.score), inputs)
         for mine, theirs in zip(
             many.evidence.arrays.values(), plain.evidence.arrays.values(), strict=True
         ):

@@ -9,12 +9,12 @@ from elmgrove import BadInput, Detector
 from elmgrove.device.actions import perform
 from elmgrove.device.status import status_of
 from elmgrove.federation.member import Member
+from support.factories import detector_for, trained
 
 
 def test_times_without_rows_are_refused_and_nothing_is_learned() -> None:
     X = np.random.default_rng(0).normal(size=(600, 3))
-    detector = Detector.for_data(X, window=1)
-    detector.learn_many(X)
+    detector = detector_for(X, window=1)
     detector.observe_many(X[:20] + 30.0)
     member = Member("fan", detector)
     waiting = len(detector.quarantine)
@@ -27,8 +27,7 @@ def test_times_without_rows_are_refused_and_nothing_is_learned() -> None:
 @pytest.fixture
 def member() -> Member:
     X = np.random.default_rng(0).normal(size=(600, 3))
-    detector = Detector.for_data(X, window=1)
-    detector.learn_many(X, np.arange(600.0))
+    detector = trained(Detector.for_data(X, window=1), X, np.arange(600.0))
     detector.observe_many(X[:20] + 30.0, np.arange(600.0, 620.0))
     return Member("fan", detector)
 

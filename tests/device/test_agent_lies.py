@@ -21,7 +21,7 @@ from elmgrove.storage.disk import save
 from support.agents import append_rows, verdicts
 from support.at_work import at_work
 from support.exchanges import HonestExchange, saying
-from support.factories import write_rows
+from support.factories import trained_member, write_rows
 from support.lies import Liar
 from support.serving import wait_until
 
@@ -51,8 +51,7 @@ CHARTER = Charter("fans", Detector.for_data(normal(0, 300)).basis, terms=Terms(s
 
 
 def contribution_from(number: int) -> Contribution:
-    other = CHARTER.start(f"fan-{number:02}")
-    other.detector.learn_many(normal(number, 50))
+    other = trained_member(CHARTER.start(f"fan-{number:02}"), normal(number, 50))
     found = other.offer()
     assert found is not None
     return found

@@ -21,7 +21,7 @@ from elmgrove.storage.disk import save
 from support.agents import append_rows
 from support.at_work import at_work
 from support.exchanges import Asked, HonestExchange, Reply, saying
-from support.factories import detector_in, member_in, normal_rows, write_rows
+from support.factories import detector_in, member_in, normal_rows, trained_member, write_rows
 from support.serving import wait_until
 
 COLUMNS = 4
@@ -38,8 +38,7 @@ CHARTER = Charter(
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("elmgrove.device.sources.base.POLL", 0.01)
-    member = CHARTER.start("fan")
-    member.detector.learn_many(normal_rows(1, ROWS, 4))
+    member = trained_member(CHARTER.start("fan"), normal_rows(1, ROWS, 4))
     for row in normal_rows(2, ANOMALOUS, 4):
         member.detector.observe(row + 30.0, 1.7e9)
     assert len(member.detector.quarantine) == ANOMALOUS
@@ -166,8 +165,7 @@ def test_where_nobody_looks_no_report_is_made(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("elmgrove.device.report.own_score", useless)
     monkeypatch.setattr("elmgrove.device.report.status_of", useless)
-    other = CHARTER.start("other")
-    other.detector.learn_many(normal_rows(5, ROWS, 4))
+    other = trained_member(CHARTER.start("other"), normal_rows(5, ROWS, 4))
     FolderExchange.create(Path("folder"), CHARTER)
     FolderExchange(Path("folder")).publish(Contribution("other", 1, (other.detector.evidence,)))
     with at_work(**settings("unused", exchange="folder", token="", sync_seconds=0.05)):

@@ -12,7 +12,7 @@ from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange
 from support.agents import append_rows, verdicts
 from support.commands import Elmgrove, elmgrove_fixture
-from support.factories import detector_in, member_in, write_rows
+from support.factories import detector_in, member_in, trained, write_rows
 from support.signals import NAMES, SPECTRUM, TEXT, samples, whistling
 
 __all__ = ["elmgrove_fixture"]
@@ -52,8 +52,7 @@ def test_a_restart_goes_on_within_the_frame() -> None:
     append_rows(Path("fan.csv"), X[cut:])
     detector = run()
     assert detector.learned == 60
-    at_once = Detector.for_basis(detector.basis)
-    at_once.learn_many(X)
+    at_once = trained(Detector.for_basis(detector.basis), X)
     assert detector.score_many(X) == pytest.approx(at_once.score_many(X), rel=1e-9)
 
 
@@ -66,8 +65,7 @@ def test_a_bad_row_begins_the_frame_again(bad: str) -> None:
         file.write(f"{bad}\n")
     append_rows(Path("fan.csv"), X[cut:])
     detector = run(spectrum=TEXT)
-    apart = Detector.for_basis(detector.basis)
-    apart.learn_many(X[: 40 * LENGTH])
+    apart = trained(Detector.for_basis(detector.basis), X[: 40 * LENGTH])
     apart.interrupt()
     apart.learn_many(X[cut:])
     assert detector.learned == apart.learned == 59
@@ -149,7 +147,6 @@ def test_a_federation_states_the_spectrum_and_devices_learn_from_each_other(
     assert len(verdicts(Path("fan-2.jsonl"))) == 100
     assert second.detector.received is not None
     assert second.detector.received.count == first.detector.learned
-    both = Detector.for_basis(basis)
-    both.learn_many(np.vstack([samples(1, 100), samples(2, 100)]))
+    both = trained(Detector.for_basis(basis), np.vstack([samples(1, 100), samples(2, 100)]))
     X = samples(3, 20)
     assert second.detector.score_many(X) == pytest.approx(both.score_many(X), rel=1e-6)

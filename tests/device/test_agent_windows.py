@@ -13,7 +13,7 @@ from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
 from support.agents import Start, append_rows, verdicts
-from support.factories import detector_in, write_rows
+from support.factories import detector_in, trained, write_rows
 from support.fans import NAMES, fan_rows, fan_series
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -76,8 +76,7 @@ def test_no_window_reaches_over_a_bad_row() -> None:
         file.write("1,2,three,4,5,6\n")
     append_rows(Path("fan.csv"), X[30:])
     detector = run(window=str(WIDE))
-    apart = Detector.for_basis(detector.basis)
-    apart.learn_many(X[:30])
+    apart = trained(Detector.for_basis(detector.basis), X[:30])
     apart.interrupt()
     apart.learn_many(X[30:])
     assert detector.learned == apart.learned == 2 * 27
@@ -98,8 +97,7 @@ def test_a_restart_goes_on_within_the_window() -> None:
     append_rows(Path("fan.csv"), X[25:])
     detector = run()
     assert detector.learned == 60 - 3
-    at_once = Detector.for_basis(detector.basis)
-    at_once.learn_many(X)
+    at_once = trained(Detector.for_basis(detector.basis), X)
     assert detector.score_many(X) == pytest.approx(at_once.score_many(X), rel=1e-9)
 
 

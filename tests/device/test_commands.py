@@ -20,6 +20,7 @@ from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.member import Member
 from elmgrove.federation.report import MOST_BYTES_RESULTS, MOST_RESULTS
 from elmgrove.federation.validation import json_size
+from support.factories import trained
 
 WAITING = 60
 
@@ -53,8 +54,7 @@ def disk() -> Disk:
 def member() -> Member:
     """A device with anomalous rows in quarantine."""
     X = np.random.default_rng(4).normal(size=(400, 3))
-    detector = Detector.for_data(X)
-    detector.learn_many(X, np.arange(400.0))
+    detector = trained(Detector.for_data(X), X, np.arange(400.0))
     for number, row in enumerate(X[:WAITING]):
         detector.observe(row + 30.0, 400.0 + number)
     assert len(detector.quarantine) == WAITING
@@ -204,8 +204,7 @@ def test_a_server_may_not_take_all_out_by_instead_unless_the_device_allows_any(
 
 def test_rows_of_more_than_a_day_are_not_a_servers_to_take_out(disk: Disk) -> None:
     X = np.random.default_rng(4).normal(size=(4000, 3))
-    detector = Detector.for_data(X, window=1)
-    detector.learn_many(X, np.arange(4000.0) * 3600.0)
+    detector = trained(Detector.for_data(X, window=1), X, np.arange(4000.0) * 3600.0)
     member = Member("pump", detector)
     made = Commands(member, disk)
     made.take([command(1, "reject", **{"from": 3600.0 * 3900, "to": 3600.0 * 3950})])

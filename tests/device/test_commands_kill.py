@@ -20,7 +20,7 @@ from elmgrove.federation.commands import Command
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.exchanges import HonestExchange, saying
-from support.factories import member_in, normal_rows
+from support.factories import member_in, normal_rows, trained_member
 from support.forked import CONTEXT, run_agent
 from support.serving import wait_until
 
@@ -40,8 +40,7 @@ CHARTER = Charter("pumps", Detector.for_data(normal_rows(0, 400, 4)).basis)
 def pump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """The state of a device that watches, with anomalous rows in quarantine."""
     monkeypatch.chdir(tmp_path)
-    member = CHARTER.start("pump")
-    member.detector.learn_many(normal_rows(1, 400, 4), np.arange(400.0))
+    member = trained_member(CHARTER.start("pump"), normal_rows(1, 400, 4), np.arange(400.0))
     for number, row in enumerate(normal_rows(2, 100, 4)):
         member.detector.observe(row + 30.0, 400.0 + number)
     assert len(member.detector.quarantine) == 100

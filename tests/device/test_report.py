@@ -22,6 +22,7 @@ from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.report import Report, seconds_of
 from elmgrove.federation.validation import json_size
+from support.factories import trained_member
 from support.reports import numbers_in
 
 #: When the first row is, and seconds between two.
@@ -40,9 +41,7 @@ CHARTER = Charter("pumps", Detector.for_data(pd.DataFrame(rows(0, 400), columns=
 
 def member(name: str = "pump", merged: bool = False, number: int = 400) -> Member:
     """A device that watches."""
-    made = CHARTER.start(name, merged=merged)
-    made.detector.learn_many(rows(1, number))
-    return made
+    return trained_member(CHARTER.start(name, merged=merged), rows(1, number))
 
 
 def reports(of: Member, **settings: Any) -> AgentReports:

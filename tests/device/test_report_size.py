@@ -23,6 +23,7 @@ from elmgrove.federation.report import (
     Report,
 )
 from elmgrove.federation.validation import json_size
+from support.factories import trained
 from support.reports import report, status
 
 LONG = "温度" * 5000
@@ -103,8 +104,7 @@ def wide(columns: int, names: str = "sensor {}") -> Member:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200, columns)) + 5e6
     frame = pd.DataFrame(X, columns=[names.format(number) for number in range(columns)])
-    detector = Detector.for_data(frame, units=4)
-    detector.learn_many(X)
+    detector = trained(Detector.for_data(frame, units=4), X)
     for number in range(60):
         detector.quarantine.add(
             detector.basis.scaling(X[number] + 1.0), 9.5, (1.7e9, 1.7e9 + number)

@@ -12,6 +12,7 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.similarity import Comparison, compare_each, compare_used, worth_telling
+from support.factories import trained, trained_member
 from support.laws import law_examples
 from support.places import GOLDEN
 
@@ -32,8 +33,7 @@ BASIS = Basis.fitted(pump(0, 1000), NAMES, scaling="standard")
 
 
 def evidence(rows: np.ndarray, basis: Basis = BASIS) -> Evidence:
-    detector = Detector.for_basis(basis)
-    detector.learn_many(rows)
+    detector = trained(Detector.for_basis(basis), rows)
     return detector.evidence
 
 
@@ -149,8 +149,7 @@ def test_what_could_not_be_merged_is_not_compared() -> None:
 
 def test_a_member_is_compared_with_those_that_it_uses() -> None:
     charter = Charter("pumps", BASIS)
-    member = charter.start("pump-1")
-    member.detector.learn_many(pump(1, 300))
+    member = trained_member(charter.start("pump-1"), pump(1, 300))
     assert compare_used(member) == []
     far = evidence(pump(2, 300, (-90.0, 0.0, 0.0, 0.0)))
     member.receive(Contribution("pump-2", 300, (far,)))
@@ -198,8 +197,7 @@ def test_in_own_units_a_warning_doubts_the_units() -> None:
     charter = Charter("pumps", Basis.fitted(pump(0, 1000), NAMES, scaling="own"))
     a = charter.start("a", units_from=pump(1, 300))
     a.detector.learn_many(pump(2, 300, (-90.0, 0.0, 0.0, 0.0)))
-    b = charter.start("b", units_from=pump(3, 300))
-    b.detector.learn_many(pump(3, 300))
+    b = trained_member(charter.start("b", units_from=pump(3, 300)), pump(3, 300))
     a.receive(b.contribution())
     [found] = compare_used(a)
     assert found.warning(a.detector.basis, merges=False).endswith(
@@ -210,8 +208,7 @@ def test_in_own_units_a_warning_doubts_the_units() -> None:
 def test_a_newcomer_that_rests_on_others_scores_in_its_own_units() -> None:
     """Nothing learned yet: all it knows is the others' sum, and their levels are not its own."""
     charter = Charter("pumps", Basis.fitted(pump(0, 1000), NAMES, scaling="own"), merged=True)
-    old = charter.start("old", units_from=pump(1, 500))
-    old.detector.learn_many(pump(1, 500))
+    old = trained_member(charter.start("old", units_from=pump(1, 500)), pump(1, 500))
     far = (-90.0, 300.0, 5.0, 0.0)
     new = charter.start("new", units_from=pump(2, 500, far))
     new.receive(old.contribution())
@@ -232,8 +229,7 @@ def test_what_leaves_a_device_in_own_units_holds_none() -> None:
     charter = Charter("pumps", Basis.fitted(pump(0, 1000), NAMES, scaling="own"))
     assert Charter.from_fields(charter.fields) == charter
     assert not charter.basis.scaling.shift
-    member = charter.start("a", units_from=pump(1, 300))
-    member.detector.learn_many(pump(1, 300))
+    member = trained_member(charter.start("a", units_from=pump(1, 300)), pump(1, 300))
     [part] = member.contribution().parts
     sent = Contribution.from_bytes(member.contribution().to_bytes())
     given_back = Merged.from_bytes(Merged("pumps", 1, 1, (part,)).to_bytes())

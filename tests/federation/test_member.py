@@ -27,7 +27,7 @@ from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
 from elmgrove.storage.sealed import seal, unseal
-from support.factories import normal_rows
+from support.factories import normal_rows, trained
 from support.laws import law_examples
 
 LAYER = HiddenLayer(inputs=5, units=3, activation="sigmoid", seed=4)
@@ -147,8 +147,7 @@ def test_devices_that_exchange_in_any_way_equal_one_that_learned_all_rows(
         for taker in members:
             if giver is not taker:
                 taker.receive(giver.contribution())
-    central = Detector(LAYER)
-    central.learn_many(np.vstack(seen))
+    central = trained(Detector(LAYER), np.vstack(seen))
     for one in members:
         np.testing.assert_allclose(
             one.detector.model.beta, central.model.beta, rtol=1e-9, atol=1e-12

@@ -11,7 +11,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
-from support.factories import normal_rows
+from support.factories import normal_rows, trained
 
 BY_DISTANCE = Basis(HiddenLayer(inputs=5, units=3, seed=4), 5, score="distance")
 
@@ -23,8 +23,7 @@ def huge_moments(centre: float = 0.0) -> Evidence:
 
 def forged(**changes: Any) -> Contribution:
     """Moments of thirty rows with other sums in the place of some."""
-    detector = Detector.for_basis(BY_DISTANCE)
-    detector.learn_many(normal_rows(3, 30, 5))
+    detector = trained(Detector.for_basis(BY_DISTANCE), normal_rows(3, 30, 5))
     honest = detector.evidence
     made = {name: getattr(honest, name) for name in ("C", "s", "e", "count", "centre")}
     made |= {name: change(made[name]) for name, change in changes.items()}

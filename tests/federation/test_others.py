@@ -25,6 +25,7 @@ from support.factories import (
     contribution_of,
     distance_contribution,
     near_plane,
+    trained_member,
 )
 from support.laws import law_examples
 
@@ -252,8 +253,7 @@ def test_who_changed_or_left_leaves_no_trace(
 
 
 def asking() -> Member:
-    member = CHARTER.start("fan-1", threshold=SOON)
-    member.detector.learn_many(cloud(0, 1))
+    member = trained_member(CHARTER.start("fan-1", threshold=SOON), cloud(0, 1))
     member.set_prior(sum_for(standing(*FLEET[1:]), "fan-1"))
     return member
 

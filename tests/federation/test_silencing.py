@@ -11,6 +11,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.others import StandingOthers
+from support.factories import trained_member
 from support.pumps import NAMES, TEMP, pump_rows
 
 SOON = FalseAlarmRate(confidence=0.0)
@@ -19,9 +20,7 @@ HONEST, ROWS, FAULTY = 5, 1500, 200
 
 
 def member(name: str, X: np.ndarray) -> Member:
-    made = CHARTER.start(name, threshold=SOON)
-    made.detector.learn_many(X)
-    return made
+    return trained_member(CHARTER.start(name, threshold=SOON), X)
 
 
 def wide(times: float) -> np.ndarray:

@@ -9,6 +9,7 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.similarity import profile_of, unlike_all, unlike_used
+from support.factories import trained_member
 
 NAMES = ["flow", "pressure", "power", "temperature", "vibration"]
 MIXING = np.random.default_rng(5).normal(size=(2, 5))
@@ -39,9 +40,7 @@ CHARTER = Charter(
 
 
 def fan(number: int, X: np.ndarray) -> Member:
-    made = CHARTER.start(f"fan-{number}", threshold=SOON)
-    made.detector.learn_many(X)
-    return made
+    return trained_member(CHARTER.start(f"fan-{number}", threshold=SOON), X)
 
 
 def fleet(odd: np.ndarray) -> list[Contribution]:

@@ -49,6 +49,12 @@ def detector_for(data: Any, **settings: Any) -> Detector:
     return trained(Detector.for_data(data, **settings), data)
 
 
+def trained_member(member: Member, X: Any, times: Any = None) -> Member:
+    """The device, after its detector learned these rows."""
+    trained(member.detector, X, times)
+    return member
+
+
 def member_in(path: str | Path) -> Member:
     """The device whose state a file holds."""
     return load(Path(path), Member.from_bytes)
