@@ -233,10 +233,10 @@ def test_bad_rows_are_named_or_left_out(elmgrove: Elmgrove, tmp_path: Path) -> N
         file.write("1.0,2.0,3.0,\n")
     federate = ("federate", "--data", fleet, "--target", "sea", "--test", "test.csv")
     text = one_clear_line(elmgrove(*federate))
-    assert "calm.csv, line 42, column 4 ('sea'): the value is missing; --skip-bad" in text
+    assert "calm.csv, line 42, column 4 ('sea'): the value is missing; --drop" in text
     ran = elmgrove(*federate, "--skip-bad")
     assert ran.code == 0, ran.err
-    assert "left out 1 rows without a value of 'sea'" in ran.err
+    assert "calm.csv: left out 1 bad row. The first: " in ran.err
     with (tmp_path / "test.csv").open("a") as file:
         file.write("1.0,2.0,3.0,glassy\n")
     (fleet / "calm.csv").write_text((fleet / "calm.csv").read_text().replace("1.0,2.0,3.0,\n", ""))

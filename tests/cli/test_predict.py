@@ -52,7 +52,7 @@ def test_a_file_without_the_target_needs_none(elmgrove: Elmgrove, model: Path) -
 def test_rows_come_from_standard_input_as_well(start: Start, model: Path) -> None:
     ran = start("predict", "-", "--model", model, stdin=subprocess.PIPE)
     assert ran.told(Path("test.csv").read_bytes()) == 0, ran.log
-    assert ran.out.splitlines()[0] == "line,predicted"
+    assert ran.out.splitlines()[0] == "line,predicted,actual"
     assert len(ran.out.splitlines()) == 61
 
 

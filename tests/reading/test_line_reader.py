@@ -88,10 +88,6 @@ def test_a_header_of_numbers_is_no_row() -> None:
     reader = LineReader()
     assert values(reader, "1,2,3,4", "1.5,2,3,4") == [None, [1.5, 2, 3, 4]]
     assert reader.names == ("1", "2", "3", "4")
-    doubtful = LineReader()
-    assert values(doubtful, "1,2,3,4", "5,6,7,8") == [None, [5, 6, 7, 8]]
-    assert doubtful.names is None
-    assert doubtful.notes == ["the line before x was left out: names or a row?"]
 
 
 @pytest.mark.parametrize("lines", [["b,t,a", "2,2024-05-01,1"], ['{"b": 2, "t": 5, "a": 1}']])

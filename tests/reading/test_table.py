@@ -432,8 +432,6 @@ def test_a_jump_back_in_time_is_a_gap_and_told_as_one(table: Any) -> None:
 
 # The first lines: what is read past, delimiters, and names
 
-NO_DECIMALS = "1,2,3,4\n5,6,7,8\n9,10,11,12"
-
 
 def head(text: str, **layout: str) -> Head:
     return Head.of(text.split("\n"), Layout(**layout))  # type: ignore[arg-type]
@@ -469,40 +467,18 @@ def test_with_decimal_commas_a_comma_separates_only_where_nothing_else_does() ->
 
 
 @pytest.mark.parametrize("first", ["1,2,3,4", "0,1,2,3", "01,1,2,3", ",0,1,2", "time,1,2,3"])
-def test_numbers_that_count_columns_are_names_where_rows_are_broken_numbers(first: str) -> None:
-    found = head(f"{first}\n1.5,2,3,4\n2.5,3,4,5")
-    assert found.named == (first != "01,1,2,3")
+def test_numbers_that_count_columns_are_names_as_pandas_writes_them(first: str) -> None:
+    for rows in ("1.5,2,3,4\n2.5,3,4,5", "5,6,7,8"):
+        assert head(f"{first}\n{rows}").named == (first != "01,1,2,3")
 
 
-def test_where_that_is_not_sure_it_is_said() -> None:
-    found = head(NO_DECIMALS)
-    assert not found.named
-    assert found.doubt is not None
-    assert "the first line (1, 2, 3, 4) was read as a row" in found.doubt
-    assert head("4,3,2,1\n5,6,7,8").doubt is None
-    assert head("1,2\n3,4.5").doubt is None, "two numbers are more likely a row"
+def test_other_numbers_are_a_row() -> None:
+    for first in ("4,3,2,1", "1,2", "2019,2020,2021", "2024-01-01,1,2,3", "# a,b,c\n1,2,3"):
+        assert head(f"{first}\n1.5,2.5,3.5").lines == first.count("\n")
 
 
 def test_a_header_of_numbers_is_known_by_what_was_learned() -> None:
-    assert Head.of(NO_DECIMALS.split("\n"), Layout(), ("2", "4")).named
-    assert head("2024-01-01,1,2,3\n2024-01-02,2,3,4").named is False, "a date is no name"
-
-
-def test_numbers_that_are_taken_as_names_are_said() -> None:
-    found = head("1,2,3,4\n1.5,2,3,4")
-    assert found.named
-    assert found.doubt is not None
-    assert "(1, 2, 3, 4) is taken as the names of the columns; if it is a row, put" in found.doubt
-    assert head("time,1,2,3\n5,1.5,2,3").doubt is None
-
-
-def test_whole_numbers_above_broken_ones_are_questioned() -> None:
-    found = head("2019,2020,2021\n2001.5,1999.25,2000.0\n2003,1998.5,2001.5")
-    assert not found.named
-    assert found.doubt is not None
-    assert "(2019, 2020, 2021) holds whole numbers, unlike the rows below" in found.doubt
-    assert head("2019,2020\n2001.5,7\n1999.5,8").doubt is None, "the second column has such rows"
-    assert head("5,5\n2001.5,7.5").doubt is None, "names are different"
+    assert Head.of(["1,4,2", "5,6,7"], Layout(), ("2", "4")).named
 
 
 # Columns that are no sensors: left out where it is sure, else said
@@ -633,3 +609,51 @@ def test_both_ends_belong_to_a_span() -> None:
         True,
     ]
     assert not within(times, []).any()
+
+
+# A column that is read beside the rows
+
+PAIRED = "a,mode,b\n1,auto,2\n\n3, manual ,4\n5,,6\n7,auto,8\n"
+
+
+def beside(path: Path, text: str, name: str = "mode", **more: Any) -> Table:
+    path.write_text(text)
+    return read_table(path, Layout(beside=name, **more), skip_bad=True)
+
+
+def test_cells_beside_stand_as_they_are_written(tmp_path: Path) -> None:
+    found = beside(tmp_path / "rows.csv", PAIRED)
+    assert found.names == ("a", "b")
+    assert found.beside is not None
+    assert found.beside.cells.tolist() == ["auto", " manual ", "auto"]
+    assert found.beside.lines.tolist() == found.lines.tolist() == [2, 4, 6]
+    assert found.beside.at([2]).where(0).endswith("rows.csv, line 6, column 2 ('mode')")
+    assert "line 5, column 2 ('mode'): the value is missing" in found.skipped[0]
+
+
+def test_a_missing_cell_beside_is_named_and_never_held(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(PAIRED)
+    with pytest.raises(BadInput, match=r"line 5, column 2 \('mode'\): the value is missing"):
+        read_table(path, Layout(beside="mode", missing="hold"))
+    remembered = Layout(beside="mode", remembered=frozenset({"beside"}))
+    assert read_table(path, remembered).array.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
+
+
+def test_other_formats_have_a_column_beside_too(tmp_path: Path) -> None:
+    objects = beside(tmp_path / "rows.jsonl", '{"a": 1, "mode": true}\n{"a": 2, "mode": 3.0}\n')
+    assert objects.beside is not None
+    assert objects.beside.cells.tolist() == [True, 3.0]
+    plain = beside(tmp_path / "plain.csv", "1;2,5\n3;4,5\n", "2", decimal=",")
+    assert plain.beside is not None
+    assert plain.beside.cells.tolist() == ["2,5", "4,5"]
+    assert plain.array.tolist() == [[1], [3]]
+    np.save(tmp_path / "rows.npy", np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array = read_table(tmp_path / "rows.npy", Layout(beside="1"))
+    assert array.beside is not None
+    assert (array.beside.cells.tolist(), array.array.tolist()) == ([1.0, 3.0], [[2], [4]])
+
+
+def test_a_file_without_the_column_beside_says_which_it_has(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no column 'price' among \['a', 'mode', 'b'\]"):
+        beside(tmp_path / "rows.csv", PAIRED, "price")

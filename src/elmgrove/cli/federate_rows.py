@@ -15,7 +15,7 @@ from elmgrove.cli.options import notes, read
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import number
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.table import ColumnCells, Table, read_column, read_table
+from elmgrove.reading.table import ColumnCells, Table, read_table
 from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.predictor import Target
 from elmgrove.rounds.projection import Projection
@@ -38,8 +38,8 @@ class FleetFiles:
     def table(self, path: Path, like: Table | None = None) -> Table:
         """Reads the rows of a client's file, in the columns of another."""
         names, words = (None, None) if like is None else (like.names, like.categories)
-        # An empty file has no columns, and so none to leave out.
-        layout = self.inputs if path.stat().st_size else self.layout
+        # An empty file has no columns, and so none to read beside the others.
+        layout = self.paired if path.stat().st_size else self.layout
         table = read_table(path, layout, features=names, categories=words, skip_bad=self.skip_bad)
         if like is not None and table.left_out:
             first = f"The first: {table.skipped[0]}"
@@ -49,25 +49,9 @@ class FleetFiles:
         return table
 
     @property
-    def inputs(self) -> Layout:
-        """The layout of the rows without the column to predict."""
-        if self.target is None:
-            return self.layout
-        return replace(self.layout, drop=(*self.layout.drop, self.target))
-
-    def paired(self, path: Path, table: Table) -> tuple[Array, ColumnCells | None]:
-        """Gives the rows of a file with what is to be predicted of each; None if nothing is."""
-        if self.target is None:
-            return table.array, None
-        if not len(table.lines):
-            nothing = np.empty(0, object)
-            return table.array, ColumnCells(str(path), self.target, "line", nothing, table.lines)
-        column = read_column(path, self.target, self.layout, skip_bad=self.skip_bad)
-        _, rows, cells = np.intersect1d(table.lines, column.lines, return_indices=True)
-        if len(rows) < len(table.lines):
-            missing = len(table.lines) - len(rows)
-            notes.print(f"{path}: left out {missing} rows without a value of {self.target!r}.")
-        return table.array[rows], column.at(cells)
+    def paired(self) -> Layout:
+        """The layout of the rows, with the column to predict beside them."""
+        return replace(self.layout, beside=self.target)
 
 
 class Pairs(NamedTuple):
@@ -121,8 +105,8 @@ class FleetRows:
 
     @classmethod
     def _file(cls, path: Path, clients: int, files: FleetFiles) -> "FleetRows":
-        table = read(path, None, files.inputs, files.skip_bad)
-        rows, column = files.paired(path, table)
+        table = read(path, None, files.paired, files.skip_bad)
+        rows, column = table.array, table.beside
         pieces = np.array_split(np.arange(len(rows)), clients)
         cells = {} if column is None else _named([column.at(piece) for piece in pieces])
         mine = _named([rows[piece] for piece in pieces])
@@ -135,8 +119,8 @@ class FleetRows:
             raise BadInput(f"{folder}: no .csv files; there should be one for each client")
         # An empty file has none; without names, columns in another order would be mixed up.
         first = next((table for table in map(files.table, paths) if table.names), None)
-        pairs = {path.stem: files.paired(path, files.table(path, first)) for path in paths}
-        rows = {name: mine for name, (mine, _) in pairs.items()}
+        tables = {path.stem: files.table(path, first) for path in paths}
+        rows = {name: table.array for name, table in tables.items()}
         columns = {name: mine.shape[1] for name, mine in rows.items() if len(mine)}
         if len(set(columns.values())) > 1:
             raise BadInput(f"{folder}: files have different numbers of columns: {columns}")
@@ -144,7 +128,12 @@ class FleetRows:
         nothing = np.empty((0, max(columns.values(), default=0)))
         rows = {name: mine if len(mine) else nothing for name, mine in rows.items()}
         names, words = (None, {}) if first is None else (first.names, first.categories)
-        cells = {name: column for name, (_, column) in pairs.items() if column is not None}
+        cells = dict[str, ColumnCells]()
+        if files.target is not None:
+            empty = ColumnCells(
+                "", files.target, "line", np.empty(0, object), np.empty(0, np.int64)
+            )
+            cells = {name: table.beside or empty for name, table in tables.items()}
         return cls(rows, names, "standard", words, cells)
 
     @property
@@ -311,8 +300,8 @@ def read_test(
     path: Path, like: Basis | Projection, target: Target | None, files: FleetFiles
 ) -> Pairs:
     """Reads the rows of a test file in the columns that were learned, and their targets."""
-    table = read(path, like, files.inputs, files.skip_bad)
-    X, column = files.paired(path, table)
+    table = read(path, like, files.paired, files.skip_bad)
+    X, column = table.array, table.beside
     T = np.empty((0, 0))
     if target is not None and column is not None:
         fits = target.fits(column.cells, files.layout.decimal)

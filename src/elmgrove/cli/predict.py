@@ -15,9 +15,9 @@ import typer
 from elmgrove.cli.federate import Marks
 from elmgrove.cli.options import Data, SkipBad, notes, read, with_layout
 from elmgrove.errors import BadInput
-from elmgrove.reading.formats import STANDARD_INPUT
+from elmgrove.reading.cells import is_missing
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.table import ColumnCells, Table, has_column, read_column
+from elmgrove.reading.table import ColumnCells, Table
 from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.predictor import Predictor
 from elmgrove.storage.disk import load
@@ -72,15 +72,14 @@ def predict(
     predictor = load(model, Predictor.from_bytes)
     place = _place(predictor, group)
     layout = layout.after(predictor.layout)
-    column = _column(data, predictor, layout)
-    if column is not None and predictor.reads.features is None:
-        # Where columns have no names, all are read but those that are left out.
-        layout = replace(layout, drop=(*layout.drop, predictor.target.column))
+    # A row whose target is missing is one to predict, and a file may have none at all.
+    remembered = layout.remembered | {"beside"}
+    layout = replace(layout, beside=predictor.target.column, remembered=remembered)
     table = read(data, predictor.reads, layout, skip_bad)
     if not len(table.rows):
         raise BadInput(f"{data}: no rows to predict")
-    said = predictor.predict(table.array, place)
-    WRITERS[style](_told(table, said, column), sys.stdout, known=column is not None)
+    said, column = predictor.predict(table.array, place), table.beside
+    WRITERS[style](_predicted(table, said, column), sys.stdout, known=column is not None)
     if column is not None:
         _note_marks(predictor, place, table, column, layout.decimal)
 
@@ -97,23 +96,12 @@ def _place(predictor: Predictor, group: int | None) -> int:
     return place
 
 
-def _column(data: Path, predictor: Predictor, layout: Layout) -> ColumnCells | None:
-    """The target's column of a file; None if it has none, or can be read only once."""
-    name = predictor.target.column
-    if str(data) == STANDARD_INPUT or not has_column(data, name, layout):
-        return None
-    # A row whose target is missing is one to predict.
-    return read_column(data, name, layout, skip_bad=True)
-
-
-def _told(
+def _predicted(
     table: Table, said: Sequence[str | float], column: ColumnCells | None
 ) -> Iterable[Predicted]:
-    lines = table.lines.tolist()
-    known = {} if column is None else dict(zip(column.lines.tolist(), column.cells, strict=True))
-    for line, predicted in zip(lines, said, strict=True):
-        actual = known.get(line)
-        yield Predicted(line, predicted, None if actual is None else str(actual).strip())
+    actual = [None] * len(said) if column is None else column.cells
+    for line, predicted, cell in zip(table.lines.tolist(), said, actual, strict=True):
+        yield Predicted(line, predicted, None if is_missing(cell) else str(cell).strip())
 
 
 def _note_marks(
@@ -121,19 +109,19 @@ def _note_marks(
 ) -> None:
     """Notes how right the predictions are, beside what needs no model."""
     target = predictor.target
+    there = np.array([not is_missing(cell) for cell in column.cells], bool)
     fits = target.fits(column.cells, decimal)
-    if not fits.all():
-        first = column.where(int(np.flatnonzero(~fits)[0]))
+    unknown = there & ~fits
+    if unknown.any():
+        first = column.where(int(np.flatnonzero(unknown)[0]))
         notes.print(
-            f"{int((~fits).sum())} rows have a {target.column} that was never learned or is no "
+            f"{int(unknown.sum())} rows have a {target.column} that was never learned or is no "
             f"number, and are not counted below. The first: {first}"
         )
-    column = column.at(fits)
-    _, rows, cells = np.intersect1d(table.lines, column.lines, return_indices=True)
-    if not len(rows):
+    if not fits.any():
         return
-    T = target.scaled(target.coded(column.at(cells), decimal))
-    exam = Exam(predictor.inputs(table.array[rows]), T, target.classes)
+    T = target.scaled(target.coded(column.at(fits), decimal))
+    exam = Exam(predictor.inputs(table.array[fits]), T, target.classes)
     found = exam.evaluate(predictor.basis, [predictor.models[place]])
     assert found is not None
     notes.print(Marks(target, exam, predictor.basis).sentence(found.value))

@@ -26,7 +26,7 @@ class ArrayBlock:
 
     def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
         """Gives all rows at once; None if any is not finite, or has a time or a label."""
-        beside = columns.time is not None or columns.label is not None
+        beside = (columns.time, columns.label, columns.beside) != (None, None, None)
         # What overflows is found right below, and named.
         with np.errstate(over="ignore"):
             rows = self._rows[:, columns.places].astype(np.float64)
@@ -100,7 +100,8 @@ class ParquetBlock:
         read = [self._columns[place] for place in columns.places]
         types = require_extra("pyarrow", "parquet").types
         numeric = all(types.is_integer(one.type) or types.is_floating(one.type) for one in read)
-        if columns.label is not None or not columns.plain or not numeric:
+        beside = (columns.label, columns.beside) != (None, None)
+        if beside or not columns.plain or not numeric:
             return None
         times = None if columns.time is None else self._times(columns.time)
         if (columns.time is not None and times is None) or any(one.null_count for one in read):

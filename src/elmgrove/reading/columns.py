@@ -136,6 +136,7 @@ class Record(NamedTuple):
     values: list[float]
     time: float | None = None
     label: bool | None = None
+    beside: Any = None
     point: Point | None = None
 
 
@@ -200,7 +201,8 @@ class Columns:
         #: How many cells a record has, and where time and label are among them.
         self.width = len(header.cells)
         self.time, self.clock = self._find_time({*(features or ()), *words})
-        self.label = self._find_label()
+        self.label = self._find("label", layout.label)
+        self.beside = self._find("beside", layout.beside)
         wanted = columns_of(features, words) if features else None
         #: The cells that are read, in their order.
         self.places = self._wanted(wanted)
@@ -239,11 +241,10 @@ class Columns:
                 return place, Clock()
         return None, Clock()
 
-    def _find_label(self) -> int | None:
-        if self._layout.label is None:
-            return None
-        optional = "label" in self._layout.remembered
-        return next(iter(self._header.places([self._layout.label], optional=optional)), None)
+    def _find(self, setting: str, name: str | None) -> int | None:
+        optional = setting in self._layout.remembered
+        places = [] if name is None else self._header.places([name], optional=optional)
+        return next(iter(places), None)
 
     def _wanted(self, wanted: Sequence[str] | None) -> list[int]:
         header, layout = self._header, self._layout
@@ -252,6 +253,7 @@ class Columns:
         header.places([name for name in layout.drop if many[name] < 2])
         dropped = {*layout.drop}
         aside = {i for i, name in enumerate(header.cells) if name in dropped}
+        aside |= set() if self.beside is None else {self.beside}
         if wanted is not None and header.named:
             if learned := sorted({*wanted} & {*layout.drop}):
                 raise BadInput(f"{header.name}: {learned[0]!r} was learned and can't be left out")
@@ -312,7 +314,16 @@ class Columns:
             time = self.clock.read(where, self._header.told(self.time), cells[self.time])
         if self.label is not None:
             label = self._labelled(where, cells[self.label])
-        return Record(self._values(where, cells), time, label)
+        beside = None
+        if self.beside is not None:
+            beside = cells[self.beside]
+            if self.needs(beside):
+                raise BadInput(f"{where}, {self._header.told(self.beside)}: {MISSING}")
+        return Record(self._values(where, cells), time, label, beside)
+
+    def needs(self, beside: Any) -> bool:
+        """Whether the cell beside a row is missing, and must not be."""
+        return is_missing(beside) and "beside" not in self._layout.remembered
 
     def _labelled(self, where: str, cell: Any) -> bool:
         assert self.label is not None

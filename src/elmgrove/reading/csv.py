@@ -5,7 +5,6 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, Self
 
@@ -20,91 +19,21 @@ from elmgrove.reading.layout import Layout
 from elmgrove.reading.times import are_dates
 
 Array = NDArray[np.float64]
-# Up to 15 digits are an exact whole number, as are the powers of ten: so their quotient is the
-# number nearest to what is written, as it is if it is read by itself.
-_DIGITS = 15
-_POWERS = 10.0 ** np.arange(_DIGITS + 1)
-# Cells that are read at once, so that they stay in the cache.
-_PART = 1 << 15
-_NEW_LINE, _ZERO, _MINUS = (ord(sign) for sign in "\n0-")
-
-
-def decimals(
-    text: bytes, delimiter: str, width: int, places: list[int], decimal: str = "."
-) -> Array | None:
-    """Reads the cells at these places of each line; None if any is not written like -12.5.
-
-    Every line must have as many cells as the ``width`` says, and end with a line feed.
-
-    >>> decimals(b"1;a;-2,50\\n3;b;4\\n", ";", 3, [2, 0], ",")
-    array([[-2.5,  1. ],
-           [ 4. ,  3. ]])
-    """
-    data = np.frombuffer(text, np.uint8)
-    ends = np.flatnonzero((data == ord(delimiter)) | (data == _NEW_LINE))
-    if not len(ends) or len(ends) % width or ends[-1] + 1 != len(data):
-        return None
-    lasts = (data[ends] == _NEW_LINE).reshape(-1, width)
-    if not lasts[:, -1].all() or lasts[:, :-1].any():
-        return None
-    starts = np.concatenate([[0], ends[:-1] + 1]).reshape(-1, width)[:, places].reshape(-1)
-    ends = ends.reshape(-1, width)[:, places].reshape(-1)
-    # A cell is looked at up to the length of the longest.
-    padded = np.concatenate([data, np.zeros(_DIGITS + 2, np.uint8)])
-    found = np.empty(len(ends))
-    for first in range(0, len(ends), _PART):
-        part = slice(first, first + _PART)
-        values = _read(padded, starts[part], ends[part] - starts[part], ord(decimal))
-        if values is None:
-            return None
-        found[part] = values
-    return found.reshape(-1, len(places))
-
-
-def _read(
-    data: NDArray[np.uint8], at: NDArray[np.intp], length: NDArray[np.intp], point: int
-) -> Array | None:
-    """The numbers that begin at these places, by Horner's rule for all of them together."""
-    longest = int(length.max())
-    if longest > _DIGITS + 2:
-        return None
-    number, behind = np.zeros(len(at), np.int64), np.zeros(len(at), bool)
-    digits, shift = np.zeros(len(at), np.int8), np.zeros(len(at), np.int8)
-    negative = data[at] == _MINUS
-    for place in range(longest):
-        sign = data[at + place]
-        digit = sign - np.uint8(_ZERO)
-        inside = length > place
-        is_digit, is_point = inside & (digit < 10), inside & (sign == point)
-        number = np.where(is_digit, 10 * number + digit, number)
-        digits += is_digit
-        shift += is_digit & behind
-        if (is_point & behind).any():
-            return None
-        behind |= is_point
-    if (digits + behind + negative != length).any() or digits.min() < 1 or digits.max() > _DIGITS:
-        return None
-    return np.where(negative, -1.0, 1.0) * (number / _POWERS[shift])
-
 
 _DELIMITERS = ",;\t|"
 _SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)
-# So few numbers in a row, like 1, 2, are more likely a row than names.
-_LEAST_NUMBERED = 3
 
 
 class Head(NamedTuple):
     """How the cells of a text are separated, and its names or else its first row's cells.
 
-    ``lines`` counts the lines before the first row. ``doubt`` is what to say where it is not sure
-    whether a first line of numbers is a row or holds names.
+    ``lines`` counts the lines before the first row.
     """
 
     delimiter: str
     cells: list[str]
     named: bool
     lines: int = 0
-    doubt: str | None = None
 
     @classmethod
     def of(
@@ -126,13 +55,12 @@ class Head(NamedTuple):
             return cls(delimiter or ",", [], False, place)
         delimiter = delimiter or delimiter_of(first[place], layout.decimal)
         cells = split(first[place], delimiter)
-        after = list(_rows(first[place + 1 :], delimiter))
-        named, doubt = _is_named(cells, after, layout.decimal, features)
         said = split(remark, delimiter)
-        if not named and len(said) == len(cells) > 1 and not any(map(is_number, said)):
-            return cls(delimiter, list(map(plain_name, said)), True, place)
-        names = list(map(plain_name, cells)) if named else cells
-        return cls(delimiter, names, named, place + named, doubt)
+        if len(said) != len(cells) or len(said) < 2 or any(map(is_number, said)):
+            said = []
+        if _is_named(cells, said, layout.decimal, features):
+            return cls(delimiter, list(map(plain_name, cells)), True, place + 1)
+        return cls(delimiter, list(map(plain_name, said)) or cells, bool(said), place)
 
 
 def is_read_past(text: str) -> bool:
@@ -163,67 +91,20 @@ def split(line: str, delimiter: str) -> list[str]:
         raise BadInput(f"{error}; is this a CSV file?") from error
 
 
-def _rows(lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
-    """The cells of each line that has any; one that can't be split says nothing of the names."""
-    for text in lines:
-        if not is_read_past(text):
-            with suppress(BadInput):
-                yield split(text, delimiter)
-
-
 def _is_named(
-    cells: list[str], after: list[list[str]], decimal: str, features: Sequence[str] | None
-) -> tuple[bool, str | None]:
-    """Whether a first line holds names, and what to say if that is not sure."""
+    cells: list[str], remark: list[str], decimal: str, features: Sequence[str] | None
+) -> bool:
+    """Whether a first line holds names: no numbers, but for those that pandas gives to columns."""
     numbers = [cell for cell in cells if is_number(cell, decimal) or is_decimal_comma(cell)]
     if not numbers:
-        return bool(cells), None
+        return bool(cells)
     if features and set(features) <= set(cells):
-        return True, None
-    if not is_counted(numbers) or (len(numbers) == len(cells) and not after):
-        return False, _unlike_rows(cells, after)
-    # A row of 1, 2, 3, 4 is rare, and where no other row is whole it can be none.
-    broken = any(is_number(cell) and not _whole(cell) for row in after for cell in row)
-    texts = [cell for cell in cells if cell not in numbers]
-    if texts:
-        return not are_dates(texts), None
-    if broken:
-        return True, (
-            f"the first line ({_some(cells)}) is taken as the names of the columns; if it is a "
-            "row, put a line of names above it"
-        )
-    return False, (
-        f"the first line ({_some(cells)}) was read as a row; if it holds the numbers of columns, "
-        "give them names or delete it"
-    )
-
-
-def _unlike_rows(cells: list[str], after: list[list[str]]) -> str | None:
-    """What to say of different whole numbers, such as years, above columns of broken ones."""
-    below = [row for row in after if len(row) == len(cells)]
-    names = len(cells) > 1 and len(set(cells)) == len(cells) and all(map(_whole, cells))
-    columns = zip(*below, strict=True)
-    if not below or not names or any(all(map(_whole, column)) for column in columns):
-        return None
-    return (
-        f"the first line ({_some(cells)}) holds whole numbers, unlike the rows below, and was read "
-        "as a row; if it holds names, put a letter before each, or delete it"
-    )
-
-
-def _some(cells: list[str]) -> str:
-    return f"{', '.join(cells[:6])}{', …' * (len(cells) > 6)}"
-
-
-def is_counted(numbers: list[str]) -> bool:
-    """Says whether these are 0, 1, 2, … or 1, 2, 3, …: names that nobody chose."""
-    size = len(numbers)
-    counted = [[str(i) for i in range(first, first + size)] for first in (0, 1)]
-    return size >= _LEAST_NUMBERED and numbers in counted
-
-
-def _whole(cell: str) -> bool:
-    return cell.lstrip("+-").isdecimal()
+        return True
+    # 0, 1, 2, … or 1, 2, 3, …: a row of them is rare, but 1, 2 is more likely one.
+    counted = [[str(first + i) for i in range(len(numbers))] for first in (0, 1)]
+    if len(numbers) < 3 or numbers not in counted or remark:
+        return False
+    return not are_dates([cell for cell in cells if cell not in numbers])
 
 
 #: The cells of a record, or why it has none.
@@ -247,6 +128,7 @@ class Numbers(NamedTuple):
     lines: NDArray[np.int64]
     times: Array | None = None
     labels: NDArray[np.bool_] | None = None
+    beside: Sequence[Any] = ()
 
 
 class TextBlock:
@@ -265,47 +147,46 @@ class TextBlock:
             return None
         text = _decoded(self._name, data)
         try:
-            rows = decimals(data, self._delimiter, columns.width, columns.places, decimal)
-            if rows is None:
-                rows = self._loaded(text, columns, decimal)
-            times, labels = self._beside(text, columns)
+            rows = self._loaded(text, columns, decimal)
+            found = self._beside(text, columns)
         except (ValueError, OverflowError):
             return None
         if not are_readings(rows):
             return None
-        return Numbers(rows, self._first + np.arange(len(rows)), times, labels)
+        return Numbers(rows, self._first + np.arange(len(rows)), *found)
 
     def _loaded(self, text: str, columns: Columns, decimal: str) -> Array:
-        """Reads numbers however they are written; ``ValueError`` where a line has none."""
-        lines = text.rstrip("\n").split("\n")
+        """Reads the numbers; ``ValueError`` where a line has none, or other cells than all."""
+        lines, places = text.rstrip("\n").split("\n"), columns.places
         if not text.strip():
             raise ValueError("blank lines only")
-        if not all(line.count(self._delimiter) == columns.width - 1 for line in lines):
+        chosen = None if places == list(range(columns.width)) else places
+        # Where all are read, NumPy counts them.
+        if chosen and any(line.count(self._delimiter) != columns.width - 1 for line in lines):
             raise ValueError("a line with more or fewer cells")
         if decimal != "." != self._delimiter:
             lines = [line.replace(decimal, ".") for line in lines]
-        rows = np.loadtxt(
-            lines,
-            delimiter=self._delimiter,
-            comments=None,
-            usecols=None if columns.places == list(range(columns.width)) else columns.places,
-            ndmin=2,
-        )
+        rows = np.loadtxt(lines, delimiter=self._delimiter, comments=None, usecols=chosen, ndmin=2)
         if rows.shape != (len(lines), columns.count):
             raise ValueError("a line without a number")
         return rows
 
-    def _beside(self, text: str, columns: Columns) -> tuple[Any, Any]:
-        """The times and the labels of lines."""
-        if columns.time is None and columns.label is None:
-            return None, None
+    def _beside(self, text: str, columns: Columns) -> tuple[Any, Any, Sequence[str]]:
+        """The times and the labels of lines, and the cells of the column beside."""
+        if columns.time is None and columns.label is None and columns.beside is None:
+            return None, None, ()
         cells = [line.split(self._delimiter) for line in text.rstrip("\n").split("\n")]
         times = labels = None
         if columns.time is not None:
             times = np.array([columns.clock(row[columns.time]) for row in cells], np.float64)
         if columns.label is not None:
             labels = np.array([label_of(row[columns.label]) for row in cells], bool)
-        return times, labels
+        if columns.beside is None:
+            return times, labels, ()
+        beside = [row[columns.beside] for row in cells]
+        if any(map(columns.needs, beside)):
+            raise ValueError("a missing value")
+        return times, labels, beside
 
     def records(self) -> Iterator[tuple[int, Cells]]:
         """Gives the cells of each record with the number of its last line; not of blank lines."""
@@ -347,7 +228,7 @@ class CsvText:
         except BadInput as error:
             raise BadInput(f"{name}: {error}") from error
         head = self._head
-        self.notes = [] if head.doubt is None else [head.doubt]
+        self.notes: list[str] = []
         names = head.cells if head.named else [str(i + 1) for i in range(len(head.cells))]
         sample = [cells for block in islice(self.blocks(), 1) for cells in _first_of(block)]
         self.header = Header(name, names, head.named, sample)

@@ -21,7 +21,7 @@ _INFLUX_ENDINGS = (".lp", ".influx")
 _OTHER_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 _DECIMALS = (".", ",")
 # What tells the columns that are learned: a state has them itself.
-_OF_COLUMNS = {"columns", "drop", "categories"}
+_OF_COLUMNS = {"columns", "drop", "categories", "beside"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Layout:
 
     ``time`` is the column with each row's time, or ``COLUMN=FORMAT`` (as for ``strptime``).
     ``columns`` are the only ones that are learned, ``drop`` are left out; ``label`` says which rows
-    were anomalous, and is never learned. ``categories`` are columns of words. ``format="influx"``
+    were anomalous, and is never learned; ``beside`` is a column that is only read beside the rows,
+    as it stands. ``categories`` are columns of words. ``format="influx"``
     says that a text is InfluxDB line protocol, and so does ``measurement``: which of its points are
     rows, as a line begins (``cpu,cpu=cpu-total``). A missing value is
     refused, or with ``missing="hold"`` the last one stands in for it, in ``hold_rows`` rows at
@@ -51,6 +52,7 @@ class Layout:
     categories: tuple[str, ...] = ()
     format: str | None = None
     measurement: str | None = None
+    beside: str | None = None
     remembered: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

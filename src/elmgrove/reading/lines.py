@@ -8,7 +8,7 @@ from elmgrove.algebra.basis import Categories, columns_of
 from elmgrove.errors import BadInput, WrongColumns
 from elmgrove.reading.cells import plain_name
 from elmgrove.reading.columns import Columns, Header, Held, Record, some_of
-from elmgrove.reading.csv import Head, cells_of, is_counted, is_read_past
+from elmgrove.reading.csv import Head, cells_of, is_read_past
 from elmgrove.reading.formats import JSON_LINES, format_of_text
 from elmgrove.reading.jsonl import json_object
 from elmgrove.reading.layout import HOLD, Layout
@@ -118,21 +118,13 @@ class LineReader:
     # CSV
 
     def _took_names(self, where: str, text: str) -> bool:
-        """Finds the head; says whether this line holds names, or can't be told from names yet."""
+        """Finds the head; says whether this line holds names."""
         lines = [*self._first, text]
         try:
             head = Head.of(lines, self._layout, self._features)
         except BadInput as error:
             raise WrongColumns(f"{where}: {error}") from error
-        counted = [line for line in self._first if not is_read_past(line)]
-        if not head.named and not counted and is_counted(head.cells):
-            self._first = lines
-            return True
         self._at_start, self._first = False, []
-        if counted and not head.named:
-            self.notes.append(f"the line before {where} was left out: names or a row?")
-        if head.named and head.doubt is not None:
-            self._note_once(head.doubt)
         if head.named or self._head is None or not self._head.delimiter:
             self._head, self._columns = head, None
             # What is missing is told at once; the rest is found out with the first row.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Categories, columns_of, word_of
 from elmgrove.errors import BadInput, MissingValue
 from elmgrove.reading.arrays import NpyArray, ParquetTable
-from elmgrove.reading.cells import MISSING, is_missing
+from elmgrove.reading.cells import is_missing
 from elmgrove.reading.columns import Columns, Header, doubts_about
 from elmgrove.reading.csv import Cells, CsvText, Numbers
 from elmgrove.reading.formats import (
@@ -176,6 +176,28 @@ def _is_object(line: bytes) -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class ColumnCells:
+    """The cells of one column as they stand, the line of each, and what to call them in errors."""
+
+    file: str
+    column: str
+    unit: str
+    cells: NDArray[Any]
+    lines: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def at(self, places: Any) -> "ColumnCells":
+        """Gives some of the cells, by their places or a mask."""
+        return replace(self, cells=self.cells[places], lines=self.lines[places])
+
+    def where(self, place: int) -> str:
+        """Names the place of a cell for a message: file, line and column."""
+        return f"{self.file}, {self.unit} {self.lines[place]}, {self.column}"
+
+
 _WAYS_OUT = "--drop leaves a named column out, --skip-bad a row"
 # Texts about bad rows that are kept.
 _MOST_TEXTS = 1000
@@ -191,7 +213,8 @@ class Table:
     are on disk, and given in slices. ``gaps`` are the places of rows that do not follow the row
     before: one between them was left out, or they are far apart in time. ``skipped`` says of the
     first rows that were ``left_out`` why, ``notes`` what else there is to tell. ``categories`` are
-    the words of columns of words; each is a column of 0 and 1.
+    the words of columns of words; each is a column of 0 and 1. ``beside`` has the cells of the
+    column that the layout has read beside the rows.
     """
 
     names: tuple[str, ...] | None
@@ -204,6 +227,7 @@ class Table:
     gaps: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    beside: ColumnCells | None = None
 
     @property
     def array(self) -> NDArray[np.float64]:
@@ -225,6 +249,7 @@ class Table:
             lines=self.lines[part],
             times=None if self.times is None else self.times[part],
             labels=None if self.labels is None else self.labels[part],
+            beside=None if self.beside is None else self.beside.at(part),
             gaps=[gap - start for gap in self.gaps if start < gap < end],
         )
 
@@ -245,6 +270,7 @@ class Table:
             lines=self.lines[kept],
             times=None if self.times is None else self.times[kept],
             labels=None if self.labels is None else self.labels[kept],
+            beside=None if self.beside is None else self.beside.at(kept),
             gaps=[int(place) for place in np.flatnonzero(~follows) if place],
         )
 
@@ -295,6 +321,7 @@ class _Gathering:
         self._lines: list[NDArray[np.int64]] = []
         self._times: list[NDArray[np.float64]] = []
         self._labels: list[NDArray[np.bool_]] = []
+        self._beside: list[Any] = []
         self._skipped: list[str] = []
         self._gaps: list[int] = []
         self._left_out = 0
@@ -316,10 +343,11 @@ class _Gathering:
             self._times.append(found.times)
         if found.labels is not None:
             self._labels.append(found.labels)
+        self._beside += found.beside
 
     def _one_by_one(self, block: RecordBlock) -> Numbers:
         values, lines = list[list[float]](), list[int]()
-        times, labels = list[float | None](), list[bool | None]()
+        times, labels, beside = list[float | None](), list[bool | None](), list[Any]()
         for line, cells in block.records():
             try:
                 if isinstance(cells, BadInput):
@@ -336,11 +364,13 @@ class _Gathering:
                 lines.append(line)
                 times.append(record.time)
                 labels.append(record.label)
+                beside.append(record.beside)
         return Numbers(
             np.array(values, np.float64).reshape(len(values), self._columns.count),
             np.array(lines, np.int64),
             None if self._columns.time is None else np.array(times, np.float64),
             None if self._columns.label is None else np.array(labels, bool),
+            [] if self._columns.beside is None else beside,
         )
 
     def _leave_out(self, reason: str, before: int) -> None:
@@ -385,7 +415,16 @@ class _Gathering:
             sorted({*self._gaps, *late}),
             notes,
             columns.categories,
+            self._cells_beside(lines),
         )
+
+    def _cells_beside(self, lines: NDArray[np.int64]) -> ColumnCells | None:
+        if self._columns.beside is None:
+            return None
+        cells = np.empty(len(lines), object)
+        cells[:] = self._beside
+        told = self._source.header.told(self._columns.beside)
+        return ColumnCells(self._name, told, self._unit, cells, lines)
 
 
 def _gaps_told(times: NDArray[np.float64], late: list[int]) -> str:
@@ -400,67 +439,3 @@ def _gaps_told(times: NDArray[np.float64], late: list[int]) -> str:
         many = f"{len(back)} jump{'s' * (len(back) > 1)} back in time"
         told.append(f"{many}, by up to {-back.min():g} s")
     return f"{' and '.join(told)}: windows begin again there"
-
-
-@dataclass(frozen=True)
-class ColumnCells:
-    """The cells of one column as they stand, the line of each, and what to call them in errors."""
-
-    file: str
-    column: str
-    unit: str
-    cells: NDArray[Any]
-    lines: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.cells)
-
-    def at(self, places: Any) -> "ColumnCells":
-        """Gives some of the cells, by their places or a mask."""
-        return replace(self, cells=self.cells[places], lines=self.lines[places])
-
-    def where(self, place: int) -> str:
-        """Names the place of a cell for a message: file, line and column."""
-        return f"{self.file}, {self.unit} {self.lines[place]}, {self.column}"
-
-
-def read_column(
-    where: Path | str, name: str, layout: Layout | None = None, *, skip_bad: bool = False
-) -> ColumnCells:
-    """Reads one column of a file; ``BadInput`` where a value is missing, unless ``skip_bad``.
-
-    A missing value is never held: nobody can tell what it would have been.
-    """
-    layout = layout or Layout()
-    cells, lines = list[Any](), list[int]()
-    with opened(where, layout.encoding) as file:
-        source = blocks_in(file, layout, None)
-        (place,) = source.header.places([name])
-        told = source.header.told(place)
-        for block in source.blocks():
-            for line, record in block.records():
-                try:
-                    cells.append(_cell(f"{file.name}, {source.unit} {line}", told, record, place))
-                    lines.append(line)
-                except BadInput as error:
-                    if not skip_bad:
-                        raise BadInput(f"{error}; --skip-bad leaves the row out") from error
-    held = np.empty(len(cells), object)
-    held[:] = cells
-    return ColumnCells(file.name, told, source.unit, held, np.array(lines, np.int64))
-
-
-def _cell(where: str, told: str, record: Sequence[Any] | BadInput, place: int) -> Any:
-    if isinstance(record, BadInput):
-        raise record
-    cell = record[place] if place < len(record) else None
-    if is_missing(cell):
-        raise BadInput(f"{where}, {told}: {MISSING}")
-    return cell
-
-
-def has_column(where: Path | str, name: str, layout: Layout | None = None) -> bool:
-    """Says whether a file has a column of this name."""
-    layout = layout or Layout()
-    with opened(where, layout.encoding) as file:
-        return name in blocks_in(file, layout, None).header.cells
