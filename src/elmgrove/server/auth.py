@@ -80,10 +80,11 @@ class Caller:
 
     async def _require_still(self, tx: Transaction) -> None:
         """Refuse a secret that is no longer valid, or where the federation was deleted."""
-        await require_same(tx, self.federation)
         if self.role is Role.DEVICE:
-            require_valid(await device_of(tx, self.federation.name, self.secret_hash))
-        elif self.role is Role.JOINER:
+            require_valid(await device_of(tx, self.federation, self.secret_hash))
+            return
+        await require_same(tx, self.federation)
+        if self.role is Role.JOINER:
             found = await federation_of(tx, self.federation.name)
             if found is None or found.token_hash != self.secret_hash:
                 raise Problem("unauthorized", TOKEN_NEEDED)

@@ -269,14 +269,27 @@ async def device_named(tx: Transaction, federation: str, name: str) -> DeviceRow
     return _device(*rows[0]) if rows else None
 
 
-async def device_of(tx: Transaction, federation: str, key_hash: str) -> DeviceRow | None:
-    """Find the device that a key belongs to; ``DeviceRow.invalid`` says whether it still may."""
-    for column in ("key_hash", "next_hash"):
-        rows = await tx.fetch(f"{_DEVICE} AND {column} = $2", federation, key_hash)
-        if rows:
-            return _device(*rows[0])
-    await require_federation(tx, federation)
-    return None
+async def device_of(
+    tx: Transaction, federation: str | FederationRow, key_hash: str
+) -> DeviceRow | None:
+    """Find the device that a key belongs to; ``DeviceRow.invalid`` says whether it still may.
+
+    Raise ``NotFound`` where there is no such federation, or not the one that was given any more.
+    """
+    arguments: list[object] = [federation, key_hash]
+    made = ""
+    if isinstance(federation, FederationRow):
+        arguments = [federation.name, key_hash, federation.created]
+        made = "AND f.created = $3"
+    rows = await tx.fetch(
+        f"""SELECT d.name, d.key_hash, d.revoked, d.enrolled, d.expires, d.next_hash
+        FROM federation f LEFT JOIN device d ON d.federation = f.name
+        AND (d.key_hash = $2 OR d.next_hash = $2) WHERE f.name = $1 {made}""",
+        *arguments,
+    )
+    if not rows:
+        raise NotFound(f"there is no federation {arguments[0]!r} any more")
+    return None if rows[0][0] is None else _device(*rows[0])
 
 
 async def count_change(tx: Transaction, federation: str) -> None:
