@@ -189,7 +189,7 @@ def test_both_answers_are_from_the_models_of_devices_alone() -> None:
 
 
 def test_as_printed_devices_answer_by_algorithm_3(clients: list[Client]) -> None:
-    """Real members and sessions, against the betas that ``matched`` computes."""
+    """The models of its groups answer for a client, each in the place of one of its own."""
     made, rule = basis("mnist", 20), replace(RULE, patterns=2)
     (alone, cooperating) = printed_rows(clients, made, (rule,)).values()
     fleet = Fleet(made, rule)

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, Detector, Evidence, FixedThreshold, HiddenLayer
-from elmgrove.detector.gaussian import single_model
-from elmgrove.detector.mixture import Place
-from elmgrove.detector.patterns import TUNE_EVERY, Matching, PatternRule
+from elmgrove.detector.patterns import TUNE_EVERY, PatternRule
 from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
-from elmgrove.federation.merged import Merged
 from elmgrove.storage.sealed import seal, unseal
 from support.golden import resealed
 from support.patterns import INPUTS, mixed, rows_of
@@ -25,7 +22,6 @@ STATES = {
     "distance": GOLDEN / "state-patterns-2.elm",
     "loss": GOLDEN / "state-patterns-2-loss.elm",
 }
-INSTEAD = GOLDEN / "state-patterns-2-instead.elm"
 CONTRIBUTIONS = {
     "distance": GOLDEN / "fan-2-patterns.evidence",
     "loss": GOLDEN / "fan-2-patterns-loss.evidence",
@@ -84,29 +80,10 @@ def foreign(**settings: Any) -> Member:
     return made
 
 
-def instead(**settings: Any) -> Member:
-    """Both patterns are in one group, with others; the second is kept as well."""
-    rule = PatternRule(2, start_rows=60, compare="raw", others="instead")
-    made = Member("fan", Detector(LAYER, patterns=rule, **settings), merges=True)
-    made.detector.learn_many(mixed(1, 200))
-    made.offer(guarded=False)
-    others = [single_model(made.detector.basis) for _ in range(2)]
-    for pattern, model in enumerate(others):
-        model.learn_all(rows_of(pattern + 1, 5, 80))
-    parts, matching = tuple(model.evidence for model in others), Matching(((0, 0), (1, 0)), (1,))
-    made.set_prior(Merged("fans", 3, 2, parts, "evidence", apart=True, matching=matching))
-    assert [(place.number, place.also) for place in made.detector.model.places] == [
-        (1, (2,)),
-        (None, ()),
-    ]
-    return made
-
-
 STAGES: dict[str, Callable[..., Member]] = {
     stage.__name__: stage
     for stage in (
         *(member, before_the_start, after_the_start, published, joined, retired, foreign),
-        instead,
     )
 }
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -288,35 +265,6 @@ def golden_member(score: str) -> Member:
 def test_the_golden_state_is_what_the_device_writes(score: str) -> None:
     blob = STATES[score].read_bytes()
     assert Member.from_bytes(blob).to_bytes() == blob == golden_member(score).to_bytes()
-
-
-def golden_instead() -> Member:
-    """Patterns by the papers' rules, which share a group with what others know."""
-    layer = HiddenLayer(3, 2, weights="binary", seed=35)
-    rule = PatternRule(2, start_rows=8, compare="raw", others="instead")
-    me = Member("fan", Detector(layer, score="loss", patterns=rule, ridge=0.25), merges=True)
-    me.detector.learn_many(np.vstack([IDLE, BUSY]))
-    me.offer(guarded=False)
-    (part,) = golden("loss", "fan-3", [IDLE * 2.0]).contribution().parts
-    matching = Matching(((0, 0), (1, 0)), (1,))
-    me.set_prior(Merged("fans", 3, 1, (part,), "parameters", apart=True, matching=matching))
-    recent = me.detector.gate.recent
-    for pattern, typical in zip(me.detector.model.own, (0.5, 0.25), strict=True):
-        pattern.typical = typical
-    counters = recent.fields["recent"] | {"level": None, "factor": 1.0}
-    scores = {"scores": np.arange(len(recent)) / 4.0}
-    recent.restore({"recent": counters}, recent.arrays | scores)
-    return me
-
-
-def test_the_golden_state_by_the_papers_rules_is_read_and_written() -> None:
-    blob = INSTEAD.read_bytes()
-    me = Member.from_bytes(blob)
-    assert me.to_bytes() == blob == golden_instead().to_bytes()
-    assert (me.detector.patterns.compare, me.detector.patterns.others) == ("raw", "instead")
-    assert me.detector.model.places == [Place((0,), 1, (2,))]
-    assert me.merged is not None
-    assert me.merged.matching == Matching(((0, 0), (1, 0)), (1,))
 
 
 @SCORES

@@ -1,6 +1,5 @@
 """Single, multi-global and MLMG are settings of one thing: the same laws hold in each of them."""
 
-from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from pathlib import Path
@@ -23,7 +22,6 @@ from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import group, returned
 from elmgrove.federation.member import Member
 from elmgrove.federation.selection import Everyone, Rule, SameGroup
 from support.agents import Start
@@ -36,8 +34,6 @@ CHARTER = Charter(
     "fans", Basis(HiddenLayer(INPUTS, 3, activation="tanh", seed=2), INPUTS), merged=True
 )
 TWO = PatternRule(2, start_rows=40)
-#: The lowest raw loss, and Algorithm 3's models in the place of one's own.
-PRINTED = replace(TWO, compare="raw", others="instead")
 #: Enough that those of one kind are told to be by evidence.
 ROWS = 600
 #: What a device is told: its patterns, and which devices to merge.
@@ -48,9 +44,6 @@ SETTINGS: dict[str, tuple[PatternRule | None, Rule]] = {
     "MLMG on the device": (TWO, Everyone()),
     "MLMG": (TWO, SameGroup()),
     "MLMG by parameters": (TWO, SameGroup("parameters")),
-    "MLMG as printed": (PRINTED, SameGroup("parameters")),
-    "MLMG as printed, by evidence": (PRINTED, SameGroup()),
-    "MLMG as printed, on the device": (PRINTED, Everyone()),
 }
 EACH = pytest.mark.parametrize("setting", SETTINGS)
 #: Which kinds of rows each device sees; those with one model are better off with one of them.
@@ -177,31 +170,6 @@ def test_one_model_rests_on_its_group_and_several_on_the_groups_that_come_back()
         "kinds 1 and 2 of others, not 3"
     )
     assert len(sessions["a"].detector.model.foreign) == 0
-
-
-@pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "c"], NAMES])
-@pytest.mark.parametrize("distance", ["evidence", "parameters"])
-def test_as_printed_a_device_answers_by_what_algorithm_3_puts_in_the_place_of_its_models(
-    distance: str, names: list[str]
-) -> None:
-    exchange = MemoryExchange(CHARTER)
-    setting = "MLMG as printed" + ", by evidence" * (distance == "evidence")
-    sessions = fleet(setting, names, exchange)
-    settle(sessions, names)
-    held = [one for one in exchange.fetch(names) if isinstance(one, Contribution)]
-    grouping = group(held, CHARTER.ridge, distance)
-    whole = {
-        k: Evidence.sum(model.evidence for model in grouping.members(k)) for k in grouping.numbers
-    }
-    H = CHARTER.basis.layer(TEST_ROWS)
-    for one in held:
-        back = zip(one.parts, returned(grouping)[one.origin], strict=True)
-        models = [mine if group is None else whole[group] for mine, group in back]
-        losses = [np.square(TEST_ROWS - H @ model.solve(CHARTER.ridge)) for model in models]
-        expected = np.min([loss.mean(axis=1) for loss in losses], axis=0)
-        found = sessions[one.origin].detector.score_many(TEST_ROWS)
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
-        assert sessions[one.origin].detector.evidence.close_to(one.evidence, 1e-9)
 
 
 def test_before_a_device_has_published_it_rests_on_nobody() -> None:
@@ -337,26 +305,6 @@ def test_agents_with_two_patterns_each(device: Start, tmp_path: Path) -> None:
     whole.learn_many(np.vstack(list(machines.values())))
     for kind in (3, 4):
         assert auc(member.detector, kind) > auc(whole, kind) + 0.1
-
-
-def test_agents_as_printed_in_a_folder() -> None:
-    """A device that was started again answers as it did, by the groups that came back alone."""
-    FolderExchange.create(Path("shared"), CHARTER)
-    told = {"exchange": "shared", "merge": "group", "patterns": "2"}
-    for name in ("a", "b", "e", "c"):
-        write_rows(Path(f"{name}.csv"), rows_at(name, TWO))
-        member = run_here(name, **told, compare="raw", others="instead")
-    detector = member.detector
-    assert detector.patterns == PatternRule(2, compare="raw", others="instead")
-    assert member.merged is not None
-    assert member.merged.matching is not None
-    assert member.merged.devices == 3
-    again = run_here("c", **told).detector
-    assert again.patterns == detector.patterns
-    np.testing.assert_allclose(again.score_many(TEST_ROWS), detector.score_many(TEST_ROWS))
-    # Who answers knows kinds 2 and 3, of others as well, and not kind 1, which is "a"'s and "b"'s.
-    known, foreign = (detector.score_many(rows_of(kind, 98, 50)).mean() for kind in (2, 1))
-    assert foreign > 10 * known
 
 
 def test_agents_of_two_kinds_in_a_folder() -> None:

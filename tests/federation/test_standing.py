@@ -170,23 +170,11 @@ def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(
             assert any(part.close_to(one, 1e-9) for one in found)
         assert groups.partners(i) == partners
         merged = groups.merged("fans", 7, i)
-        matched = merged.matching
         assert merged == Merged(
             *("fans", 7, len(partners), found or merged.parts, distance),
             apart=bool(found),
-            matching=matched,
         )
         assert merged.evidence.count == sum(part.count for part in expected)
-        assert (matched is None) == (not found)
-        for j, place in matched.groups if matched else ():
-            together = {name: X for name, (its, X) in members.items() if its == members[i, j][0]}
-            mine = [X for (origin, _), X in together.items() if origin == i]
-            told = [found[place]] if place < len(found) else []
-            whole = Evidence.sum([*told, evidence_of(np.vstack(mine))])
-            assert whole.close_to(evidence_of(np.vstack(list(together.values()))), 1e-9)
-        if matched:
-            numbers, own = set(grouping.labels), len(rows[i])
-            assert matched.kept == tuple(range(len(numbers), own))
 
 
 def test_a_device_that_is_not_there_gets_nothing() -> None:

@@ -27,7 +27,7 @@ from elmgrove.detector.history import HOUR, History, split_at
 from elmgrove.detector.inputs import Period, Preparation, choose_window, stacked
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.model import Answer, Model, Part
-from elmgrove.detector.patterns import RAW, Matching, PatternRule
+from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.peers import Other, Peers
 from elmgrove.detector.quarantine import Quarantine, Waiting
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold, stamps_of
@@ -433,19 +433,15 @@ class Detector:
         """What others learned and this detector took in, as one sum."""
         return self.model.received
 
-    def set_prior(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
+    def set_prior(self, parts: Sequence[Evidence]) -> None:
         """Replace all that was received from others.
 
         One model rests on their sum. With patterns, evidence of rows like those of a pattern here
         makes that one better; the rest are patterns that others know, and explain a row here as
-        much as its own do. Where others answer ``instead`` (``PatternRule``) they are not used, and
-        ``matching`` may say which part belongs to which pattern.
+        much as its own do.
         """
         level = self._level()
-        if isinstance(self.model, Mixture):
-            self.model.set_prior(parts, matching)
-        else:
-            self.model.set_prior(parts)
+        self.model.set_prior(parts)
         self._follow(level)
 
     def merge(self, evidence: Evidence) -> None:
@@ -466,8 +462,8 @@ class Detector:
         would have been normal. ``loan`` is what they lend (``lent``): how readings move together,
         until this device has seen enough itself.
         """
-        model, raw = self.model, self.patterns is not None and self.patterns.compare == RAW
-        elsewhere = Peers(self.basis, others, raw=raw, ridge=model.ridge)
+        model = self.model
+        elsewhere = Peers(self.basis, others, ridge=model.ridge)
         if loan != self.loan:
             level = self._level()
             model.set_loan(loan)

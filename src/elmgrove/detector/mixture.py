@@ -1,6 +1,6 @@
 """One model for each normal pattern of a device, and for those that others know."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,61 +14,38 @@ from elmgrove.algebra.rows import Array
 from elmgrove.algebra.similarity import fit, groups
 from elmgrove.detector.gaussian import SingleModel, typical_score
 from elmgrove.detector.model import Answer, Part
-from elmgrove.detector.patterns import INSTEAD, RAW, Matching, OwnPatterns, Pattern, PatternRule
+from elmgrove.detector.patterns import OwnPatterns, Pattern, PatternRule
 from elmgrove.errors import BadInput, NotAdmissible, require_whole
 
 
 class Place(NamedTuple):
-    """Where some of the received parts belong: to an own pattern by its number, or to none.
-
-    ``also`` are other own patterns, by their numbers, whose rows are in the same group.
-    """
+    """Where some of the received parts belong: to an own pattern by its number, or to none."""
 
     received: tuple[int, ...]
     number: int | None
-    also: tuple[int, ...] = ()
 
 
 class Received:
-    """Parts of others in groups: what one model explains as well as several is one group.
-
-    Where a ``matching`` says which own pattern is in which group, each part is a group by itself.
-    """
+    """Parts of others in groups: what one model explains as well as several is one group."""
 
     def __init__(
-        self,
-        parts: Sequence[Evidence],
-        ridge: float,
-        basis: Basis,
-        rule: PatternRule,
-        matching: Matching | None = None,
+        self, parts: Sequence[Evidence], ridge: float, basis: Basis, rule: PatternRule
     ) -> None:
         self.parts = tuple(parts)
-        self._instead = rule.others == INSTEAD
-        self.matching = matching if self._instead else None
         self._ridge, self._tolerance = ridge, rule.tolerance(basis)
         # A model of no rows at all would explain any row of zeros.
         self._filled = [index for index, part in enumerate(parts) if part.count > 0.0]
-        fitted = [] if self.matching else [fit(parts[index], ridge) for index in self._filled]
-        found = groups(fitted, self._tolerance)
+        found = groups([fit(parts[index], ridge) for index in self._filled], self._tolerance)
         self._groups = [
             (members, fit(_added([parts[index] for index in members]), ridge))
             for members in (tuple(self._filled[index] for index in group) for group in found)
         ]
 
-    def sum_at(self, place: Place, own: Sequence[Pattern]) -> Evidence:
-        """Adds up what is at a place: received parts, and the rows of patterns in their group."""
-        also = [pattern.evidence for pattern in own if pattern.number in place.also]
-        return _added([*(self.parts[index] for index in place.received), *also])
+    def sum_at(self, place: Place) -> Evidence:
+        return _added([self.parts[index] for index in place.received])
 
     def places(self, own: Sequence[Pattern]) -> list[Place]:
-        """Finds for each group the own pattern that one model could serve as well, or none.
-
-        Where others answer instead, what belongs to none has no place (MLMG, Algorithm 3, lines 15
-        to 17: it makes more groups than there are patterns here), unless it was matched.
-        """
-        if self.matching is not None:
-            return list(self._matched(self.matching, own))
+        """Finds for each group the own pattern that one model could serve as well, or none."""
         known = [
             (pattern.number, fit(pattern.evidence, self._ridge))
             for pattern in own
@@ -79,48 +56,15 @@ class Received:
             losses = {number: group.loss_with(mine) for number, mine in known}
             nearest = min(losses, key=lambda number: losses[number], default=None)
             same = nearest is not None and losses[nearest] <= self._tolerance
-            if same or not self._instead:
-                places.append(Place(members, nearest if same else None))
+            places.append(Place(members, nearest if same else None))
         return places
 
-    def _matched(self, matching: Matching, own: Sequence[Pattern]) -> Iterator[Place]:
-        """Algorithm 3: a group's model in the place of each pattern in it, or beside what is kept.
-
-        Of patterns that were joined since, the one that they are part of; of those that were put
-        aside none.
-        """
-        holder = {number: pattern.number for pattern in own for number in pattern.numbers}
-        kept = {holder.get(number) for number in matching.kept}
-        for group in sorted({*self._filled, *(group for _, group in matching.groups)}):
-            matched = [number for number, one in matching.groups if one == group]
-            members = sorted({holder[number] for number in matched if number in holder})
-            came = (group,) if group in self._filled else ()
-            replaced = [number for number in members if number not in kept]
-            for number in replaced:
-                also = tuple(other for other in members if other != number)
-                if came or also:
-                    yield Place(came, number, also)
-            # Of one pattern that is kept, and of nobody else, it is that pattern's model.
-            if not replaced and (came or len(members) > 1) and (members or not matched):
-                yield Place(came, None, tuple(members))
-
-    def fields(self, places: Sequence[Place]) -> dict[str, Any]:
-        """Places as JSON holds them, and the matching, if there is one."""
-        known = [list(place if place.also else place[:2]) for place in places]
-        matching = {} if self.matching is None else {"matching": self.matching.fields}
-        return {"places": known, **matching}
-
     def saved_places(self, places: Sequence[Sequence[Any]], numbers: Sequence[int]) -> list[Place]:
-        """Places as a file has them; ``BadInput`` unless each part with rows has one of those.
-
-        Where others answer instead, a part may have none, or one for each pattern in its group.
-        """
-        found = [_place(*place) for place in places]
-        placed = sorted(index for place in found for index in place.received)
-        if not self._instead and placed != self._filled:
+        """Places as a file has them; ``BadInput`` unless each part with rows has one of those."""
+        found = [Place(tuple(received), number) for received, number in places]
+        if sorted(index for place in found for index in place.received) != self._filled:
             raise BadInput("each received part with rows needs one place")
-        named = {number for place in found for number in (place.number, *place.also)}
-        if not (named <= {None, *numbers} and {*placed} <= {*self._filled}):
+        if not {place.number for place in found} <= {None, *numbers}:
             raise BadInput("a received part has a place that is no pattern")
         return found
 
@@ -128,10 +72,6 @@ class Received:
 def _added(parts: Sequence[Evidence]) -> Evidence:
     """The sum; of one part that part itself, so that what is known of it is not found again."""
     return parts[0] if len(parts) == 1 else Evidence.sum(parts)
-
-
-def _place(received: Sequence[int], number: int | None, also: Sequence[int] = ()) -> Place:
-    return Place(tuple(received), number, tuple(also))
 
 
 def require_usable(parts: Sequence[Evidence], basis: Basis) -> None:
@@ -148,8 +88,7 @@ class Weighing:
 
     Models differ in how well they can explain anything at all, so what counts is a score in
     proportion to what is typical of the model (a distance is that already). Foreign ones count as
-    much as own ones: ``typical`` has the score of a typical row of each. ``raw`` lets each score
-    count as it is: the lowest raw loss (MLMG, Ito 2019).
+    much as own ones: ``typical`` has the score of a typical row of each.
     """
 
     def __init__(
@@ -157,15 +96,11 @@ class Weighing:
         own: Sequence[Pattern],
         foreign: Sequence[SingleModel],
         typical: Sequence[float],
-        *,
-        raw: bool = False,
     ) -> None:
         self._own = list(own)
         self.models = [*(pattern.model for pattern in own), *foreign]
         here, elsewhere = _known(np.array([pattern.typical for pattern in own]), np.array(typical))
         self._weights = here.mean() / np.concatenate([here, elsewhere])
-        if raw:
-            self._weights = np.ones(len(self.models))
 
     def answer(self, x: Array) -> Answer:
         """Lets the best model answer for a row."""
@@ -387,14 +322,13 @@ class Mixture:
         parts = self._received.parts
         return Evidence.sum(parts) if parts else None
 
-    def set_prior(self, parts: Sequence[Evidence], matching: Matching | None = None) -> None:
+    def set_prior(self, parts: Sequence[Evidence]) -> None:
         """Replace all that was received from others.
 
         What one model explains as well as several becomes one model; what is like an own pattern
-        makes that one better; the rest are foreign patterns, or not used where others answer
-        instead. Then a ``matching`` decides what belongs together, if there is one.
+        makes that one better; the rest are foreign patterns.
         """
-        received = self._usable(parts, matching)
+        received = self._usable(parts)
         self._received, places = received, received.places(self.own)
         self._place(places)
 
@@ -416,7 +350,7 @@ class Mixture:
 
     def pack(self) -> Packed:
         fields, arrays = self.patterns.pack()
-        return {"patterns": fields | self._received.fields(self.places)}, arrays
+        return {"patterns": fields | {"places": list(map(list, self.places))}}, arrays
 
     def restore(
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
@@ -424,7 +358,7 @@ class Mixture:
         known = fields["patterns"]
         self.patterns.restore(known, arrays)
         self.learned = require_whole("learned", fields["learned"], 0)
-        self._received = self._usable(received, Matching.from_fields(known.get("matching")))
+        self._received = self._usable(received)
         # Where parts belonged when they came: the patterns may have changed since.
         self._place(self._received.saved_places(known["places"], self.patterns.numbers))
 
@@ -432,15 +366,14 @@ class Mixture:
 
     def _place(self, places: Sequence[Place]) -> None:
         """Put what was received into these places."""
-        sums = [(place.number, self._received.sum_at(place, self.own)) for place in places]
+        sums = [(place.number, self._received.sum_at(place)) for place in places]
         self.places = list(places)
         foreign = [evidence for number, evidence in sums if number is None]
         self.foreign = [self.patterns.foreign(evidence) for evidence in foreign]
         for pattern in self.own:
             pattern.set_prior([evidence for number, evidence in sums if number == pattern.number])
         typical = [typical_score(evidence, self.ridge) for evidence in foreign]
-        raw = self.rule.compare == RAW
-        self._weighing = Weighing(self.own, self.foreign, typical, raw=raw)
+        self._weighing = Weighing(self.own, self.foreign, typical)
         self._arranged = self.patterns.arrangement
         # Scores computed before are out of date.
         self.version += 1
@@ -465,9 +398,6 @@ class Mixture:
         self.learned += len(X)
         if self.patterns.seen(X):
             self._rearrange()
-        elif any(place.also for place in self.places):
-            # What answers for several patterns here has learned the rows of each.
-            self._place(self.places)
 
     def _rearrange(self) -> None:
         """Finds new places for what was received, if that makes a difference."""
@@ -476,6 +406,6 @@ class Mixture:
         if fading or (places, self.patterns.arrangement) != (self.places, self._arranged):
             self._place(places)
 
-    def _usable(self, parts: Sequence[Evidence], matching: Matching | None) -> Received:
+    def _usable(self, parts: Sequence[Evidence]) -> Received:
         require_usable(parts, self.basis)
-        return Received(parts, self.ridge, self.basis, self.rule, matching)
+        return Received(parts, self.ridge, self.basis, self.rule)

@@ -20,14 +20,6 @@ from elmgrove.errors import BadInput, require_whole
 AUTO = "auto"
 #: What decides which pattern a row belongs to.
 ASSIGNMENTS = ("centroid", "loss")
-#: How scores of patterns are compared.
-COMPARISONS = ("typical", "raw")
-TYPICAL, RAW = COMPARISONS
-#: What patterns of others are to one's own.
-OTHERS = ("beside", "instead")
-BESIDE, INSTEAD = OTHERS
-#: The choices of a rule, by name.
-CHOICES = {"assign": ASSIGNMENTS, "compare": COMPARISONS, "others": OTHERS}
 
 
 @dataclass(frozen=True)
@@ -40,12 +32,6 @@ class PatternRule:
     two patterns become one when one model explains both as well, up to this share of the error (or
     of the distance); None is what suits the score, 0.02 or 0.1; 0 never joins.
     ``retire_after``: the rows without one of its own after which a pattern is put aside; 0: never.
-
-    ``compare``: a row is answered by the pattern with the lowest score in proportion to what is
-    ``typical`` of it, or with the lowest ``raw`` one (MLMG, Ito 2019), where patterns that are hard
-    to explain hardly ever answer. By distance there is no difference. ``others``: patterns that
-    only others know answer ``beside`` one's own; or what comes back of a group answers ``instead``
-    of the patterns in it, and what is in no group with them is not used (MLMG, Algorithm 3).
     """
 
     patterns: int | str = AUTO
@@ -55,17 +41,6 @@ class PatternRule:
     assign: str = "centroid"
     join: float | None = None
     retire_after: int = 0
-    compare: str = TYPICAL
-    others: str = BESIDE
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The rule as JSON holds it; choices that earlier states did not have, if they were made.
-
-        ``PatternRule(**fields)`` makes it again.
-        """
-        usual = {"compare": TYPICAL, "others": BESIDE}
-        return {name: value for name, value in asdict(self).items() if usual.get(name) != value}
 
     def tolerance(self, basis: Basis) -> float:
         """What joining two patterns may lose."""
@@ -78,11 +53,8 @@ class PatternRule:
             raise BadInput(f"there can't be more than {MOST_PARTS} patterns")
         for name, least in (("most", 1), ("start_rows", 2), ("retire_after", 0)):
             require_whole(name, getattr(self, name), least)
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise BadInput(
-                    f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
-                )
+        if self.assign not in ASSIGNMENTS:
+            raise BadInput(f"assign must be one of {', '.join(ASSIGNMENTS)}, not {self.assign!r}")
         if not -1.0 <= self.silhouette <= 1.0:
             raise BadInput(f"silhouette must lie between -1 and 1, not {self.silhouette}")
         if not (self.join is None or self.join >= 0.0):
@@ -563,7 +535,7 @@ class OwnPatterns:
     def pack(self) -> Packed:
         """Packs all patterns."""
         fields: dict[str, Any] = {
-            "rule": self.rule.fields,
+            "rule": asdict(self.rule),
             "next": self.next_number,
             "seen": self.rows_seen,
             "begun": self.first_rows is None,
@@ -604,44 +576,3 @@ def _find(patterns: Sequence[Pattern], number: int) -> Pattern:
         if pattern.number == number:
             return pattern
     raise BadInput(f"there is no pattern {number} among {[p.number for p in patterns]}")
-
-
-@dataclass(frozen=True)
-class Matching:
-    """What MLMG's Algorithm 3 puts in the place of which pattern of a device.
-
-    ``groups`` has the patterns of the device, and for each the group it is in: the place of the sum
-    that came back for that group, or a number beyond these for a group of nobody else. ``kept`` are
-    the patterns that nothing takes the place of: those that a device has more than there are
-    groups. An exchange names patterns by their place in the contribution, a detector by number.
-    """
-
-    groups: tuple[tuple[int, int], ...]
-    kept: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        for number in (*self.kept, *(one for pair in self.groups for one in pair)):
-            require_whole("matching", number, 0)
-        patterns = [pattern for pattern, _ in self.groups]
-        if len(set(patterns)) < len(patterns) or not {*self.kept} <= {*patterns}:
-            raise BadInput("each pattern is in one group, also those that are kept")
-
-    def numbered(self, numbers: tuple[int, ...]) -> "Matching":
-        """The same with the number of each pattern instead of its place."""
-        return replace(
-            self,
-            groups=tuple((numbers[place], group) for place, group in self.groups),
-            kept=tuple(numbers[place] for place in self.kept),
-        )
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The matching as JSON holds it."""
-        return {"groups": [list(pair) for pair in self.groups], "kept": list(self.kept)}
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any] | None) -> "Matching | None":
-        """The matching of these fields; None of none."""
-        if fields is None:
-            return None
-        return cls(tuple((one, group) for one, group in fields["groups"]), tuple(fields["kept"]))

@@ -40,20 +40,16 @@ class Peers:
     Each of them, a device or a group of devices that are alike, is asked by a model of its own sums
     and by its own threshold: what all know together would cover what lies between them as well. It
     costs nothing before a row is anomalous; the first such row makes the models, and each costs one
-    score by each of them. ``raw`` compares scores of another's patterns as they are, as that one
-    must have done for its threshold to mean the same.
+    score by each of them.
     """
 
-    def __init__(
-        self, basis: Basis, others: Sequence[Other], *, raw: bool = False, **settings: Any
-    ) -> None:
+    def __init__(self, basis: Basis, others: Sequence[Other], **settings: Any) -> None:
         for other in others:
             for part in other.parts:
                 basis.require(part.basis)
                 part.require_admissible(f"the evidence of {other.name!r}")
         self.others = tuple(other for other in others if any(p.count > 0.0 for p in other.parts))
         self._basis = basis
-        self._raw = raw
         self._settings = settings
         self._made: list[_Asked] | None = None
 
@@ -76,16 +72,14 @@ class Peers:
     @property
     def _asked(self) -> list["_Asked"]:
         if self._made is None:
-            self._made = [
-                _Asked(self._basis, other, self._settings, raw=self._raw) for other in self.others
-            ]
+            self._made = [_Asked(self._basis, other, self._settings) for other in self.others]
         return self._made
 
 
 class _Asked:
     """The models of one other, as it uses them: what counts is a score beside a typical one."""
 
-    def __init__(self, basis: Basis, other: Other, settings: dict[str, Any], *, raw: bool) -> None:
+    def __init__(self, basis: Basis, other: Other, settings: dict[str, Any]) -> None:
         self.threshold = other.threshold
         self.names = (
             [other.name]
@@ -100,7 +94,7 @@ class _Asked:
         typical = np.array([typical_score(part, self._models[0].ridge) for part in other.parts])
         usable = np.isfinite(typical) & (typical > 0.0)
         typical[~usable] = typical[usable].max(initial=0.0) or 1.0
-        self._weights = np.ones(len(typical)) if raw else typical.mean() / typical
+        self._weights = typical.mean() / typical
 
     def scores(self, x: Array) -> Array:
         """Scores an input by each pattern."""

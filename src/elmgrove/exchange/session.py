@@ -346,9 +346,7 @@ class Session(Steps):
         member = self.member
         again = self._offering.answered(incoming.refusal, incoming.own, asked=incoming.asked)
         if incoming.merged is not None:
-            # Where it refused what came, it matched patterns of before.
-            matched = incoming.merged.matching if incoming.refusal is None else None
-            member.set_prior(replace(incoming.merged, matching=matched))
+            member.set_prior(incoming.merged)
         told = (self._offering.held_back, incoming.refusal)
         reasons = [one for one in told if one is not None]
         if incoming.others is not None:

@@ -534,22 +534,11 @@ def set_peers(detector: Detector, merges: bool, ledger: Ledger, merged: Merged |
     detector.set_peers(others, loan_by(merges, ledger, merged))
 
 
-def use(
-    detector: Detector,
-    merges: bool,
-    ledger: Ledger,
-    merged: Merged | None,
-    numbers: tuple[int, ...] = (),
-) -> None:
-    """Applies to a detector what was received from others, in the place of what was before.
-
-    ``numbers`` are those of the patterns that were given away, by which a sum is matched to them.
-    """
+def use(detector: Detector, merges: bool, ledger: Ledger, merged: Merged | None) -> None:
+    """Applies to a detector what was received from others, in the place of what was before."""
     received = received_by(merges, ledger, merged)
     if received or detector.received is not None:
-        matching = None if merged is None else merged.matching
-        known = matching is not None and all(place < len(numbers) for place, _ in matching.groups)
-        detector.set_prior(received, matching.numbered(numbers) if matching and known else None)
+        detector.set_prior(received)
     set_peers(detector, merges, ledger, merged)
 
 
@@ -691,8 +680,7 @@ class Member(Giver):
     ) -> bool:
         merges = self.merges if merges is None else merges
         # The model first: if it refuses, the ledger stays as it was.
-        given = () if self.published is None else self.published.parts
-        use(self.detector, merges, ledger, merged, tuple(part.number for part in given))
+        use(self.detector, merges, ledger, merged)
         self.ledger, self.merged, self.merges = ledger, merged, merges
         return True
 

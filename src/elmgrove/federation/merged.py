@@ -17,7 +17,6 @@ from elmgrove.algebra.moments import (
     zero_evidence,
 )
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.patterns import Matching
 from elmgrove.errors import BadInput
 from elmgrove.federation.contribution import require_epoch, require_origin, require_threshold
 from elmgrove.federation.groups import require_distance
@@ -63,8 +62,6 @@ class Merged:
 
     Groups with ``labels`` are not to be merged, but to be asked about anomalous rows, and ``loans``
     are what devices lend, some of them together in each.
-
-    ``matching`` says which patterns of the device are in which of the groups.
     """
 
     federation: str
@@ -75,7 +72,6 @@ class Merged:
     apart: bool = False
     labels: tuple[GroupLabel, ...] = ()
     loans: tuple[Moments, ...] = ()
-    matching: Matching | None = None
 
     def __post_init__(self) -> None:
         require_origin(self.federation)
@@ -169,18 +165,17 @@ def _is_name(name: Any) -> bool:
 
 
 def pack_answers(merged: Merged) -> Packed:
-    """Packs labels, loans and the matching, if there are any."""
+    """Packs labels and loans, if there are any."""
     loans, arrays = pack_parts("loan", merged.loans)
     labels = [asdict(label) | {"names": list(label.names)} for label in merged.labels]
-    matching = None if merged.matching is None else merged.matching.fields
-    found = {"labels": labels, "loans": loans, "matching": matching}
+    found = {"labels": labels, "loans": loans}
     return {name: value for name, value in found.items() if value}, arrays
 
 
 def unpack_answers(
     basis: Basis, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-) -> tuple[tuple[GroupLabel, ...], tuple[Moments, ...], Matching | None]:
-    """Makes labels, loans and the matching of what ``pack_answers`` gave."""
+) -> tuple[tuple[GroupLabel, ...], tuple[Moments, ...]]:
+    """Makes labels and loans of what ``pack_answers`` gave."""
     labels = (
         GroupLabel(tuple(known["names"]), known["devices"], known["threshold"])
         for known in fields.get("labels", ())
@@ -189,4 +184,4 @@ def unpack_answers(
     lent = tuple(loan for loan in loans if isinstance(loan, Moments))
     if len(lent) != len(loans):
         raise BadInput("a loss lends nothing")
-    return tuple(labels), lent, Matching.from_fields(fields.get("matching"))
+    return tuple(labels), lent

@@ -7,7 +7,6 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import numbers_in, zero_evidence
 from elmgrove.algebra.similarity import kind_tolerance
-from elmgrove.detector.patterns import Matching
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import (
     Grouping,
@@ -159,23 +158,6 @@ class StandingGroups:
             groups or (zero_evidence(self._basis),),
             grouped=self._distance,
             apart=bool(groups),
-            matching=self._matching(origin, least) if groups else None,
-        )
-
-    def _matching(self, origin: str, least: int) -> Matching:
-        """Says which of the device's patterns is in which of the sums that come back."""
-        held = self._held(origin)
-        groups = [group for _, group in held]
-        told = [
-            group
-            for group in self._coming_back(origin, least)
-            if self.sum_without(origin, group) is not None
-        ]
-        places = {group: place for place, group in enumerate(dict.fromkeys([*told, *groups]))}
-        back = zip(held, coming_back(groups, self.numbers), strict=True)
-        return Matching(
-            tuple((model.pattern, places[group]) for model, group in held),
-            tuple(model.pattern for (model, _), group in back if group is None),
         )
 
     def _coming_back(self, origin: str, least: int) -> list[int]:

@@ -159,7 +159,7 @@ def trials(
         trial = cache(partial(PairsTrial.of, data, setting, number, most))
         for method in (*fast, *slow) if number < run.size["networks"] else fast:
             server = method in _MERGING and run.meeting is not in_memory
-            rule = (THREE if method == THREE_PATTERNS else EQUAL).fields
+            rule = asdict(THREE if method == THREE_PATTERNS else EQUAL)
             of_one = {"kind": method, "trial": number, "server": server, "patterns": rule}
             computed = kept(run.cache, key | of_one, partial(_computed, method, trial, run))
             seconds.setdefault(method, []).append(computed["seconds"])

@@ -9,13 +9,13 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
-from elmgrove.federation import SameGroup
+from elmgrove.federation import by_parameters
 from elmgrove_papers.answers import ANOMALOUS, UNKNOWN
 from elmgrove_papers.data import mnist
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.mlmg.clients import RIDGE, RULE, Client, basis, digits, distance_basis
-from elmgrove_papers.mlmg.matching import averaged
+from elmgrove_papers.mlmg.matching import averaged, matched
 from elmgrove_papers.mlmg.trial import (
     Model,
     anomalous_models,
@@ -23,7 +23,6 @@ from elmgrove_papers.mlmg.trial import (
     lowest_loss,
     never_alarms,
     tried,
-    tried_fleet,
     unknown_models,
 )
 
@@ -121,19 +120,21 @@ def _approaches(clients: Sequence[Client], basis: Basis, every: Array) -> Iterat
 
 
 def printed_rows(clients: Sequence[Client], basis: Basis, rules: Sequence[PatternRule]) -> Rows:
-    """Makes the rows of MLMG as printed: real devices, by the lowest raw loss and Algorithm 3.
+    """Makes the rows of MLMG as printed: the lowest raw loss and Algorithm 3.
 
-    Local models are grouped by their parameters, as many groups as the silhouette says, and the
-    model of its group answers in the place of each.
+    Local models, as devices give them, are grouped by their parameters, as many groups as the
+    silhouette says, and the model of its group answers in the place of each.
     """
     found: Rows = {}
     for rule in rules:
-        printed = replace(rule, compare="raw", others="instead")
-        fleet = _learned(Fleet(basis, printed, merge=SameGroup("parameters")), clients)
-        alone = tried_fleet(fleet, clients)
-        counts = [len(fleet.detector(client.name).parts) for client in clients]
-        fleet.sync()
-        row = tried_fleet(fleet, clients).numbers(alone)
+        fleet = _learned(Fleet(basis, rule), clients)
+        given = [fleet.contribution(client.name) for client in clients]
+        own = [[part.solve(RIDGE) for part in one.parts] for one in given]
+        alone = tried(clients, [lowest_loss(basis, betas) for betas in own])
+        counts = [len(one.parts) for one in given]
+        betas = matched(by_parameters(given, RIDGE), RIDGE)
+        models = [lowest_loss(basis, betas[client.name]) for client in clients]
+        row = tried(clients, models).numbers(alone)
         name = f"Patterns ({rule.patterns}), as printed"
         found[f"{name}, alone"] = {**alone.numbers(), "patterns": counts}
         found[f"{name}, cooperating"] = {**row, "patterns": counts}
