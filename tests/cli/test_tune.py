@@ -100,7 +100,7 @@ def test_what_is_so_already(elmgrove: Elmgrove, fan: Detector) -> None:
         (("--rate", 2), "between 0 and 1"),
         (("--rate", 0.1, "--threshold", 3), "ways to the same thing"),
         (("--alarm", "5/3"), "1 ≤ k ≤ n"),
-        (("--alarm", "3 of 5"), "--alarm: K/N, like 3/5"),
+        (("--alarm", "3 of 5"), "alarm: K/N or K/N/COOLDOWN, like 3/5"),
     ],
 )
 def test_what_can_not_be_is_one_clear_line(

@@ -13,7 +13,6 @@ from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.feedback import accept, reject, undo
 from elmgrove.detector.history import Span
 from elmgrove.detector.state import pack_detector, unpack_detector
-from elmgrove.detector.tuning import tune
 from support.laws import law_examples
 
 MINUTE = 60.0
@@ -293,7 +292,7 @@ def test_what_was_put_together_since_cant_be_undone_and_says_so() -> None:
     machine.observe(100)
     machine.observe(60, fault=60.0)
     accept(machine.detector)
-    tune(machine.detector, forgetting=0.999)
+    machine.detector.increments.join()
     with pytest.raises(BadInput, match="can't be undone any more"):
         undo(machine.detector)
 

@@ -8,11 +8,8 @@ import pytest
 from elmgrove.detector.decision import LEARNING, WATCHING
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.feedback import reject
-from elmgrove.detector.history import Span
-from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.state import pack_detector, unpack_detector
-from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma
+from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold
 from elmgrove.detector.tuning import tune
 from elmgrove.errors import BadInput
 from support.factories import detector_for
@@ -139,7 +136,7 @@ def test_more_refused_rows_than_chance_explains_do_not_count() -> None:
     assert detector.threshold == recent.ordered[-1]
 
 
-def test_a_fixed_threshold_and_mean_plus_deviations_take_the_place_of_a_rate() -> None:
+def test_a_fixed_threshold_takes_the_place_of_a_rate() -> None:
     detector = trained_detector()
     assert tune(detector, threshold=2.5)[:3] == [
         "rate: none, before 0.01",
@@ -148,8 +145,6 @@ def test_a_fixed_threshold_and_mean_plus_deviations_take_the_place_of_a_rate() -
     ]
     assert detector.gate.policy == FixedThreshold(2.5)
     assert detector.threshold == 2.5
-    tune(detector, sigma=4)
-    assert detector.gate.policy == MeanSigma(4.0)
     assert detector.state == WATCHING
     # Nothing had to be shown up to now.
     said = tune(detector, rate=0.01)
@@ -169,7 +164,7 @@ def test_a_change_that_came_to_a_fixed_threshold_is_over() -> None:
     assert detector.state == WATCHING
 
 
-# The alarm rule, the quarantine and the patterns
+# The alarm rule
 
 
 def test_the_alarm_rule_is_another_from_the_next_row_on() -> None:
@@ -193,25 +188,6 @@ def test_the_alarm_rule_is_another_from_the_next_row_on() -> None:
     assert detector.observe(anomalous).alarm
 
 
-def test_promotion_is_switched_on_and_off() -> None:
-    detector = trained_detector()
-    assert tune(detector, promote_after=32) == ["promote_after: 32, before 0"]
-    assert any(verdict.promoted for verdict in detector.observe_many(rows_of(64, 9) + 9.0))
-    assert tune(detector, promote_after=0) == ["promote_after: 0, before 32"]
-    assert not any(verdict.promoted for verdict in detector.observe_many(rows_of(64, 9) - 9.0))
-
-
-def test_patterns_are_put_aside_after_so_many_rows() -> None:
-    detector = Detector.for_data(rows_of(300), window=1, patterns=PatternRule("auto"))
-    near, far = rows_of(300), rows_of(300, 1) + 12.0
-    detector.learn_many(np.random.default_rng(2).permutation(np.vstack([near, far])))
-    assert len(detector.model.models) == 2
-    tune(detector, retire_after=200)
-    assert again(detector).patterns == detector.patterns == PatternRule("auto", retire_after=200)
-    detector.learn_many(rows_of(1000, 3))
-    assert len(detector.model.models) == 1
-
-
 # What is refused, and what is kept
 
 
@@ -221,12 +197,10 @@ def test_patterns_are_put_aside_after_so_many_rows() -> None:
         ({"rate": 2.0}, "between 0 and 1"),
         ({"rate": "0.1"}, "must be a number"),
         ({"rate": True}, "must be a number"),
-        ({"rate": 0.1, "sigma": 3.0}, "rate and sigma are ways to the same thing"),
+        ({"rate": 0.1, "threshold": 3.0}, "rate and threshold are ways to the same thing"),
         ({"window": 3}, "'window' can't be tuned; these can: rate"),
         ({"alarm_k": 30}, "k = 30"),
         ({"alarm_n": 1.5}, "whole number"),
-        ({"promote_after": 100_000}, "more than the 256 kept"),
-        ({"retire_after": 10}, "tells no patterns apart"),
         ({"threshold": -1.0}, "at least 0"),
     ],
 )
@@ -251,7 +225,7 @@ def test_confidence_alone_needs_a_rate() -> None:
 def test_what_is_so_already_is_no_change() -> None:
     detector = trained_detector()
     assert tune(detector) == []
-    same = {"rate": 0.01, "confidence": 0.95, "promote_after": 0, "alarm_k": None}
+    same = {"rate": 0.01, "confidence": 0.95, "alarm_k": None}
     assert tune(detector, **same) == []
 
 
@@ -264,70 +238,6 @@ def test_a_tuned_detector_is_saved_and_goes_on(rate: float) -> None:
     rows[50:60] += 7.0
     assert kept.observe_many(rows) == detector.observe_many(rows)
     assert pack_detector(kept)[0] == pack_detector(detector)[0]
-
-
-# Forgetting
-
-
-@pytest.mark.parametrize(
-    "more", [{}, {"score": "loss"}, {"patterns": PatternRule(2)}, {"window": 3}]
-)
-@pytest.mark.parametrize(("first", "then"), [(1.0, 0.99), (0.99, 1.0), (0.99, 0.95)])
-def test_rows_fade_by_another_weight_from_the_next_one_on(
-    more: dict[str, Any], first: float, then: float
-) -> None:
-    settings = {"window": 1, "forgetting": first, **more}
-    detector = Detector.for_data(rows_of(300), **settings)
-    detector.learn_many(rows_of(300))
-    for row in rows_of(7, 1):
-        detector.learn_one(row)
-    weights = [part.evidence.count for part in detector.parts]
-    assert tune(detector, forgetting=then) == [f"forgetting: {then:g}, before {first:g}"]
-    assert [part.evidence.count for part in detector.parts] == pytest.approx(weights)
-    learned = [part.learned for part in detector.parts]
-    kept = again(detector)
-    detector.learn_many(rows_of(60, 2))
-    for part, weight, rows in zip(detector.parts, weights, learned, strict=True):
-        new = part.learned - rows
-        expected = weight * then**new + sum(then**age for age in range(new))
-        assert part.evidence.count == pytest.approx(expected)
-    kept.learn_many(rows_of(60, 2))
-    assert kept.evidence.close_to(detector.evidence)
-
-
-def test_with_another_forgetting_what_was_learned_before_is_one_increment() -> None:
-    detector = Detector.for_data(rows_of(600), window=1)
-    detector.learn_many(rows_of(600), 60.0 * np.arange(600))
-    detector.increments.cut()
-    assert len(detector.increments.kept) > 1
-    tune(detector, forgetting=0.999)
-    assert len(detector.increments.kept) == 1
-    detector.learn_many(rows_of(600, 1), 60.0 * np.arange(600, 1200))
-    detector.increments.cut()
-    # The sum of the increments, each as faded as it is by now, is still all that was learned.
-    [part] = detector.parts
-    assert detector.increments.rest(part).evidence.close_to(part.evidence, 1e-9)
-
-
-@pytest.mark.parametrize(("first", "last"), [(0, 90), (40, 60)])
-def test_of_what_was_learned_before_all_is_taken_out_or_nothing(first: int, last: int) -> None:
-    times = 60.0 * np.arange(90)
-    detector = Detector.for_data(rows_of(90), window=1)
-    detector.learn_many(rows_of(90), times)
-    tune(detector, forgetting=0.9)
-    detector.learn_many(rows_of(30, 1), 60.0 * np.arange(90, 120))
-    told = reject(detector, Span(60.0 * first, 60.0 * last))
-    assert told.taken == 90
-    assert told.exact == (last - first == 90)
-    rest = Detector.for_basis(detector.basis, forgetting=0.9)
-    rest.learn_many(rows_of(30, 1))
-    assert detector.evidence.close_to(rest.evidence, 1e-9)
-
-
-@pytest.mark.parametrize("forgetting", [0.0, 1.1, -1.0])
-def test_a_weight_that_can_not_be_is_refused(forgetting: float) -> None:
-    with pytest.raises(BadInput, match="above 0 and at most 1"):
-        tune(trained_detector(300), forgetting=forgetting)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from elmgrove.cli.options import (
     Data,
     LabelSpans,
     SkipBad,
-    alarm_rule,
+    alarm_changes,
     labelled,
     note_window,
     notes,
@@ -360,11 +360,10 @@ class Tried:
 
     rate: float | None
     window: int | None
-    alarm: tuple[int, int] | None
+    alarm: str | None
 
     def tune(self, detector: Detector) -> None:
-        k, n = self.alarm or (None, None)
-        for change in tune(detector, rate=self.rate, alarm_k=k, alarm_n=n):
+        for change in tune(detector, rate=self.rate, **alarm_changes(self.alarm)):
             notes.print(f"Tried with {change}.")
 
 
@@ -445,7 +444,7 @@ def _learned(data: Path, learned: Table, tried: Tried) -> Member:
         note_window(choice)
         window = choice.window
     policy = None if tried.rate is None else FalseAlarmRate(tried.rate)
-    rule = None if tried.alarm is None else AlarmRule(*tried.alarm)
+    rule = None if tried.alarm is None else AlarmRule.parsed(tried.alarm)
     basis = _fitted(learned, rows, window, None)
     detector = Detector.for_basis(basis, threshold=policy, alarm=rule)
     LearnRun(detector, learned, gate=False).take()
@@ -518,7 +517,8 @@ def evaluate(
     alarm: Annotated[
         str | None,
         typer.Option(
-            help="Try this alarm rule: K anomalous rows among N, like 3/5.", metavar="K/N"
+            help="Try this alarm rule: K anomalous rows among N, like 3/5.",
+            metavar="K/N[/COOLDOWN]",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
@@ -543,7 +543,7 @@ def evaluate(
             "that says from when to when they were"
         )
     size = None if require_window(window) == "auto" else int(window)
-    tried = Tried(rate, size, None if alarm is None else alarm_rule(alarm))
+    tried = Tried(rate, size, alarm)
     case = _case(data, layout, label_spans, state, normal, skip_bad, tried)
     evaluation = Evaluation(case.member, case.judged)
     # Rows that complete no window do not count.

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from elmgrove.algebra.basis import Basis, Words
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.scaling import OWN, Levels, Scaling
+from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.inputs import Choice
 from elmgrove.errors import BadInput
 from elmgrove.federation.charter import learned_of
@@ -120,12 +121,13 @@ def require_not_given(context: typer.Context, options: Iterable[str], because: s
         raise BadInput(f"{flags}: {because}")
 
 
-def alarm_rule(text: str) -> tuple[int, int]:
-    """Reads an alarm rule, K anomalous rows among N, like 3/5."""
-    k, _, n = text.partition("/")
-    if not (k.isdecimal() and n.isdecimal()):
-        raise BadInput(f"--alarm: K/N, like 3/5 (an alarm at 3 of 5 rows), not {text!r}")
-    return int(k), int(n)
+def alarm_changes(text: str | None) -> dict[str, int]:
+    """Reads ``--alarm`` as what ``tune`` takes; a cooldown that is not given stays as it is."""
+    if text is None:
+        return {}
+    rule = AlarmRule.parsed(text)
+    every = {"alarm_k": rule.k, "alarm_n": rule.n, "alarm_cooldown": rule.cooldown}
+    return dict(list(every.items())[: len(text.split("/"))])
 
 
 def basis_like(paths: Sequence[Path]) -> Basis:

@@ -3,11 +3,11 @@
 import csv
 import json
 import sys
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, TextIO
 
 import numpy as np
@@ -15,8 +15,6 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.rows import Array
 from elmgrove.cli.options import (
     Data,
     SavedState,
@@ -29,6 +27,7 @@ from elmgrove.cli.options import (
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import Drift
 from elmgrove.detector.drift_detector import drift_in
+from elmgrove.detector.replay import ScoredRows
 from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
@@ -38,8 +37,6 @@ from elmgrove.reading.times import told as time_told
 from elmgrove.storage.disk import load
 
 ANOMALIES_FOUND = 3
-# Rows that are scored at once.
-_BLOCK = 1 << 16
 
 
 class Format(StrEnum):
@@ -119,21 +116,6 @@ def score(
         raise typer.Exit(ANOMALIES_FOUND)
 
 
-class Stretch:
-    """The rows of a table that follow each other, which give slices as they do."""
-
-    def __init__(self, table: Table, place: slice) -> None:
-        self._rows = table.rows
-        self.start, self.end = place.start, place.stop
-
-    def __len__(self) -> int:
-        return int(self.end - self.start)
-
-    def __getitem__(self, rows: slice) -> Array:
-        first, end, _ = rows.indices(len(self))
-        return self._rows[self.start + first : self.start + end]
-
-
 class Judged:
     """The rows of a file, scored; those that complete no window are not judged.
 
@@ -141,109 +123,74 @@ class Judged:
     """
 
     def __init__(self, detector: Detector, table: Table) -> None:
-        self._detector = detector
-        self._table = table
-        self._stretches = [Stretch(table, place) for place in table.stretches]
-        counts = [detector.basis.frames_in(len(stretch)) for stretch in self._stretches]
-        # Where the scores of each stretch begin.
-        self._starts = np.cumsum([0, *counts])[:-1].tolist()
-        self.scores, self._whole = np.empty(sum(counts)), np.ones(sum(counts), bool)
-        self._score(counts)
-        self._limit = detector.threshold
-        self.anomalous = self._whole & (self.scores > self._limit)
+        self._detector, self._table = detector, table
+        self._rows = ScoredRows(
+            detector, table.rows, table.gaps, lambda blocks: tracked(blocks, "Scoring")
+        )
+        self.scores = self._rows.scores
+        self.anomalous = self._rows.whole & (self.scores > detector.threshold)
         places = np.flatnonzero(self.anomalous).tolist() if len(detector.elsewhere) else []
-        self._known = {place: self._asked(place) for place in tracked(places, "Asking others")}
+        self._known = {
+            place: detector.known_at(*self._rows.window_of(place))
+            for place in tracked(places, "Asking others")
+        }
 
     @property
     def known(self) -> int:
         """How many anomalous rows would have been normal elsewhere."""
         return sum(map(bool, self._known.values()))
 
-    def _score(self, counts: list[int]) -> None:
-        """Scores all stretches, some rows at a time; with them go those that their windows need."""
-        basis, before = self._detector.basis, self._detector.basis.window - 1
-        blocks = [
-            (place, first)
-            for place, count in enumerate(counts)
-            for first in range(0, count, _BLOCK)
-        ]
-        for place, first in tracked(blocks, "Scoring"):
-            end, lead = min(first + _BLOCK, counts[place]), min(first, before)
-            rows = self._stretches[place][basis.span(first - lead, end)]
-            begin = self._starts[place]
-            self.scores[begin + first : begin + end] = self._detector.score_many(rows)[lead:]
-            self._whole[begin : begin + before] &= first > 0
-
     @property
     def drift(self) -> Drift | None:
         """The longest lasting change within a stretch; None if there is none."""
-        found = [self._drift_in(number) for number in range(len(self._stretches))]
+        found = [self._drift_in(given, places) for given, places in self._rows.stretches]
         return max(filter(None, found), key=lambda drift: drift.rows, default=None)
 
-    def _drift_in(self, number: int) -> Drift | None:
-        stretch, start = self._stretches[number], self._starts[number]
-        basis, table = self._detector.basis, self._table
-        place = slice(start, start + basis.frames_in(len(stretch)))
-        scores, anomalous = self.scores[place], self.anomalous[place]
+    def _drift_in(self, given: slice, places: slice) -> Drift | None:
+        table, basis = self._table, self._detector.basis
 
         def line(row: int) -> str:
-            return f"from line {table.lines[stretch.start + basis.span(row, row + 1).start]} on"
+            return f"from line {table.lines[given.start + basis.span(row, row + 1).start]} on"
 
-        def prepared(begin: int, end: int) -> Array:
-            return self._detector.preparation.many(stretch[basis.span(begin, end)])
+        found = drift_in(
+            self._detector,
+            self.scores[places],
+            self.anomalous[places],
+            partial(self._rows.prepared, given),
+            None if table.times is None else table.times[self._rows.last[places]],
+            line,
+        )
+        return None if found is None else replace(found, known=self._known_in(places))
 
-        times = None
-        if table.times is not None:
-            size, step = _size(basis)
-            times = table.times[stretch.start + size - 1 + step * np.arange(len(scores))]
-        found = drift_in(self._detector, scores, anomalous, prepared, times, line)
-        return None if found is None else replace(found, known=self._known_in(place))
-
-    def _known_in(self, place: slice) -> tuple[str, ...]:
+    def _known_in(self, places: slice) -> tuple[str, ...]:
         """Those at whom most of the anomalous rows would have been normal."""
-        found = [names for row, names in self._known.items() if place.start <= row < place.stop]
+        found = [names for row, names in self._known.items() if places.start <= row < places.stop]
         counts = Counter(name for names in found for name in names)
         return tuple(name for name, count in counts.most_common() if 2 * count > len(found))
 
     def worst(self, number: int) -> list[int]:
         """Finds the places of the most anomalous rows; those that are not judged come last."""
-        last = np.where(self._whole, 0.0, np.inf)
+        whole = self._rows.whole
+        last = np.where(whole, 0.0, np.inf)
         found = np.argpartition(last - self.scores, min(number, len(last)) - 1)[:number]
-        order = np.lexsort((found, -self.scores[found], ~self._whole[found]))
+        order = np.lexsort((found, -self.scores[found], ~whole[found]))
         return list(found[order].tolist())
 
     def row(self, place: int, explain: int) -> Scored:
         """The row at a place for the output, with at most ``explain`` causes."""
-        stretch, index = self._place(place)
-        last = stretch.start + self._detector.basis.span(index, index + 1).stop - 1
-        times = self._table.times
+        last, times = self._rows.last[place], self._table.times
+        causes = list[Cause]()
+        if explain:
+            causes = self._detector.blame_at(*self._rows.window_of(place), explain)
         return Scored(
             int(self._table.lines[last]),
             None if times is None else float(times[last]),
             float(self.scores[place]),
-            self._limit,
+            self._detector.threshold,
             bool(self.anomalous[place]),
             self._known.get(place, ()),
-            self._blamed(stretch, index, explain) if explain else [],
+            causes,
         )
-
-    def _place(self, place: int) -> tuple[Stretch, int]:
-        """The stretch in which a place lies, and its number there."""
-        # The last that begins there: those before it, if any, are too short for one.
-        at = bisect_right(self._starts, place) - 1
-        return self._stretches[at], place - self._starts[at]
-
-    def _asked(self, place: int) -> tuple[str, ...]:
-        stretch, index = self._place(place)
-        return self._detector.known_at(stretch, index)
-
-    def _blamed(self, stretch: Stretch, index: int, explain: int) -> list[Cause]:
-        return self._detector.blame_at(stretch, index, explain)
-
-
-def _size(basis: Basis) -> tuple[int, int]:
-    """The rows that are one, and those between two of them: of samples, more than one."""
-    return (1, 1) if basis.spectrum is None else (basis.spectrum.length, basis.spectrum.step)
 
 
 def _write_table(rows: list[Scored], out: TextIO) -> None:

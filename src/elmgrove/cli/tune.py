@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from elmgrove.cli.options import alarm_rule
+from elmgrove.cli.options import alarm_changes
 from elmgrove.cli.running import Device, DryRun, StateOrAgent
 from elmgrove.errors import BadInput
 
@@ -19,7 +19,10 @@ def tune(
     ] = None,
     alarm: Annotated[
         str | None,
-        typer.Option(help="Raise an alarm at K anomalous rows among N, like 3/5.", metavar="K/N"),
+        typer.Option(
+            help="Raise an alarm at K anomalous rows among N; it ends after COOLDOWN calm rows.",
+            metavar="K/N[/COOLDOWN]",
+        ),
     ] = None,
     watch_now: Annotated[
         bool, typer.Option("--watch-now", help="Raise alarms at once: what was learned is normal.")
@@ -34,14 +37,13 @@ def tune(
 
     Example: [bold]elmgrove tune fan-1.elm --rate 0.001 --dry-run[/]
     """
-    k, n = (None, None) if alarm is None else alarm_rule(alarm)
-    confidence = 0.0 if watch_now else None
-    asked = {"rate": rate, "confidence": confidence, "threshold": threshold}
-    changes: dict[str, Any] = {
-        name: value
-        for name, value in {**asked, "alarm_k": k, "alarm_n": n}.items()
-        if value is not None
-    }
+    changes: dict[str, Any] = {**alarm_changes(alarm)}
+    if rate is not None:
+        changes["rate"] = rate
+    if threshold is not None:
+        changes["threshold"] = threshold
+    if watch_now:
+        changes["confidence"] = 0.0
     if not changes:
         raise BadInput("nothing to change: give --rate, --threshold, --alarm or --watch-now")
     Device(state).change("tune", dry_run, **changes)

@@ -146,9 +146,6 @@ class Autoencoder(OSELM):
         self.learned += len(X)
         self.fresh.add(X, self.forgetting)
 
-    def forget_by(self, forgetting: float) -> None:
-        self.forgetting = self._sums.forgetting = forgetting
-
     def adopt(self, X: Array) -> None:
         self.learn_all(X)
         self.version += 1

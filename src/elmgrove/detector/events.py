@@ -67,6 +67,18 @@ class AlarmRule:
         if self.k > self.n:
             raise BadInput(f"an alarm needs 1 ≤ k ≤ n, not k = {self.k} and n = {self.n}")
 
+    @classmethod
+    def parsed(cls, text: str) -> "AlarmRule":
+        """Reads a rule as people write it.
+
+        >>> AlarmRule.parsed("2/4")
+        AlarmRule(k=2, n=4, cooldown=60)
+        """
+        parts = text.split("/")
+        if len(parts) not in (2, 3) or not all(part.isdecimal() for part in parts):
+            raise BadInput(f"alarm: K/N or K/N/COOLDOWN, like 3/5 or 3/5/60, not {text!r}")
+        return cls(*map(int, parts))
+
     @property
     def calm(self) -> int:
         """The rows without another alarm after which all is normal again: never less than n."""

@@ -130,10 +130,6 @@ class Gaussian:
         # A state that is saved now knows no older distance, so no observed row is scored by one.
         self._good_until = self.learned
 
-    def forget_by(self, forgetting: float) -> None:
-        self._sums.load(self.evidence)
-        self.forgetting = self._sums.forgetting = forgetting
-
     def adopt(self, X: Array) -> None:
         self.learn_all(X)
         self._changed()

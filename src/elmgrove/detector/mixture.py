@@ -253,10 +253,6 @@ class Mixture:
                 self._learn_block(block)
             start += len(block)
 
-    def forget_by(self, forgetting: float) -> None:
-        self.patterns.forget_by(forgetting)
-        self.forgetting = forgetting
-
     def adopt(self, X: Array) -> None:
         """Make a pattern of rows that are a new normal, if there can be one more.
 
@@ -283,10 +279,6 @@ class Mixture:
         return np.asarray(made.left_out(rows) <= threshold)
 
     # Patterns that come and go
-
-    def set_rule(self, rule: PatternRule) -> None:
-        """Change the rule; patterns stay joined as they are."""
-        self.rule = self.patterns.rule = rule
 
     def tune(self) -> None:
         """Joins patterns that are one, and puts aside those that got no rows."""

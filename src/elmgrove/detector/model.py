@@ -99,10 +99,6 @@ class Model(Protocol):
         """Learns rows in their order."""
         ...
 
-    def forget_by(self, forgetting: float) -> None:
-        """Lets each row make those before it count so much less, from the next one on."""
-        ...
-
     def adopt(self, X: Array) -> None:
         """Learns rows that were anomalous and are a new normal."""
         ...

@@ -222,11 +222,6 @@ class Pattern:
         if forgetting < 1.0 and self.joined:
             self._update()
 
-    def forget_by(self, forgetting: float) -> None:
-        """Change by how much each row makes those before it count less."""
-        self.age()
-        self.model.forget_by(forgetting)
-
     def _update(self) -> None:
         known = [*(joined.faded for joined in self.joined), *self._received]
         self.model.use_prior(Evidence.sum(known) if known else None)
@@ -324,12 +319,6 @@ class OwnPatterns:
         self._loan = loan
         for pattern in [*self.used, *self.retired]:
             pattern.model.set_loan(loan)
-
-    def forget_by(self, forgetting: float) -> None:
-        """Change by how much each row makes those before it in its pattern count less."""
-        self._settings["forgetting"] = forgetting
-        for pattern in [*self.used, *self.retired]:
-            pattern.forget_by(forgetting)
 
     def foreign(self, evidence: Evidence) -> SingleModel:
         """A model of what others know, which never learns."""

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -22,36 +23,79 @@ if TYPE_CHECKING:
 
 
 class ScoredRows:
-    """The rows of a file, prepared and scored, without being learned.
+    """The rows of a file, scored without being learned, some at a time.
 
     ``gaps`` are the places of rows that do not follow the one before. Where rows are samples, there
     is a place for each whole frame. A place is ``whole`` where its row completes a window: the
-    others are scored by as many rows as there are, and not judged.
+    others are scored by the rows that there are, and not judged.
     """
 
-    def __init__(self, detector: "Detector", rows: Any, gaps: Iterable[int] = ()) -> None:
+    def __init__(
+        self,
+        detector: "Detector",
+        rows: Any,
+        gaps: Iterable[int] = (),
+        track: Callable[[Sequence[Any]], Iterable[Any]] = iter,
+    ) -> None:
         self.basis = basis = detector.basis
+        self._detector, self._given = detector, rows
         first, step = (
             basis.span(0, 1).stop - 1,
             1 if basis.spectrum is None else basis.spectrum.step,
         )
-        prepared, scores, last = [], [], []
+        #: Rows that follow each other, and the places of those, or of the frames in them.
+        self.stretches = list[tuple[slice, slice]]()
+        last, count = [np.empty(0, int)], 0
         for start, end in pairwise(sorted({0, *gaps, len(rows)})):
-            prepared.append(detector.preparation.many(rows[start:end]))
-            scores.append(detector.score_many(rows[start:end]))
             last.append(np.arange(start + first, end, step))
-        lengths = [len(one) for one in scores]
-        starts = np.cumsum([0, *lengths])[:-1]
-        #: The rows, or the features of frames, and their scores.
-        self.rows: Array = np.concatenate([np.empty((0, basis.layer.inputs)), *prepared])
-        self.scores: Array = np.concatenate([np.empty(0), *scores])
+            places = slice(count, count := count + len(last[-1]))
+            self.stretches.append((slice(start, end), places))
         #: Where each stands in the file: the last of its samples, if it is a frame.
-        self.last: Array = np.concatenate([np.empty(0, int), *last])
+        self.last: Array = np.concatenate(last)
+        self.scores: Array = np.empty(count)
+        self.whole: Array = np.ones(count, bool)
         #: The places that do not follow the one before.
-        self.gaps: list[int] = sorted({*starts.tolist()} - {0, len(self.rows)})
-        self.whole: Array = np.arange(len(self.rows)) - np.repeat(starts, lengths) >= (
-            basis.window - 1
-        )
+        self.gaps = sorted({places.start for _, places in self.stretches} - {0, count})
+        self._score(track)
+
+    def _score(self, track: Callable[[Sequence[Any]], Iterable[Any]]) -> None:
+        before, size = self.basis.window - 1, 1 << 16
+        blocks = [
+            (given, places, start)
+            for given, places in self.stretches
+            for start in range(places.start, places.stop, size)
+        ]
+        for given, places, start in track(blocks):
+            end = min(start + size, places.stop)
+            # The rows before that windows of this block need.
+            lead = min(start - places.start, before)
+            rows = self._rows(given, start - places.start - lead, end - places.start)
+            self.scores[start:end] = self._detector.score_many(rows)[lead:]
+            if start == places.start:
+                self.whole[start : min(start + before, end)] = False
+
+    def _rows(self, given: slice, begin: int, end: int) -> Array:
+        """The rows as given of some places of a stretch, counted from its begin."""
+        span = self.basis.span(begin, end)
+        rows: Array = self._given[given.start + span.start : given.start + span.stop]
+        return rows
+
+    def prepared(self, given: slice, begin: int, end: int) -> Array:
+        """Some rows of a stretch, or the features of frames, as the model gets them."""
+        return self._detector.preparation.many(self._rows(given, begin, end))
+
+    @cached_property
+    def rows(self) -> Array:
+        """All rows, or the features of frames, as the model gets them."""
+        every = [self._detector.preparation.many(self._given[given]) for given, _ in self.stretches]
+        return np.concatenate([np.empty((0, self.basis.layer.inputs)), *every])
+
+    def window_of(self, place: int) -> tuple[Array, int]:
+        """The rows as given that a place is scored by, and its number among them."""
+        at = next(one for one in self.stretches if one[1].start <= place < one[1].stop)
+        index = place - at[1].start
+        first = max(index - self.basis.window + 1, 0)
+        return self._rows(at[0], first, index + 1), index - first
 
     def inputs(self, places: Array) -> Array:
         """Gives the inputs at places that are whole: windows of rows, side by side."""

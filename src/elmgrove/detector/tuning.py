@@ -6,37 +6,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from elmgrove.algebra.oselm import require_forgetting
-from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.mixture import Mixture
-from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma, Threshold
+from elmgrove.detector.decision import LEARNING
+from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, Threshold
 from elmgrove.errors import BadInput
 
-# Three ways to say where anomalous begins.
-_WAYS = ("rate", "threshold", "sigma")
 #: What ``tune`` can change.
-TUNABLE = (
-    *_WAYS,
-    "confidence",
-    "forgetting",
-    "alarm_k",
-    "alarm_n",
-    "alarm_cooldown",
-    "promote_after",
-    "retire_after",
-)
+TUNABLE = ("rate", "threshold", "confidence", "alarm_k", "alarm_n", "alarm_cooldown")
 
 
 def tune(detector: Detector, **changes: float | None) -> list[str]:
     """Changes what a detector makes of its scores; says in words what changed.
 
-    ``changes`` are those named in ``TUNABLE``. None leaves a thing as it is; what can't be done is
-    refused before anything changes. ``rate`` and ``confidence`` state a false-alarm rate;
-    ``threshold`` (a fixed value) and ``sigma`` (mean plus this many deviations) take its place. A
-    ``promote_after`` or ``retire_after`` of 0 means never. With another ``forgetting``, what was
-    learned before can be taken out as a whole only.
+    ``changes`` are those named in ``TUNABLE``; None leaves a thing as it is. What can't be done is
+    refused before anything changes. ``rate`` and ``confidence`` state a false-alarm rate; a fixed
+    ``threshold`` takes its place.
 
     A detector that watches goes on watching: the scores that it keeps give the new threshold at
     once, and counting begins again. For a lower rate they may be too few. Then it is ``learning``
@@ -60,30 +45,9 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     # Before the scores that are too far between are forgotten.
     short = too_few_scores(policy, detector.gate.recent.usable)
     alarm = _alarm(detector.events.rule, given)
-    promote_after = detector.quarantine.promote_after
-    if "promote_after" in given:
-        # 0 is how a setting says None.
-        promote_after = detector.quarantine.require_promotable(given["promote_after"] or None)
-    rule = detector.patterns
-    if "retire_after" in given:
-        if rule is not None:
-            rule = replace(rule, retire_after=given["retire_after"])
-        elif given["retire_after"]:
-            raise BadInput("retire_after: this detector tells no patterns apart")
-
-    forgetting = float(given.get("forgetting", detector.model.forgetting))
-    require_forgetting(forgetting)
-
     if policy != detector.gate.policy:
         detector.gate.set_policy(policy)
     detector.events.rule = alarm
-    detector.quarantine.promote_after = promote_after
-    if isinstance(detector.model, Mixture) and rule is not None:
-        detector.patterns = rule
-        detector.model.set_rule(rule)
-    if forgetting != detector.model.forgetting:
-        detector.increments.join()
-        detector.model.forget_by(forgetting)
     after, outcome = _settings(detector), _outcome(detector)
     said = [
         f"{name}: {_text(value)}, before {_text(before[name])}"
@@ -119,16 +83,13 @@ def _require_tunable(given: Mapping[str, Any]) -> None:
             raise BadInput(f"{name} must be a number, not {value!r}")
         if abs(value) > sys.float_info.max:
             raise BadInput(f"{name} must be a number of at most {sys.float_info.max:.3g} in size")
-    ways = [name for name in _WAYS if name in given]
-    if len(ways) > 1:
-        raise BadInput(f"{' and '.join(ways)} are ways to the same thing: choose one")
+    if {"rate", "threshold"} <= given.keys():
+        raise BadInput("rate and threshold are ways to the same thing: choose one")
 
 
 def _policy(policy: Threshold, given: Mapping[str, Any]) -> Threshold:
     if "threshold" in given:
         return FixedThreshold(float(given["threshold"]))
-    if "sigma" in given:
-        return MeanSigma(float(given["sigma"]))
     stated = {name: float(given[name]) for name in ("rate", "confidence") if name in given}
     if isinstance(policy, FalseAlarmRate):
         return replace(policy, **stated)
@@ -151,13 +112,9 @@ def _settings(detector: Detector) -> dict[str, float | None]:
         "rate": policy.rate,
         "confidence": None if policy.rate is None else policy.confidence,
         "threshold": policy.value if isinstance(policy, FixedThreshold) else None,
-        "sigma": policy.k if isinstance(policy, MeanSigma) else None,
-        "forgetting": detector.model.forgetting,
         "alarm_k": rule.k,
         "alarm_n": rule.n,
         "alarm_cooldown": rule.cooldown,
-        "promote_after": detector.quarantine.promote_after or 0,
-        "retire_after": 0 if detector.patterns is None else detector.patterns.retire_after,
     }
 
 

@@ -263,10 +263,7 @@ class Settings:
     @property
     def alarm_rule(self) -> AlarmRule:
         """When events open and end."""
-        parts = self.alarm.split("/")
-        if len(parts) not in (2, 3) or not all(part.isdecimal() for part in parts):
-            raise BadInput(f"alarm: K/N or K/N/COOLDOWN, like 3/5 or 3/5/60, not {self.alarm!r}")
-        return AlarmRule(*map(int, parts))
+        return AlarmRule.parsed(self.alarm)
 
     @property
     def chosen_spectrum(self) -> Spectrum | None:
