@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, Threshold
 from elmgrove.errors import BadInput
 
