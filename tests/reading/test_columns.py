@@ -46,7 +46,7 @@ def test_columns_are_called_by_number_where_there_are_no_names(table: Any) -> No
     read = table(text, label="4", drop=("2",))
     assert read.array.tolist() == [[2], [4]]
     assert read.labels.tolist() == [False, True]
-    with pytest.raises(BadInput, match=r"without a line of names; say their numbers"):
+    with pytest.raises(BadInput, match=r"without a line of names; use their numbers"):
         table(text, drop=("heat",))
     with pytest.raises(BadInput, match="no column '9' among"):
         table(text, drop=("9",))

@@ -12,9 +12,9 @@ from elmgrove.reading.times import (
     are_dates,
     are_epochs,
     first_back,
+    format_time,
     gaps_in,
     is_named_like_a_time,
-    told,
 )
 
 NOON = 1714564800.0
@@ -75,8 +75,8 @@ def test_names_that_times_do_not_have(name: str) -> None:
 
 
 def test_a_time_is_told_for_people() -> None:
-    assert told(NOON) == "2024-05-01 12:00:00"
-    assert told(1e30) == "1e+30 s after 1970"
+    assert format_time(NOON) == "2024-05-01 12:00:00"
+    assert format_time(1e30) == "1e+30 s after 1970"
 
 
 @pytest.mark.parametrize("cell", ["1e30", -90000000000, 1e30, "-1e28", np.datetime64(2**62, "us")])

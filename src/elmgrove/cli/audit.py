@@ -15,7 +15,7 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange.http_client import request
 from elmgrove.exchange.responses import plain
 from elmgrove.federation.audit import AuditRecord, require_unbroken
-from elmgrove.reading.times import told as time_told
+from elmgrove.reading.times import format_time
 
 ROOT = "/v1/audit"
 # Records that are asked for at once, where all are wanted.
@@ -104,8 +104,8 @@ def _check(name: str, records: Iterator[AuditRecord]) -> None:
         raise BadInput(_none(name))
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.print(
-        f"All records up to {last.number}, of {time_told(last.at)} UTC, are as they were written. "
-        f"The last one's hash is {last.hash}"
+        f"All records up to {last.number}, of {format_time(last.at)} UTC, are as they were "
+        f"written. The last one's hash is {last.hash}"
     )
 
 
@@ -135,7 +135,7 @@ def _brief(key: str, value: Any) -> str:
     if value is None or (key == "unrecorded" and not value):
         return ""
     if key == "expires":
-        return f"{time_told(value)} UTC"
+        return f"{format_time(value)} UTC"
     if isinstance(value, float):
         return f"{value:,.10g}"
     if isinstance(value, dict):

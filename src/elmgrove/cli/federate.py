@@ -121,10 +121,10 @@ TestShare = Annotated[
 
 @dataclass(frozen=True)
 class Marks:
-    """How the results of an exam are told: by what, in whose units, and beside which baseline.
+    """How the results of an exam are printed: the measure, its unit, and a baseline.
 
-    Classes are told by the share that is right, numbers by the root of the mean squared error in
-    their own units, and a detector's rows by the mean squared error of scaled columns.
+    For classes it is the share that is right, for numbers the root of the mean squared error in
+    their own unit, and for a detector's rows the mean squared error of scaled columns.
     """
 
     target: Target | None
@@ -133,7 +133,6 @@ class Marks:
 
     @property
     def by_class(self) -> bool:
-        """Says whether classes are told."""
         return self.target is not None and bool(self.target.classes)
 
     @property
@@ -142,13 +141,12 @@ class Marks:
         return "accuracy" if self.by_class else "test error"
 
     def number(self, value: float) -> float:
-        """Gives a result as it is drawn: in per cent, or in the target's own units."""
+        """A result in per cent, or in the target's own unit."""
         if self.by_class:
             return 100.0 * value
         return value if self.target is None else float(np.sqrt(value)) * self.target.unit
 
-    def told(self, value: float) -> str:
-        """Writes a result for people."""
+    def text(self, value: float) -> str:
         return f"{self.number(value):.1f} %" if self.by_class else f"{self.number(value):.4g}"
 
     @property
@@ -157,19 +155,21 @@ class Marks:
         return self.exam.baseline(self.basis)
 
     def sentence(self, value: float) -> str:
-        """Says how a model does, beside what needs no model."""
-        rows, told, plain = len(self.exam.X), self.told(value), self.told(self.baseline)
+        """A sentence on how a model does, beside the baseline."""
+        rows, found, plain = len(self.exam.X), self.text(value), self.text(self.baseline)
         if self.exam.classes:
             assert self.exam.T is not None
             common = self.exam.classes[int(self.exam.T.mean(axis=0).argmax())]
-            return f"{told} of {rows} rows are predicted right; always {common!r} would be {plain}."
+            return (
+                f"{found} of {rows} rows are predicted right; always {common!r} would be {plain}."
+            )
         if self.target is not None:
             return (
-                f"{self.target.column} of {rows} rows is off by {told} (root mean square); "
+                f"{self.target.column} of {rows} rows is off by {found} (root mean square); "
                 f"always their mean would be off by {plain}."
             )
         return (
-            f"{rows} rows are explained with a mean squared error of {told}; their mean "
+            f"{rows} rows are explained with a mean squared error of {found}; their mean "
             f"alone would leave {plain}."
         )
 
@@ -187,7 +187,7 @@ def show_rounds(plan: Plan, reports: Sequence[RoundReport], merged: Merged, mark
     assert last is not None, "a client took part, so there is a model"
     for place, value in enumerate(last.groups):
         rows = f"{merged.parts[place].count:,.0f} rows"
-        out.print(f"Test of group {place + 1}, of {rows}: {marks.told(value)}")
+        out.print(f"Test of group {place + 1}, of {rows}: {marks.text(value)}")
     mean = "groups, in the mean weighted by rows" if last.groups else "global model"
     out.print(f"Test of the {mean}: {marks.sentence(last.value)}")
 
@@ -202,7 +202,7 @@ def _grid(reports: Sequence[RoundReport], marks: Marks) -> Grid:
     for report in reports:
         clients = (len(report.asked), len(report.answered), len(report.left_out))
         cells = [str(report.number), *map(str, clients), f"{report.down:,}", f"{report.up:,}"]
-        found = "-" if report.evaluation is None else marks.told(report.evaluation.value)
+        found = "-" if report.evaluation is None else marks.text(report.evaluation.value)
         grid.add_row(*cells, f"{report.seconds:.2f}", found)
     return grid
 
@@ -358,9 +358,9 @@ def _with_progress(run: Run, plan: Plan, reports: list[RoundReport], marks: Mark
 
         def tell(report: RoundReport) -> None:
             reports.append(report)
-            said = f"Round {report.number}"
+            text = f"Round {report.number}"
             if report.evaluation is not None:
-                said += f", {marks.heading} {marks.told(report.evaluation.value)}"
-            progress.update(task, advance=1, description=said)
+                text += f", {marks.heading} {marks.text(report.evaluation.value)}"
+            progress.update(task, advance=1, description=text)
 
         return run(plan, tell)

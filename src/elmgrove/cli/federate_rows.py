@@ -179,7 +179,7 @@ class FleetRows:
         return replace(made, outputs=outputs.pop())
 
     def only(self, keep: Array) -> "FleetRows":
-        """Gives the fleet with the rows for which a mask is true, over all clients by name."""
+        """The fleet with the rows for which a mask is true, over all clients by name."""
         masks = dict(zip(sorted(self.rows), self._cut(keep), strict=True))
         return replace(
             self,
@@ -193,14 +193,14 @@ class FleetRows:
         return np.split(whole, ends[:-1])
 
     def stacked(self) -> Pairs:
-        """Gives the rows and targets of all clients, in the order of their names."""
+        """The rows and targets of all clients, in the order of their names."""
         names = sorted(self.rows)
         T = [self.targets[name] for name in names if name in self.targets]
         X = np.vstack([self.rows[name] for name in names])
         return Pairs(X, np.vstack(T) if T else np.empty((0, 0)))
 
     def written(self) -> list[Any]:
-        """Gives what is to be predicted of all rows, as it is written."""
+        """What is to be predicted of all rows, as it is written."""
         return [cell for name in sorted(self.cells) for cell in self.cells[name].cells]
 
     def drawn(self, size: int, seed: int | Sequence[int]) -> Array:
@@ -284,7 +284,7 @@ def _note_choice(target: Target, said: Predict | None, worded: bool, different: 
 
 
 def coded(fleet: FleetRows, target: Target, files: FleetFiles) -> FleetRows:
-    """Gives the fleet with its targets as outputs of a model; bad ones are errors or left out."""
+    """The fleet with its targets as outputs of a model; bad ones are errors or left out."""
     decimal = files.layout.decimal
     if files.skip_bad:
         each = [target.fits(fleet.cells[name].cells, decimal) for name in sorted(fleet.cells)]

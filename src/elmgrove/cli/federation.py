@@ -39,7 +39,7 @@ from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.member import Member
 from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.times import told as time_told
+from elmgrove.reading.times import format_time
 from elmgrove.storage.disk import load
 from elmgrove.storage.sealed import format_of
 
@@ -358,7 +358,7 @@ def validity(expires: float | None) -> str:
     """Until when a token or key is valid, in words."""
     if expires is None:
         return "valid"
-    return f"{'expired' if expires <= time.time() else 'valid until'} {time_told(expires)} UTC"
+    return f"{'expired' if expires <= time.time() else 'valid until'} {format_time(expires)} UTC"
 
 
 @federation.command()
@@ -444,7 +444,7 @@ def list_(context: typer.Context) -> None:
         found = list(request(opened, "GET", "").json().each("administrators"))
     grid = Grid("name", "role", "added (UTC)", "token", "password")
     for one in found:
-        added, valid = time_told(one.number("created")), validity(one.number_or_none("expires"))
+        added, valid = format_time(one.number("created")), validity(one.number_or_none("expires"))
         password = "yes" if one.flag("password") else "no"
         grid.add_row(one.text("name"), one.text("role"), added, valid, password)
     Console(markup=False, emoji=False).print(grid)

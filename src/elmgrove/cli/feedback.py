@@ -14,7 +14,7 @@ from elmgrove.cli.running import Device, DryRun, StateOrAgent
 from elmgrove.federation.commands import FROM, TO
 from elmgrove.federation.member import Member
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.times import told as time_told
+from elmgrove.reading.times import format_time
 from elmgrove.storage.disk import load
 
 From = Annotated[
@@ -89,7 +89,7 @@ def _span(begin: str | None, end: str | None) -> dict[str, Any]:
     given = {FROM: begin, TO: end}
     span = {word: moment(text) for word, text in given.items() if text is not None}
     if span:
-        times = " ".join(f"{word} {time_told(time)}" for word, time in span.items())
+        times = " ".join(f"{word} {format_time(time)}" for word, time in span.items())
         notes.print(f"Rows {times} (UTC).")
     return span
 

@@ -27,8 +27,7 @@ from elmgrove.reading.formats import STANDARD_INPUT
 from elmgrove.reading.joined import read_folder
 from elmgrove.reading.layout import LAYOUT, Layout
 from elmgrove.reading.table import Table, read_label_spans, read_table, within
-from elmgrove.reading.times import Clock
-from elmgrove.reading.times import told as time_told
+from elmgrove.reading.times import Clock, format_time
 from elmgrove.storage.disk import load
 
 _AGO = re.compile(r"-(\d+(?:\.\d+)?)([smhd])")
@@ -69,7 +68,7 @@ def shown(when: str | float | None, day: str | float | None = None) -> str:
 def _told(when: str | float) -> str:
     """A time for people; what is none, as it is: a state may hold what no calendar has."""
     try:
-        return time_told(Clock()(when))
+        return format_time(Clock()(when))
     except (ValueError, OverflowError):
         return str(when)
 

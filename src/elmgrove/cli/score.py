@@ -33,7 +33,7 @@ from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.table import Table
-from elmgrove.reading.times import told as time_told
+from elmgrove.reading.times import format_time
 from elmgrove.storage.disk import load
 
 ANOMALIES_FOUND = 3
@@ -206,7 +206,7 @@ def _write_table(rows: list[Scored], out: TextIO) -> None:
         yes = "yes" if row.anomalous else "no"
         if row.known and row.anomalous:
             yes += f": normal at {', '.join(row.known)}"
-        when = [] if row.time is None else [time_told(row.time)]
+        when = [] if row.time is None else [format_time(row.time)]
         grid.add_row(str(row.line), *when, f"{row.score:.4g}", times, yes, because)
     Console(file=out, markup=False, emoji=False).print(grid)
 

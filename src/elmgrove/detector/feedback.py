@@ -26,7 +26,7 @@ from elmgrove.detector.inputs import Preparation
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.verdict import Cause, explained, view_of
 from elmgrove.errors import BadInput, require_whole
-from elmgrove.reading.times import told as time_told
+from elmgrove.reading.times import format_time
 
 if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector
@@ -205,7 +205,7 @@ def _known(number: float) -> float | None:
 
 
 def _clock(at: float) -> str:
-    return f"{time_told(at)[:16]} UTC"
+    return f"{format_time(at)[:16]} UTC"
 
 
 # Errors that must be so many times as large as before to show are worth a word.
@@ -294,9 +294,8 @@ class Feedback:
     def _how(self) -> str:
         if self.exact or self.first is None or self.last is None:
             return ", exactly"
-        return (
-            f" by whole increments, from {time_told(self.first)} UTC to {time_told(self.last)} UTC"
-        )
+        first, last = format_time(self.first), format_time(self.last)
+        return f" by whole increments, from {first} UTC to {last} UTC"
 
     @property
     def _why_nothing(self) -> str:

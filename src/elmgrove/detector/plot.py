@@ -13,7 +13,7 @@ from elmgrove.detector.frames import times_of
 from elmgrove.detector.replay import TIME, Interval, Replay
 from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadInput, require_extra
-from elmgrove.reading.times import told as time_told
+from elmgrove.reading.times import format_time
 
 if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector
@@ -67,7 +67,7 @@ def when(replay: Replay, place: int) -> str:
     value = float(replay.where[place])
     if replay.axis != TIME:
         return f"{replay.axis} {value:,.0f}"
-    return time_told(value)
+    return format_time(value)
 
 
 def because(cause: Cause) -> str:

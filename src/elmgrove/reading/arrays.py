@@ -25,7 +25,7 @@ class ArrayBlock:
         self._rows, self._first = rows, first
 
     def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
-        """Gives all rows at once; None if any is not finite, or has a time or a label."""
+        """All rows at once; None if any is not finite, or has a time or a label."""
         beside = (columns.time, columns.label, columns.beside) != (None, None, None)
         # What overflows is found right below, and named.
         with np.errstate(over="ignore"):
@@ -35,7 +35,7 @@ class ArrayBlock:
         return Numbers(rows, self._first + np.arange(len(rows)))
 
     def records(self) -> Iterator[tuple[int, list[Any]]]:
-        """Gives the values of each row with its number, from 0."""
+        """The values of each row with its number, from 0."""
         with np.errstate(over="ignore"):
             return enumerate(self._rows.astype(np.float64).tolist(), self._first)
 
@@ -60,7 +60,7 @@ class NpyArray:
         self.header = Header(name, names, False, [])
 
     def blocks(self) -> Iterator[ArrayBlock]:
-        """Gives the rows, many at a time."""
+        """The rows, many at a time."""
         self._file.seek(self._start)
         if self._turned:
             whole = self._read(self._count * self._width).reshape(self._width, -1).T
@@ -96,7 +96,7 @@ class ParquetBlock:
         self._columns, self._first = [_in_microseconds(one) for one in batch.columns], first
 
     def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
-        """Gives all rows at once; None where a value is missing, or no number."""
+        """All rows at once; None where a value is missing, or no number."""
         read = [self._columns[place] for place in columns.places]
         types = require_extra("pyarrow", "parquet").types
         numeric = all(types.is_integer(one.type) or types.is_floating(one.type) for one in read)
@@ -127,7 +127,7 @@ class ParquetBlock:
         return times
 
     def records(self) -> Iterator[tuple[int, list[Any]]]:
-        """Gives the cells of each row with its number, from 0."""
+        """The cells of each row with its number, from 0."""
         columns = [_cells(column) for column in self._columns]
         return enumerate(map(list, zip(*columns, strict=True)), self._first)
 
@@ -175,7 +175,7 @@ class ParquetTable:
         self.header = Header(name, names, True, sample)
 
     def blocks(self, size: int = _BLOCK) -> Iterator[ParquetBlock]:
-        """Gives the rows, many at a time."""
+        """The rows, many at a time."""
         first = 0
         for batch in self._file.iter_batches(batch_size=size):
             yield ParquetBlock(batch, first)

@@ -19,7 +19,7 @@ _ANOMALOUS = {
 }  # fmt: skip
 _NORMAL = {"normal", "ok", "good", "benign", "nominal"}
 
-#: What is said of a cell that holds no value.
+#: The message for a cell that holds no value.
 MISSING = "the value is missing"
 _HOLDING = "--missing hold keeps the last value"
 #: No sensor shows a number above this: it stands for a missing value, or is what an overflow left.
@@ -47,12 +47,12 @@ def number(cell: Any, decimal: str = ".") -> float | None:
 
 
 def are_readings(rows: NDArray[np.float64]) -> bool:
-    """Says whether all values are finite, and no larger than what a sensor shows."""
+    """Whether all values are finite, and no larger than what a sensor shows."""
     return not rows.size or bool(-LARGEST <= rows.min() <= rows.max() <= LARGEST)
 
 
 def plain_name(text: str) -> str:
-    """Gives the name of a column with control characters written out: it reaches terminals.
+    """The name of a column with control characters written out: it reaches terminals.
 
     >>> print(plain_name("temp\\x1b[2J"))
     temp\\x1b[2J
@@ -63,7 +63,7 @@ def plain_name(text: str) -> str:
 
 
 def is_number(cell: Any, decimal: str = ".") -> bool:
-    """Says whether a cell is a number, finite or not."""
+    """Whether a cell is a number, finite or not."""
     return number(cell, decimal) is not None
 
 
@@ -75,14 +75,14 @@ def boolean(cell: Any) -> float | None:
 
 
 def is_missing(cell: Any) -> bool:
-    """Says whether a cell says that there is no value."""
+    """Whether a cell says that there is no value."""
     if isinstance(cell, str):
         return cell.strip().lower() in _MISSING
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
 def is_decimal_comma(cell: Any) -> bool:
-    """Says whether a cell would be a number if its comma were a point."""
+    """Whether a cell would be a number if its comma were a point."""
     return isinstance(cell, str) and cell.count(",") == 1 and number(cell, ",") is not None
 
 
@@ -137,7 +137,7 @@ def _delimiter_in(cell: Any) -> str | None:
 
 
 def format_like(cell: object) -> str:
-    """Gives a format of times as an example, with seconds if a cell has them.
+    """A format of times as an example, with seconds if a cell has them.
 
     >>> format_like("24.10.2026 20:00")
     '%d.%m.%Y %H:%M'

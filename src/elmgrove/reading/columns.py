@@ -34,19 +34,19 @@ _LABELS = {
 }  # fmt: skip
 _BESIDE = {"flag", "ground", "has", "is", "machine", "normal"}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-# A label has at most so many different words.
+# The most words that a label may have.
 _MOST_CLASSES = 8
 # Rows from which on it is no chance that a column counts or grows.
 _LEAST, _LEAST_GROWING = 5, 100
 
 
 def is_index(name: str, cells: Sequence[Any]) -> bool:
-    """Says whether a column is the number of each row, as pandas writes it: nobody named it."""
+    """Whether a column is the number of each row, as pandas writes it: nobody named it."""
     return name.strip().lower() in _NO_NAMES and _is_counting(cells)
 
 
 def is_label(name: str, cells: Sequence[Any]) -> bool:
-    """Says whether a column is called like a label, and holds 0 and 1, yes and no, or few words.
+    """Whether a column is called like a label, and holds 0 and 1, yes and no, or few words.
 
     >>> is_label("is_anomaly", ["0", "1"]), is_label("is_anomaly", ["0.3"]), is_label("rpm", ["0"])
     (True, False, False)
@@ -59,23 +59,23 @@ def is_label(name: str, cells: Sequence[Any]) -> bool:
     return values <= {-1.0, 0.0, 1.0} or (values == {None} and len(found) <= _MOST_CLASSES)
 
 
-def label_left_out(told: str, name: str) -> str:
-    """Says that a column was taken for a label, and what to do."""
+def label_left_out(column: str, name: str) -> str:
+    """The note on a column that was taken for a label."""
     return (
-        f"{told} looks like a label and is left out; --label {name} reads it as one, --columns "
+        f"{column} looks like a label and is left out; --label {name} reads it as one, --columns "
         "names the columns to learn"
     )
 
 
 def is_time(name: str | None, cells: Sequence[Any]) -> bool:
-    """Says whether a column is obviously the time: written dates, or epochs named like a time."""
+    """Whether a column is obviously the time: written dates, or epochs named like a time."""
     if are_dates(cells):
         return True
     return name is not None and is_named_like_a_time(name) and are_epochs(cells)
 
 
 def doubts_about(names: Sequence[str], rows: NDArray[np.float64]) -> list[str]:
-    """Says which columns of the first rows may be no sensors, and what to do."""
+    """Notes on columns of the first rows that may be no sensors, with what to do."""
     if len(rows) < _LEAST:
         return []
     # What overflows neither counts nor grows by steps that anybody looks at.
@@ -116,19 +116,19 @@ def some_of(names: Sequence[str], most: int = 8) -> str:
     return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
 
 
-_UNNAMED = "{}: columns can't be told by name without a line of names; say their numbers"
+_UNNAMED = "{}: columns have no names without a line of names; use their numbers"
 
 
 #: The columns of a table, at most: as many as a spreadsheet has.
 MOST_COLUMNS = 1 << 14
-#: Words that were never learned and are told, at most.
+#: The most words that were never learned of which there is a note.
 MOST_UNSEEN = 100
 # Names that an error lists.
 _MOST_NAMED = 50
 
 
 class Record(NamedTuple):
-    """What one record of a file says: the values in their order, when, and whether anomalous.
+    """One record of a file: the values in their order, when, and whether anomalous.
 
     ``point`` is the whole line where that is InfluxDB line protocol.
     """
@@ -149,7 +149,7 @@ class Header(NamedTuple):
     sample: Sequence[Sequence[Any]]
 
     def column(self, place: int) -> list[Any]:
-        """Gives the cells that were looked at of a column, but for missing ones."""
+        """The cells that were looked at of a column, but for missing ones."""
         cells = [row[place] for row in self.sample if place < len(row)]
         return [cell for cell in cells if not is_missing(cell)]
 
@@ -169,7 +169,7 @@ class Header(NamedTuple):
         first = {name: place for place, name in reversed([*enumerate(self.cells)])}
         return [first[name] for name in names if name in first]
 
-    def told(self, place: int) -> str:
+    def describe(self, place: int) -> str:
         """Names a column for a message."""
         return f"column {place + 1}" + (f" ({self.cells[place]!r})" if self.named else "")
 
@@ -237,7 +237,9 @@ class Columns:
             if header.named and name in taken:
                 continue
             if is_time(name if header.named else None, header.column(place)):
-                self.notes.append(f"{header.told(place)} is the time of each row, and not learned")
+                self.notes.append(
+                    f"{header.describe(place)} is the time of each row, and not learned"
+                )
                 return place, Clock()
         return None, Clock()
 
@@ -271,7 +273,7 @@ class Columns:
     def _leaves_out(self, place: int) -> bool:
         if not is_index(self._header.cells[place], self._header.column(place)):
             return False
-        self.notes.append(f"{self._header.told(place)} counts the rows, and is left out")
+        self.notes.append(f"{self._header.describe(place)} counts the rows, and is left out")
         return True
 
     def _without_labels(self, kept: list[int]) -> list[int]:
@@ -285,7 +287,9 @@ class Columns:
         ]
         if len(found) == len(kept):
             return kept
-        self.notes += [label_left_out(header.told(place), header.cells[place]) for place in found]
+        self.notes += [
+            label_left_out(header.describe(place), header.cells[place]) for place in found
+        ]
         return [place for place in kept if place not in found]
 
     def _require_words(self, words: Categories, called: Sequence[str]) -> None:
@@ -303,7 +307,7 @@ class Columns:
         cells = self._header.column(place)
         return bool(cells) and boolean(cells[0]) is not None
 
-    # What a record says
+    # Records
 
     def record(self, where: str, cells: Sequence[Any]) -> Record:
         """Reads a record; ``BadInput`` says where in it something is wrong."""
@@ -311,14 +315,14 @@ class Columns:
             raise BadInput(f"{where}: expected {self.width} columns, got {len(cells)}")
         time = label = None
         if self.time is not None:
-            time = self.clock.read(where, self._header.told(self.time), cells[self.time])
+            time = self.clock.read(where, self._header.describe(self.time), cells[self.time])
         if self.label is not None:
             label = self._labelled(where, cells[self.label])
         beside = None
         if self.beside is not None:
             beside = cells[self.beside]
             if self.needs(beside):
-                raise BadInput(f"{where}, {self._header.told(self.beside)}: {MISSING}")
+                raise BadInput(f"{where}, {self._header.describe(self.beside)}: {MISSING}")
         return Record(self._values(where, cells), time, label, beside)
 
     def needs(self, beside: Any) -> bool:
@@ -330,7 +334,7 @@ class Columns:
         try:
             return label_of(cell)
         except ValueError as error:
-            raise BadInput(f"{where}, {self._header.told(self.label)}: {error}") from error
+            raise BadInput(f"{where}, {self._header.describe(self.label)}: {error}") from error
 
     def _values(self, where: str, cells: Sequence[Any]) -> list[float]:
         if self.plain and self._layout.decimal == ".":
@@ -354,7 +358,7 @@ class Columns:
         words = self._words[index]
         missing = is_missing(cell) and (words is not None or self._layout.missing == HOLD)
         if missing and self._layout.missing != HOLD:
-            raise refusal(where, self._header.told(place), None)
+            raise refusal(where, self._header.describe(place), None)
         if words is not None:
             if missing:
                 return [math.nan] * len(words)
@@ -363,7 +367,7 @@ class Columns:
         value = math.nan if missing else boolean(cell) if self._booleans[index] else None
         value = number(cell, self._layout.decimal) if value is None else value
         if value is None or not (missing or abs(value) <= LARGEST):
-            raise refusal(where, self._header.told(place), cell, self._of_words(place))
+            raise refusal(where, self._header.describe(place), cell, self._of_words(place))
         return [value]
 
     def _filled(self, where: str, values: list[float]) -> list[float]:
@@ -373,7 +377,7 @@ class Columns:
         place = next(
             place for place, end in zip(self.places, self._ends(), strict=True) if column < end
         )
-        raise MissingValue(f"{where}, {self._header.told(place)}: {MISSING}")
+        raise MissingValue(f"{where}, {self._header.describe(place)}: {MISSING}")
 
     def _ends(self) -> list[int]:
         sizes = [1 if words is None else len(words) for words in self._words]

@@ -64,7 +64,7 @@ class Head(NamedTuple):
 
 
 def is_read_past(text: str) -> bool:
-    """Says whether a line holds nothing to be read: blank, ``sep=;``, or a remark."""
+    """Whether a line holds nothing to be read: blank, ``sep=;``, or a remark."""
     text = text.strip()
     return not text or text.startswith("#") or _SEPARATOR.fullmatch(text) is not None
 
@@ -84,7 +84,7 @@ def delimiter_of(line: str, decimal: str) -> str:
 
 
 def split(line: str, delimiter: str) -> list[str]:
-    """Gives the cells of a line, without the blanks around them."""
+    """The cells of a line, without the blanks around them."""
     try:
         return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
     except csv.Error as error:
@@ -113,9 +113,9 @@ Cells = list[Any] | BadInput
 LOOK = 100
 #: Bytes that are read at once.
 CHUNK = 1 << 22
-#: A line may have so many bytes.
+#: The most bytes of a line.
 LONGEST_LINE = 1 << 24
-# A quotation mark that is open for so many bytes has lost its pair.
+# A quotation mark that is open for more bytes has lost its pair.
 _MOST_QUOTED = 1 << 20
 _MARK = codecs.BOM_UTF8
 _PLAIN = ("utf-8", "utf8", "ascii", "us-ascii")
@@ -189,7 +189,7 @@ class TextBlock:
         return times, labels, beside
 
     def records(self) -> Iterator[tuple[int, Cells]]:
-        """Gives the cells of each record with the number of its last line; not of blank lines."""
+        """The cells of each record with the number of its last line; not of blank lines."""
         text = io.StringIO(_decoded(self._name, self._text), newline="\n")
         past = ("\n" if line.startswith("#") else line for line in text)
         reader = csv.reader(past, delimiter=self._delimiter)
@@ -234,7 +234,7 @@ class CsvText:
         self.header = Header(name, names, head.named, sample)
 
     def blocks(self) -> Iterator[TextBlock]:
-        """Gives the lines behind the header, many at a time."""
+        """The lines behind the header, many at a time."""
         line, skip = 1, self._head.lines
         for text in self._texts():
             if skip:
@@ -250,7 +250,7 @@ class CsvText:
 
 
 def cells_of(where: str, text: str, delimiter: str) -> list[str]:
-    """Gives the cells of a record that is one line; none where it is blank."""
+    """The cells of a record that is one line; none where it is blank."""
     # An open quotation mark makes the reader ask for a second line.
     reader = csv.reader([text, ""], delimiter=delimiter)
     try:
@@ -263,7 +263,7 @@ def cells_of(where: str, text: str, delimiter: str) -> list[str]:
 
 
 def whole_lines(name: str, file: BinaryIO, encoding: str = "utf-8") -> Iterator[bytes]:
-    """Gives a text in UTF-8, in pieces that end with a line, each ended by a line feed alone.
+    """A text in UTF-8, in pieces that end with a line, each ended by a line feed alone.
 
     A piece ends outside of quotation marks, unless one seems to have lost its pair.
     """

@@ -63,7 +63,7 @@ StoredRows = Array | SpooledRows
 
 
 def blocks_of(rows: StoredRows, size: int = _BLOCK) -> Iterator[Array]:
-    """Gives rows block by block."""
+    """Rows block by block."""
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 
@@ -91,7 +91,7 @@ class Spool:
             self._write()
 
     def rows(self) -> StoredRows:
-        """Gives all rows that were taken in."""
+        """All rows that were taken in."""
         if self._file is not None:
             self._file.flush()
             return SpooledRows(self._file, (self.count, self._columns))
@@ -162,7 +162,7 @@ def opened(where: Path | str, encoding: str = "utf-8") -> Iterator[Opened]:
 
 
 def format_of(name: str, first: bytes, encoding: str = "utf-8") -> str:
-    """Tells what a file is by its first bytes; ``BadInput`` names what is not read."""
+    """Detect the format of a file by its first bytes; ``BadInput`` names what is not read."""
     for magic, found in _READ.items():
         if first.startswith(magic):
             return found
@@ -193,7 +193,7 @@ def _utf_16_order(first: bytes) -> str | None:
 
 
 def format_of_text(name: str, first: bytes) -> str:
-    """Tells what a text is by its first character that is not blank."""
+    """Detect the format of a text by its first character that is not blank."""
     if first == b"<":
         raise BadInput(f"{name}: this is XML or HTML; save its table as CSV")
     return JSON_LINES if first == b"{" else TEXT
@@ -206,7 +206,7 @@ def _look(file: BinaryIO) -> bytes:
 
 
 def _seekable(source: BinaryIO) -> BinaryIO:
-    """Gives the file itself, or a pipe's content in a file without a name: it is read twice."""
+    """The file itself, or a pipe's content in a file without a name: it is read twice."""
     if source is not sys.stdin.buffer and source.seekable():
         return source
     file = unnamed_file()

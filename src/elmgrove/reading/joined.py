@@ -17,7 +17,7 @@ from elmgrove.errors import BadInput
 from elmgrove.reading.columns import Header, doubts_about, is_label, label_left_out
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.table import DOUBTED, Table, read_table
-from elmgrove.reading.times import SEVERAL, gaps_in, told, usual_interval
+from elmgrove.reading.times import SEVERAL, format_time, gaps_in, usual_interval
 
 #: How the names of files end that are read.
 ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".lp", ".influx", ".parquet", ".gz")
@@ -43,7 +43,7 @@ class Component:
         return usual_interval(np.diff(self.times)) or np.inf
 
     def at(self, times: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Gives the last values at these times, and where they are too old, or there is none."""
+        """The last values at these times, and where they are too old, or there is none."""
         places = np.searchsorted(self.times, times, side="right") - 1
         ages = times - self.times[places]
         return self.rows[places], (places < 0) | (ages > SEVERAL * self.usual)
@@ -100,7 +100,7 @@ def _joined(name: str, components: Sequence[Component]) -> Table:
     if not kept.any():
         raise BadInput(f"{name}: at no time do all have values: {_spans(components)}")
     skipped = [
-        f"{name}, {told(times[place])}: {components[column].name} has had no value for long"
+        f"{name}, {format_time(times[place])}: {components[column].name} has had no value for long"
         for place, column in zip(np.flatnonzero(~kept)[:1], old[~kept].argmax(axis=1), strict=False)
     ]
     after = np.flatnonzero(np.diff(np.flatnonzero(kept)) > 1) + 1
@@ -195,7 +195,7 @@ def _wanted(header: Header, layout: Layout, features: Sequence[str] | None) -> l
 
 def _spans(components: Sequence[Component]) -> str:
     few = [
-        f"{component.name} {told(component.times[0])} to {told(component.times[-1])}"
+        f"{component.name} {format_time(component.times[0])} to {format_time(component.times[-1])}"
         for component in components[:3]
     ]
     return ", ".join(few) + (", ..." if len(components) > 3 else "")

@@ -24,11 +24,11 @@ class ObjectBlock:
         self._read = read
 
     def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
-        """Gives None: objects are read one by one."""
+        """None: objects are read one by one."""
         return None
 
     def records(self) -> Iterator[tuple[int, Cells]]:
-        """Gives the values of each object, in the order of the keys, with its line."""
+        """The values of each object, in the order of the keys, with its line."""
         for line, data in enumerate(self._text.split(b"\n"), self._first):
             if not data.strip():
                 continue
@@ -55,7 +55,7 @@ class ObjectText:
         self.header = Header(name, keys, True, [[one.get(key) for key in keys] for one in found])
 
     def blocks(self) -> Iterator[ObjectBlock]:
-        """Gives the lines, many at a time."""
+        """The lines, many at a time."""
         line = 1
         for text in self._texts():
             yield ObjectBlock(self._name, text, line, self.header.cells, self._read)

@@ -82,7 +82,7 @@ class Layout:
             series_of(self.measurement)
 
     def is_influx(self, name: str = "") -> bool:
-        """Says whether a text of this name is InfluxDB line protocol."""
+        """Whether a text of this name is InfluxDB line protocol."""
         ending = PurePath(name.lower().removesuffix(".gz")).suffix
         said = self.format == INFLUX or self.measurement is not None
         # What is remembered holds for a stream, and not for a file that says otherwise.
@@ -100,7 +100,7 @@ class Layout:
         }
 
     def after(self, fields: Mapping[str, Any]) -> Self:
-        """Gives this layout with what was remembered (``fields``) in place of what nobody said."""
+        """This layout with what was remembered (``fields``) in place of what the user left out."""
         usual, known = Layout(), {one.name for one in of_dataclass(self)} - _OF_COLUMNS
         taken = {
             name: value

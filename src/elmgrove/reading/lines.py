@@ -51,7 +51,7 @@ class LineReader:
         self._influx = self._layout.is_influx()
         self._measured = Measurement(self._layout.measurement, lambda: self._wanted)
         self._good = False
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
         self.findings: list[str] = []
         self.notes = self._measured.notes
         if bookmark is not None:
@@ -82,12 +82,12 @@ class LineReader:
         return 0 if self._held is None else self._held.count
 
     def begin(self, at_start: bool = True, name: str = "") -> None:
-        """Tells that the next line is of another file, and its first one if ``at_start``."""
+        """Begin another file; its first line comes next if ``at_start``."""
         self._at_start, self._first, self._good = at_start, [], not at_start
         self._influx = self._layout.is_influx(name)
 
     def begin_table(self, header: Header) -> None:
-        """Tells that ``read_cells`` comes next, for a file that has this header and no lines."""
+        """Begin a file that has this header and no lines: ``read_cells`` comes next."""
         self.begin()
         self._choose(header.name, Head("", header.cells, header.named), header.sample)
 
@@ -127,7 +127,7 @@ class LineReader:
         self._at_start, self._first = False, []
         if head.named or self._head is None or not self._head.delimiter:
             self._head, self._columns = head, None
-            # What is missing is told at once; the rest is found out with the first row.
+            # A missing column is an error at once; the rest is found out with the first row.
             self._chosen(where, head, [])
         return head.named and head.lines == len(lines)
 
@@ -213,8 +213,8 @@ class LineReader:
         self._categories = self._categories or columns.categories
         self._pin(columns.names)
         self._pin_time(where, columns.time, _names_of(head), head.named)
-        self.findings += [note for note in columns.notes if note not in self._told]
-        self._told |= {*columns.notes}
+        self.findings += [note for note in columns.notes if note not in self._noted]
+        self._noted |= {*columns.notes}
         before, self._width = self._width, columns.count
         if before not in (None, columns.count):
             raise WrongColumns(
@@ -222,7 +222,7 @@ class LineReader:
             )
 
     def _hold(self, columns: Columns) -> None:
-        """Lets values be held over the end of a file, and over a restart."""
+        """Hold values over the end of a file, and over a restart."""
         if self._layout.missing != HOLD:
             return
         if self._held is None and self._held_before is not None:
@@ -244,8 +244,8 @@ class LineReader:
     def _note_once(self, text: str) -> None:
         # The place in a note is where it was first true.
         what = text.rpartition(": ")[2]
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._noted:
+            self._noted.add(what)
             self.notes.append(text)
 
     def _restore(self, bookmark: Mapping[str, Any]) -> None:
@@ -262,14 +262,14 @@ class LineReader:
         self._pin(names)
 
     def _pin(self, names: Sequence[str] | None) -> None:
-        """Lets columns be found by these names from now on, in whatever order a file has them."""
+        """From now on, find columns by these names, in whatever order a file has them."""
         self._names = self._names if names is None else tuple(names)
         self._features = self._features or (None if names is None else list(names))
         if self._features:
             self._layout = replace(self._layout, drop=(), columns=())
 
     def _pin_time(self, where: str, place: int | None, names: Sequence[str], named: bool) -> None:
-        """Lets the time be that of this column from now on, whatever a row has there."""
+        """From now on, the time is in this column, whatever a row has there."""
         if place is not None:
             self._time = names[place], named
         elif self._time is not None:

@@ -1,4 +1,4 @@
-"""A file as a table: its rows with their lines, times and labels, and what is to be said of it."""
+"""A file as a table: its rows with their lines, times and labels, and notes on it."""
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +53,7 @@ def read_label_spans(said: str) -> list[tuple[float, float]]:
 
 
 def within(times: NDArray[np.float64], spans: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
-    """Says of each time whether it is in one of the spans; both ends belong to them.
+    """Whether each time is in one of the spans, to which both ends belong.
 
     >>> within(np.array([1.0, 2.0, 5.0]), [(2.0, 3.0), (5.0, 9.0)]).tolist()
     [False, True, True]
@@ -93,7 +93,7 @@ class RecordBlock(Protocol):
         ...
 
     def records(self) -> Iterator[tuple[int, Cells]]:
-        """Gives the cells of each record, or why it has none, with its line."""
+        """The cells of each record, or why it has none, with its line."""
         ...
 
 
@@ -105,12 +105,12 @@ class Blocks(Protocol):
     notes: list[str]
 
     def blocks(self) -> Iterator[RecordBlock]:
-        """Gives all records, from the first."""
+        """All records, from the first."""
         ...
 
 
 def blocks_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> Blocks:
-    """Gives an open file as blocks of records, whatever it is; ``wanted`` are its known columns."""
+    """An open file as blocks of records, whatever it is; ``wanted`` are its known columns."""
     if file.format == NPY:
         return NpyArray(file.name, file.file)
     if file.format == PARQUET:
@@ -190,7 +190,7 @@ class ColumnCells:
         return len(self.cells)
 
     def at(self, places: Any) -> "ColumnCells":
-        """Gives some of the cells, by their places or a mask."""
+        """Some of the cells, by their places or a mask."""
         return replace(self, cells=self.cells[places], lines=self.lines[places])
 
     def where(self, place: int) -> str:
@@ -241,7 +241,7 @@ class Table:
         return [slice(start, end) for start, end in pairwise(edges)]
 
     def sliced(self, part: slice) -> Self:
-        """Gives some rows that follow each other."""
+        """Some rows that follow each other."""
         start, end, _ = part.indices(len(self.rows))
         return replace(
             self,
@@ -254,11 +254,11 @@ class Table:
         )
 
     def normal(self) -> Self:
-        """Gives the rows that are not labelled anomalous; where one is left out there is a gap."""
+        """The rows that are not labelled anomalous; where one is left out there is a gap."""
         return self if self.labels is None else self.without(self.labels)
 
     def without(self, marked: NDArray[np.bool_]) -> Self:
-        """Gives the rows that are not marked; where one is left out there is a gap."""
+        """The rows that are not marked; where one is left out there is a gap."""
         if not marked.any():
             return self
         kept = np.flatnonzero(~marked)
@@ -287,12 +287,12 @@ def read_table(
 ) -> Table:
     """Reads all rows of a file, or of standard input (``-``).
 
-    CSV, JSON lines (both packed with gzip or not), .npy and Parquet are told apart by their
+    CSV, JSON lines (both packed with gzip or not), .npy and Parquet are detected by their
     content, InfluxDB line protocol by its name or the layout. ``features`` picks and orders columns
     by name, with the words of ``categories``, as a state has learned them. A bad row is an error,
     or with ``skip_bad`` left out. With ``doubts`` there are notes about columns that may be no
-    sensors, where nobody said which to read, and those that look like a label are left out.
-    ``progress`` is told how many bytes were read so far.
+    sensors, unless the layout names those to read, and those that look like a label are left out.
+    ``progress`` is called with the number of bytes read so far.
     """
     layout = layout or Layout()
     with opened(where, layout.encoding) as file:
@@ -384,14 +384,14 @@ class _Gathering:
         first = first_back(np.diff(times))
         if first is not None:
             assert self._columns.time is not None
-            told = self._source.header.told(self._columns.time)
+            told = self._source.header.describe(self._columns.time)
             raise BadInput(
                 f"{self._name}: times run backwards from {self._unit} {lines[first + 1]} on: sort "
                 f"the rows by time, oldest first (if {told} is their time; else --time COLUMN)"
             )
 
     def table(self, *, doubted: bool) -> Table:
-        """Gives the table of all rows that were taken."""
+        """The table of all rows that were taken."""
         columns = self._columns
         times = None if columns.time is None else np.concatenate([np.empty(0), *self._times])
         labels = [np.empty(0, bool), *self._labels]
@@ -401,7 +401,7 @@ class _Gathering:
         late = [] if times is None else gaps_in(times).tolist()
         notes = [*self._source.notes, *columns.notes, *((self._doubts or []) if doubted else [])]
         if late and times is not None:
-            notes.append(_gaps_told(times, late))
+            notes.append(_describe_gaps(times, late))
         if self._layout.missing == HOLD and columns.held.count:
             notes.append(f"{columns.held.count} missing values were filled with the last ones")
         return Table(
@@ -423,11 +423,11 @@ class _Gathering:
             return None
         cells = np.empty(len(lines), object)
         cells[:] = self._beside
-        told = self._source.header.told(self._columns.beside)
+        told = self._source.header.describe(self._columns.beside)
         return ColumnCells(self._name, told, self._unit, cells, lines)
 
 
-def _gaps_told(times: NDArray[np.float64], late: list[int]) -> str:
+def _describe_gaps(times: NDArray[np.float64], late: list[int]) -> str:
     intervals = np.diff(times)
     usual = usual_interval(intervals)
     jumps = intervals[np.array(late) - 1]

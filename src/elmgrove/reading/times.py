@@ -91,10 +91,10 @@ def _seconds(time: datetime) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
-def told(time: float) -> str:
+def format_time(time: float) -> str:
     """Writes a time for people, to the second, in UTC.
 
-    >>> told(1714573200.5), told(1e30)
+    >>> format_time(1714573200.5), format_time(1e30)
     ('2024-05-01 14:20:00', '1e+30 s after 1970')
     """
     try:
@@ -105,17 +105,17 @@ def told(time: float) -> str:
 
 
 def is_named_like_a_time(name: str) -> bool:
-    """Says whether a column's name is one that times have."""
+    """Whether a column's name is one that times have."""
     return _NAMES.fullmatch(name.strip()) is not None
 
 
 def are_dates(cells: Sequence[Any]) -> bool:
-    """Says whether all cells are written dates, which can be nothing but times."""
+    """Whether all cells are written dates, which can be nothing but times."""
     return bool(cells) and all(_is_date(cell) for cell in cells)
 
 
 def are_epochs(cells: Sequence[Any]) -> bool:
-    """Says whether all cells are numbers of seconds (or less) since 1970, none before the last."""
+    """Whether all cells are numbers of seconds (or less) since 1970, none before the last."""
     try:
         found = [Clock()(cell) for cell in cells]
     except (ValueError, OverflowError):
@@ -170,7 +170,7 @@ def first_back(intervals: Sequence[float] | NDArray[np.float64]) -> int | None:
 
 
 class Gaps:
-    """Says of rows as they come whether each follows the last one in time."""
+    """Finds the rows, as they come, that do not follow the last one in time."""
 
     def __init__(self) -> None:
         self._last: float | None = None

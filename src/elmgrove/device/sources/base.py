@@ -22,8 +22,7 @@ from elmgrove.reading.layout import Layout
 from elmgrove.reading.line_protocol import Point
 from elmgrove.reading.lines import LineReader
 from elmgrove.reading.table import Blocks, found_words, words_in
-from elmgrove.reading.times import Gaps
-from elmgrove.reading.times import told as time_told
+from elmgrove.reading.times import Gaps, format_time
 
 log = logging.getLogger("elmgrove.device")
 
@@ -444,7 +443,7 @@ class Gap(NamedTuple):
     backwards: bool = False
 
     def __str__(self) -> str:
-        begin, end = time_told(self.begin), time_told(self.end)
+        begin, end = format_time(self.begin), format_time(self.end)
         if self.end < self.begin:
             return f"times went back from {begin} to {end} ({_told(self.begin - self.end)})"
         return f"no rows from {begin} to {end} ({_told(self.end - self.begin)})"

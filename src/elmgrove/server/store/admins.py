@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from elmgrove.reading.times import told as time_told
+from elmgrove.reading.times import format_time
 from elmgrove.server.store.audit import SERVER, SERVER_LOG, by_administrator, record
 from elmgrove.server.store.database import Database, Transaction
 
@@ -28,7 +28,7 @@ class AdministratorRow:
         """Say why the token is not valid at this time, and what to do; None if it is."""
         if self.expires is not None and now >= self.expires:
             return (
-                f"the token of {self.name!r} expired on {time_told(self.expires)} UTC: another "
+                f"the token of {self.name!r} expired on {format_time(self.expires)} UTC: another "
                 "administrator gives a new one with 'elmgrove federation administrator add'"
             )
         return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elmgrove.errors import NotFound
-from elmgrove.reading.times import told as time_told
+from elmgrove.reading.times import format_time
 from elmgrove.server.store.audit import SERVER, by_device, record
 from elmgrove.server.store.contributions import leave
 from elmgrove.server.store.database import Database, Transaction, require_federation
@@ -55,7 +55,7 @@ class DeviceRow:
             return f"the key of {self.name!r} was revoked"
         if self.expires is not None and now >= self.expires:
             return (
-                f"the key of {self.name!r} expired on {time_told(self.expires)} UTC: an "
+                f"the key of {self.name!r} expired on {format_time(self.expires)} UTC: an "
                 "administrator gives it another with 'elmgrove federation readmit'"
             )
         return None
