@@ -156,8 +156,13 @@ class RateTest:
         """Counts one judged row."""
         if anomalous:
             self._count_anomalous()
-        else:
+        elif self.state != WATCHING or self.excess > 0.0:
             self._count_calm(1)
+        else:
+            # As most rows are.
+            self.rows += 1
+            self.test_rows += 1
+            self.calm += 1
 
     def count_many(self, anomalous: NDArray[np.bool_]) -> None:
         """Counts judged rows, as ``count`` counts one."""
@@ -462,7 +467,7 @@ class AlarmGate:
     def decide(self, score: float) -> Decision:
         """Decides about a row, and counts it."""
         limit = self.limit()
-        if not self._ready:
+        if not (self._warm or self._ready):
             return Decision(LEARNING, math.inf, False)
         # Written so that a score that is no number would be anomalous.
         above = not score <= limit

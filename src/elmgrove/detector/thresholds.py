@@ -139,7 +139,8 @@ class Recent:
 
     def accept(self, row: Array, score: float, stamp: Stamp = UNKNOWN) -> None:
         """Takes in a row that was learned."""
-        self._settle()
+        if self._level is not None:
+            self._settle()
         self._last.add(row, stamp)
         self._note(score)
 
