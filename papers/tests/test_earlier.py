@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from numpy.typing import NDArray
 
 from elmgrove.algebra import Basis, HiddenLayer
-from elmgrove.detector import Detector, tune
+from elmgrove.detector import Detector
 from elmgrove_papers.catalogue import figure
 from elmgrove_papers.earlier.forgetting import recursion
 from elmgrove_papers.earlier.instances import Instances
@@ -39,9 +39,10 @@ def _basis(units: int = 4) -> Basis:
 def test_forgetting_is_the_recursion_where_the_ridge_is_nothing(weight: float) -> None:
     first, later = _patterns(2, 60)
     basis = _basis()
-    detector = Detector.for_basis(basis, ridge=1e-10)
-    detector.learn_many(first)
-    tune(detector, forgetting=weight)
+    detector = Detector.for_basis(basis, ridge=1e-10, forgetting=weight)
+    before = Detector.for_basis(basis, ridge=1e-10)
+    before.learn_many(first)
+    detector.model.reduce_to(before.parts[0])
     H = basis.layer(first)
     P = np.linalg.inv(H.T @ H)
     beta = P @ H.T @ first

@@ -155,11 +155,11 @@ def test_a_server_with_a_certificate_and_a_token_that_is_kept_in_no_file(
 
     base = ("federation", "--server", f"https://127.0.0.1:{port}")
     monkeypatch.setenv("ELMGROVE_ADMIN_TOKEN", "elm-admin-mine")
-    trusting = elmgrove(*base, "--ca", "server.pem", "list")
+    trusting = elmgrove(*base, "--ca", "server.pem", "show")
     assert trusting.code == 0, trusting.err
-    assert "certificate" in one_clear_line(elmgrove(*base, "list")).lower()
+    assert "certificate" in one_clear_line(elmgrove(*base, "show")).lower()
     monkeypatch.setenv("ELMGROVE_ADMIN_TOKEN", "elm-admin-other")
-    assert "token" in one_clear_line(elmgrove(*base, "--ca", "server.pem", "list"))
+    assert "token" in one_clear_line(elmgrove(*base, "--ca", "server.pem", "show"))
 
     assert Path("other.db").exists()
     assert not Path("elmgrove.admin").exists()

@@ -93,7 +93,7 @@ def test_a_status_is_cut_with_a_word_that_it_was() -> None:
     assert json_size(many) > 10 * MOST_BYTES_STATUS
     found = status_within(many)
     assert json_size(found) <= MOST_BYTES_STATUS
-    assert "left out" in found["cut"]
+    assert "without causes" in found["cut"]
     assert found["event"]["causes"] == found["drift"]["sensors"] == []
     assert report(status=found).state == "watching"
     assert "cut" not in status_within(status())

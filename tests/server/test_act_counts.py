@@ -35,7 +35,7 @@ async def test_what_is_over_is_counted_once_until_it_is_pruned(
         asked.append(int(begin // 3600) - PLACE)
         return await count(federation, act, begin, end)
 
-    monkeypatch.setattr(store.audit.records, "count", counted)
+    monkeypatch.setattr(store.audit, "count", counted)
     monkeypatch.setattr(audit, "time", SimpleNamespace(time=lambda: 3600.0 * (PLACE - 1)))
     await store.audit.add("fans", "server", "tried", {})
     counts, places = ActCounts(), range(PLACE - 1, PLACE + 3)

@@ -192,7 +192,7 @@ async def test_while_nobody_waits_the_data_base_is_not_asked(
         asked += 1
         return await latest(federation)
 
-    monkeypatch.setattr(store.fleet.page, "marker", counted)
+    monkeypatch.setattr(store.fleet, "marker", counted)
     async with running(store) as live:
         waiting = asyncio.create_task(live.wait("fans", await latest("fans")))
         while asked < 3:

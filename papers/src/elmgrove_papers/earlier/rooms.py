@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, HiddenLayer
-from elmgrove.detector import Detector, tune
+from elmgrove.detector import Detector
 from elmgrove_papers.answers import Score, unknown
 from elmgrove_papers.data import Recording, recordings
 from elmgrove_papers.data.fans import NORMAL
@@ -106,8 +106,9 @@ def _by_loss(here: Room, there: Room, seed: int) -> dict[str, Course]:
         _trained(basis, here),
         _trained(basis, here),
     )
-    fading, new = _trained(basis, here), Detector.for_basis(basis)
-    tune(fading, forgetting=FORGETTING)
+    fading, new = Detector.for_basis(basis, forgetting=FORGETTING), Detector.for_basis(basis)
+    # It forgets from here on, and what it has learned in the room before counts in full.
+    fading.model.reduce_to(one.parts[0])
     before, peer = here.auc(one.score_many), _peer(basis, there)
     merging.merge(peer.evidence)
     return {
