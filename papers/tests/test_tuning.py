@@ -8,13 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from elmgrove import Basis, HiddenLayer
 from elmgrove_papers.figure import SEED
 from elmgrove_papers.ito2021 import tuning
 from elmgrove_papers.ito2021.settings import HAR
-from elmgrove_papers.ito2021.tuning import FOLDS, RIDGE, ten_fold, values_left_out
+from elmgrove_papers.ito2021.tuning import FOLDS, RIDGE, error_of_values, ten_fold, values_left_out
 from elmgrove_papers.measures import auc
 from support.commands import Elmgrove, one_clear_line
+from support.laws import law_examples
+from support.literal import hidden
+from support.patterns import rows_of
 
 WIDTH, LABELS = 12, 3
 
@@ -88,6 +94,45 @@ def test_the_error_of_values_is_the_mean_over_patterns() -> None:
     rows, setting = patterns(60), replace(HAR, units=4)
     each = [values_left_out(setting, [one], 1) for one in rows]
     assert values_left_out(setting, rows, 1) == pytest.approx(np.mean(each))
+
+
+@settings(max_examples=law_examples(30), deadline=None)
+@given(
+    st.integers(0, 9999),
+    st.sampled_from(["identity", "sigmoid", "relu"]),
+    st.integers(1, 8),
+    st.sampled_from([1e-3, 0.1, 10.0]),
+)
+def test_values_are_predicted_by_the_model_that_never_learned_their_row(
+    seed: int, activation: str, units: int, ridge: float
+) -> None:
+    X = rows_of(0, seed, 25)
+    layer = HiddenLayer(X.shape[1], units, activation, seed=seed)
+    errors = []
+    for i, x in enumerate(X):
+        rest = np.delete(X, i, axis=0)
+        H = layer(rest)
+        beta = np.linalg.solve(H.T @ H + ridge * np.eye(units), H.T @ rest)
+        errors.append([x[j] - predicted(layer, x, j, beta) for j in range(len(x))])
+    shares = np.mean(np.square(errors), axis=0) / X.var(axis=0)
+    found = error_of_values(Basis(layer, X.shape[1], score="loss"), X, ridge)
+    # What a difference of 1e-6 shows of a slope; where 1 − a is nearly 0, less.
+    assert found == pytest.approx(np.median(shares), rel=1e-2)
+
+
+def predicted(layer: HiddenLayer, x: np.ndarray, j: int, beta: np.ndarray) -> float:
+    """The value that is given back as it is by a linear model; else one step towards it."""
+    step = 1e-6
+    other = x.copy()
+    other[j] += step
+    y, moved = (hidden(row, layer.alpha, layer.b, layer.activation) @ beta for row in (x, other))
+    own = (moved[j] - y[j]) / step
+    return float((y[j] - own * x[j]) / (1.0 - own))
+
+
+def test_columns_that_never_move_say_nothing() -> None:
+    basis = Basis(HiddenLayer(6, 2, seed=3), 6, score="loss")
+    assert error_of_values(basis, np.zeros((50, 6)), 0.1) == 0.0
 
 
 def test_what_the_paper_did_not_tune_is_refused(elmgrove: Elmgrove) -> None:

@@ -1,9 +1,8 @@
-"""Cross-validation from sums equals that of the rows."""
+"""The loss of one more row, from sums, is that of generalized cross-validation on the rows."""
 
 import numpy as np
 import pytest
 
-from elmgrove.algebra.cross_validation import typical_loss
 from support.factories import BASIS, RIDGE, evidence_of, plane_rows
 
 
@@ -25,7 +24,7 @@ def literal_gcv(X: np.ndarray) -> float:
 @pytest.mark.parametrize("count", [6, 40])
 def test_a_typical_loss_is_that_of_generalized_cross_validation(count: int) -> None:
     X = plane_rows(1, count)
-    assert typical_loss(evidence_of(X), RIDGE) == pytest.approx(literal_gcv(X), rel=1e-9)
+    assert evidence_of(X).typical_loss(RIDGE) == pytest.approx(literal_gcv(X), rel=1e-9)
 
 
 def test_a_typical_loss_is_about_that_of_leaving_each_row_out() -> None:
@@ -34,9 +33,9 @@ def test_a_typical_loss_is_about_that_of_leaving_each_row_out() -> None:
         np.square(row - BASIS.layer(row) @ literal_beta(np.delete(X, n, axis=0))).sum()
         for n, row in enumerate(X)
     ]
-    assert typical_loss(evidence_of(X), RIDGE) == pytest.approx(np.mean(left_out), rel=0.2)
+    assert evidence_of(X).typical_loss(RIDGE) == pytest.approx(np.mean(left_out), rel=0.2)
 
 
 def test_no_rows_and_rows_that_are_remembered_promise_nothing() -> None:
-    assert typical_loss(evidence_of(plane_rows(1, 0)), RIDGE) == np.inf
-    assert typical_loss(evidence_of(plane_rows(1, 2)), 1e-9) == np.inf
+    assert evidence_of(plane_rows(1, 0)).typical_loss(RIDGE) == np.inf
+    assert evidence_of(plane_rows(1, 2)).typical_loss(1e-9) == np.inf

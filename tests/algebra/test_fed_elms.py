@@ -5,17 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch, SingularSystem
-from elmgrove.algebra.fed_elms import (
-    RoundModel,
-    RoundUpdate,
-    average,
-    fedavg,
-    first_model,
-    trained,
-)
-from support.factories import BASIS, RIDGE, evidence_of
-from support.factories import plane_rows as plane
+from elmgrove import BadInput, HiddenLayer, SingularSystem
+from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, fedavg, first_model, trained
 from support.laws import law_examples
 from support.literal import Matrix, os_elm_chunk, os_elm_start
 
@@ -119,46 +110,3 @@ def test_what_does_not_fit_is_refused(count: int) -> None:
         trained(state, LAYER, X, T[:2])
     with pytest.raises(SingularSystem, match="not positive definite"):
         trained(RoundModel(state.beta, -1e3 * np.eye(8)), LAYER, X, T)
-
-
-# FedAvg of models that were solved from evidence (MLMG)
-
-
-def literal_model(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """β and P of one client, from its rows."""
-    H = BASIS.layer(X)
-    P = np.linalg.inv(H.T @ H + RIDGE * np.eye(4))
-    return P @ H.T @ X, P
-
-
-def test_the_average_is_equation_4_of_mlmg() -> None:
-    D = [plane(1, 40), plane(2, 25), plane(3, 7)]
-    size = sum(len(Di) for Di in D)
-    beta = sum(len(Di) / size * literal_model(Di)[0] for Di in D)
-    P = sum(len(Di) / size * literal_model(Di)[1] for Di in D)
-    found = average([evidence_of(Di) for Di in D], RIDGE)
-    np.testing.assert_allclose(found.beta, beta, rtol=1e-9)
-    np.testing.assert_allclose(found.P, P, rtol=1e-9)
-
-
-def test_the_average_of_one_is_that_one_and_the_empty_do_not_count() -> None:
-    alone, empty = evidence_of(plane(1)), Evidence.zero(BASIS)
-    found = average([alone, empty], RIDGE)
-    np.testing.assert_allclose(found.beta, alone.solve(RIDGE), rtol=1e-12)
-
-
-def test_an_average_explains_two_patterns_worse_than_the_sum_does() -> None:
-    parts = [evidence_of(plane(1)), evidence_of(plane(2))]
-    whole = Evidence.sum(parts)
-    averaged = whole.error_of(average(parts, RIDGE).beta)
-    assert averaged > whole.error_of(whole.solve(RIDGE)) * 1.1
-
-
-def test_of_no_rows_and_of_other_layers_there_is_no_average() -> None:
-    with pytest.raises(BadInput, match="no rows"):
-        average([Evidence.zero(BASIS)], RIDGE)
-    with pytest.raises(BadInput, match="no rows"):
-        average([], RIDGE)
-    other = Basis(HiddenLayer(6, 4, seed=3), 6)
-    with pytest.raises(Mismatch):
-        average([evidence_of(plane(1)), evidence_of(plane(1), other)], RIDGE)

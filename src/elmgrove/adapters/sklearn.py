@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import default_score
-from elmgrove.algebra.classes import ClassEvidence, balance
+from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer, suggested_units
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.rows import Array
@@ -211,8 +211,8 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
     ``class_weight="balanced"`` lets all classes count alike, however many rows each has: use it
     where rare ones matter as much; where classes are as frequent in use as in learning, None makes
     fewer mistakes. A dict has the weight of each class, 1 where it says none. Evidence is then kept
-    by class (``class_evidence_``), which takes the memory of ``units``² numbers for each, and is
-    weighed once all is learned or merged: in any chunks and any order it is the same model.
+    by class (``class_evidence_``, ``units``² numbers for each) and weighed once all is learned or
+    merged: in any chunks and any order it is the same model.
 
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
@@ -235,7 +235,7 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
     """
 
     classes_: Array
-    class_evidence_: ClassEvidence
+    class_evidence_: list[Evidence]
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
             raise ValueError(
                 f"classes {self.classes_.tolist()} here, {other.classes_.tolist()} there"
             )
-        return self._weigh(self.class_evidence_ + other.class_evidence_, self.classes_)
+        return self._weigh(_added(self.class_evidence_, other.class_evidence_), self.classes_)
 
     def _learn_labels(self, X: Array, y: Array, classes: Array, from_zero: bool) -> Self:
         one_hot = y[:, np.newaxis] == classes
@@ -311,11 +311,10 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
         by_class = self.class_weight is not None
         if not from_zero and self._by_class != by_class:
             raise ValueError("class_weight came or went since the first rows were learned: use fit")
-        T = one_hot.astype(np.float64)
         if by_class:
-            self._learn_by_class(X, T, classes, from_zero)
+            self._learn_by_class(X, one_hot, classes, from_zero)
         else:
-            self._learn(X, T, from_zero=from_zero)
+            self._learn(X, one_hot.astype(np.float64), from_zero=from_zero)
             self.__dict__.pop("class_evidence_", None)
         self.classes_ = classes
         return self
@@ -324,27 +323,37 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
     def _by_class(self) -> bool:
         return hasattr(self, "class_evidence_")
 
-    def _learn_by_class(self, X: Array, T: Array, classes: Array, from_zero: bool) -> None:
+    def _learn_by_class(self, X: Array, one_hot: Array, classes: Array, from_zero: bool) -> None:
         if self.forgetting != 1.0:
             # A class would forget with its own rows, and not with all that come.
             raise ValueError("class_weight needs forgetting=1: evidence by class is not forgotten")
         basis = self._fresh(X.shape[1], len(classes)).basis if from_zero else self.model_.basis
-        new = ClassEvidence.of(basis, X, T)
-        self._weigh(new if from_zero else self.class_evidence_ + new, classes)
+        parts = []
+        for rows in one_hot.T:
+            model = OSELM(basis.layer, basis.outputs, basis=basis)
+            model.learn_many(X[rows], one_hot[rows].astype(np.float64))
+            parts.append(model.evidence)
+        self._weigh(parts if from_zero else _added(self.class_evidence_, parts), classes)
 
-    def _weigh(self, evidence: ClassEvidence, classes: Array) -> Self:
+    def _weigh(self, parts: list[Evidence], classes: Array) -> Self:
         """Solves for the model in which a row of each class counts as much as is asked for."""
-        basis = evidence.basis
+        counts = np.array([part.count for part in parts])
+        if self.class_weight == "balanced":
+            seen = counts > 0.0
+            weights = counts.sum() / (seen.sum() * np.where(seen, counts, np.inf))
+        else:
+            # scikit-learn's reading of a dict, and its refusal of anything else.
+            weights = compute_class_weight(self.class_weight, classes=classes, y=classes)
+        basis = parts[0].basis
         model = OSELM(basis.layer, basis.outputs, ridge=self.ridge, basis=basis)
-        model.merge(evidence.weighed(self._class_weights(evidence.counts, classes)))
-        self.class_evidence_, self.model_ = evidence, model
+        weighted = zip(parts, weights.tolist(), strict=True)
+        model.merge(Evidence.sum(part.weighted(weight) for part, weight in weighted))
+        self.class_evidence_, self.model_ = parts, model
         return self
 
-    def _class_weights(self, counts: Array, classes: Array) -> Array:
-        if self.class_weight == "balanced":
-            return balance(counts)
-        # scikit-learn's reading of a dict, and its refusal of anything else.
-        return compute_class_weight(self.class_weight, classes=classes, y=classes)
+
+def _added(mine: list[Evidence], theirs: list[Evidence]) -> list[Evidence]:
+    return [one + other for one, other in zip(mine, theirs, strict=True)]
 
 
 class OSELMRegressor(MultiOutputMixin, RegressorMixin, OSELMEstimator):

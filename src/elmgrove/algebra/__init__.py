@@ -1,14 +1,11 @@
 """Sums over rows are the model: what is computed with U and V, without clock, file or network."""
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.classes import ClassEvidence
-from elmgrove.algebra.cross_validation import losses_left_out, typical_loss
 from elmgrove.algebra.distance import Distance, lent
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.fed_elms import (
     RoundModel,
     RoundUpdate,
-    average,
     fedavg,
     first_model,
     trained,
@@ -29,7 +26,6 @@ __all__ = [
     "WAITING",
     "Array",
     "Basis",
-    "ClassEvidence",
     "Distance",
     "Evidence",
     "Fresh",
@@ -39,7 +35,6 @@ __all__ = [
     "RoundUpdate",
     "Scaling",
     "Spectrum",
-    "average",
     "fedavg",
     "first_model",
     "fit",
@@ -47,10 +42,8 @@ __all__ = [
     "inputs_held_back",
     "join",
     "lent",
-    "losses_left_out",
     "suggested_units",
     "trained",
-    "typical_loss",
     "usual_tolerance",
     "weighted_mean",
 ]

@@ -447,6 +447,25 @@ class Evidence:
             self.energy - 2.0 * float(np.vdot(beta, self.V)) + float(np.vdot(beta, self.U @ beta))
         )
 
+    def typical_loss(self, ridge: float) -> float:
+        """Estimates the loss Σ (t − y)² of one more row like these.
+
+        Generalized cross-validation (Golub, Heath and Wahba 1979) on the n rows:
+        RSS / (n (1 − df/n)²), where df = tr(U (U + λI)⁻¹) is how far these rows decide the fit.
+        Infinite while there are fewer than about a third more rows than units: too few to tell.
+        """
+        if self.count <= 0.0:
+            return np.inf
+        factor = self.factor(ridge)
+        freedom = 1.0 - float(np.trace(factor.solve(self.U))) / self.count
+        # With less, the estimate swings by orders of magnitude from one row to the next.
+        if freedom < 0.25:
+            return np.inf
+        residual = max(self.error_of(factor.solve(self.V)), 0.0)
+        # Below this, an error is rounding.
+        floor = 1e-12 * max(self.energy, 0.0) / self.count
+        return max(residual / (self.count * freedom**2), floor)
+
     def without(self, other: "Evidence") -> "Evidence":
         """Subtracts other evidence; refused unless its rows can be among those behind this.
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.linalg import Factor, mirrored
 from elmgrove.algebra.rows import Array, Rows
@@ -96,15 +95,6 @@ def weighted_mean(parts: Iterable[tuple[float, Sequence[Array]]]) -> list[Array]
     return [total / N for total in totals]
 
 
-def average(parts: Sequence[Evidence], ridge: float) -> RoundModel:
-    """Averages the models of several pieces of evidence, by their rows (MLMG, equation (4)).
-
-    That is β = Σ |Dᵢ|/|D| βᵢ and P = Σ |Dᵢ|/|D| Pᵢ. The sum of evidence gives the model of
-    all rows instead, and costs less; this is for comparison.
-    """
-    return fedavg(_solved(part, parts[0], ridge) for part in parts)
-
-
 def _by_rows(state: RoundModel, H: Array, T: Array) -> tuple[Array, Array]:
     """k × k: (12) and (13) as printed, with PᵏHᵀ = PHᵀ(I + HPHᵀ)⁻¹ in (13)."""
     beta, P = state
@@ -138,9 +128,3 @@ def _hidden(layer: HiddenLayer, X: Any, T: Any) -> tuple[Array, Array]:
 
 def _size(array: Array) -> str:
     return " × ".join(map(str, array.shape))
-
-
-def _solved(part: Evidence, first: Evidence, ridge: float) -> RoundUpdate:
-    first.basis.require(part.basis)
-    factor = part.factor(ridge)
-    return RoundUpdate(factor.solve(part.V), mirrored(factor.inverse()), part.count)

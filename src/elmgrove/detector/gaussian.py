@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.cross_validation import typical_loss
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.linalg import require_ridge
@@ -281,7 +280,7 @@ def typical_score(evidence: Evidence, ridge: float) -> float:
     """The score of a typical row like these: 1 for a distance, else the expected loss."""
     if evidence.basis.score == "distance":
         return 1.0
-    return typical_loss(evidence, ridge) / evidence.basis.inputs
+    return evidence.typical_loss(ridge) / evidence.basis.inputs
 
 
 def summed(model: Model, inputs: Sequence[tuple[Array, float]]) -> Evidence:

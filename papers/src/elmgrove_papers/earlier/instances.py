@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Basis, fit, groups, typical_loss, usual_tolerance
+from elmgrove.algebra import OSELM, Array, Basis, fit, groups, usual_tolerance
 
 RIDGE = 1e-3
 #: Rows between two looks at what is typical of each instance, and at which are one.
@@ -101,7 +101,7 @@ class Instances:
 
     def _measure(self) -> None:
         outputs = self.basis.outputs
-        self._typical = [typical_loss(model.evidence, RIDGE) / outputs for model in self.models]
+        self._typical = [model.evidence.typical_loss(RIDGE) / outputs for model in self.models]
 
     def _learned(self, rows: Array) -> OSELM:
         model = self._blank()

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra import OSELM, Array, Basis, ClassEvidence, HiddenLayer, first_model
+from elmgrove import OSELM, Basis, Evidence, HiddenLayer
+from elmgrove.algebra import Array, first_model
 from elmgrove_papers.data import mnist
 from elmgrove_papers.fed_elms.digits import Digits, divided
 from elmgrove_papers.fed_elms.settings import CLIENTS, ROUNDS, SEED, SEEDS, layer
@@ -96,17 +97,36 @@ def learned(digits: Digits, made: HiddenLayer) -> dict[str, Array]:
     """Gives the output weights of each way to learn."""
     basis, ridge = Basis(made, digits.outputs), OSELM(made, digits.outputs).ridge
     first = digits.rows(digits.initial)
-    batch = ClassEvidence.of(basis, *first)
-    theirs = (ClassEvidence.of(basis, *digits.rows(rows)) for rows in digits.clients.values())
+    batch = by_class(basis, *first)
+    theirs = (by_class(basis, *digits.rows(rows)) for rows in digits.clients.values())
     # (8), class by class
-    total = ClassEvidence.sum((batch, *theirs))
-    alike = np.ones(digits.outputs)
+    total = [Evidence.sum(parts) for parts in zip(batch, *theirs, strict=True)]
     return {
-        BATCH: batch.weighed(alike).solve(ridge),
+        BATCH: Evidence.sum(batch).solve(ridge),
         FED_ELMS: averaged(digits, made, first_model(made, *first), ROUNDS).beta,
-        EXACT: total.weighed(alike).solve(ridge),
-        BALANCED: total.balanced.solve(ridge),
+        EXACT: Evidence.sum(total).solve(ridge),
+        BALANCED: balanced(total).solve(ridge),
     }
+
+
+def by_class(basis: Basis, X: Array, T: Array) -> list[Evidence]:
+    """Sums up the rows of each class by themselves."""
+    found = []
+    for rows in T.astype(bool).T:
+        model = OSELM(basis.layer, basis.outputs, basis=basis)
+        model.learn_many(X[rows], T[rows])
+        found.append(model.evidence)
+    return found
+
+
+def balanced(parts: list[Evidence]) -> Evidence:
+    """Adds up classes so that all that have rows count alike: w_c = N/(C·N_c).
+
+    The weights of all rows still add up to N.
+    """
+    seen = [part for part in parts if part.count]
+    N = sum(part.count for part in seen)
+    return Evidence.sum(part.weighted(N / (len(seen) * part.count)) for part in seen)
 
 
 def _sizes(digits: Digits) -> ByWay:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from elmgrove.algebra import Array, Evidence, average
+from elmgrove.algebra import Array, Evidence, weighted_mean
 from elmgrove.federation import Grouping, returned
 
 #: Makes one global model's β of the evidence of its local models, given the ridge.
@@ -18,7 +18,10 @@ def summed(parts: Sequence[Evidence], ridge: float) -> Array:
 
 def averaged(parts: Sequence[Evidence], ridge: float) -> Array:
     """Computes FedAvg's global model, equation (4): the average of the β's, weighted by rows."""
-    return average(parts, ridge).beta
+    for part in parts:
+        parts[0].basis.require(part.basis)
+    (beta,) = weighted_mean((part.count, [part.solve(ridge)]) for part in parts)
+    return beta
 
 
 def global_models(
