@@ -1,4 +1,4 @@
-"""``elmgrove federation administrator``: who may look at a server, and who may manage it."""
+"""``elmgrove federation administrators``: who may look at a server, and who may manage it."""
 
 import io
 import os
@@ -28,21 +28,21 @@ def ask_fixture(elmgrove: Elmgrove, running_server: Server) -> Ask:
 
 def test_added_with_a_role_listed_and_removed(ask: Ask, federation: Federation) -> None:
     name = federation.charter.name
-    added = ask("administrator", "add", "anna", "--days", "90")
+    added = ask("administrators", "anna", "--add", "look", "--days", "90")
     assert added.code == 0
     assert "anna may look, with this token (valid until" in added.err
     anna = added.out.strip()
-    bert = ask("administrator", "add", "bert", "--role", "manage").out.strip()
+    bert = ask("administrators", "bert", "--add", "manage").out.strip()
     assert ask("show", name, token=anna).code == 0
     assert "'anna' may look" in one_clear_line(ask("token", name, token=anna))
     assert ask("token", name, token=bert).code == 0
-    listed = ask("administrator", "list", token=anna).out
+    listed = ask("administrators", token=anna).out
     lines = {line.split()[1]: line for line in listed.splitlines() if "│" in line}
     assert ("look" in lines["anna"], "valid until" in lines["anna"]) == (True, True)
     assert "manage" in lines["bert"]
-    assert "bert is no administrator any more." in ask("administrator", "remove", "bert").err
+    assert "bert is no administrator any more." in ask("administrators", "bert", "--remove").err
     assert "A valid token" in one_clear_line(ask("token", name, token=bert))
-    assert "no administrator 'bert'" in one_clear_line(ask("administrator", "remove", "bert"))
+    assert "no administrator 'bert'" in one_clear_line(ask("administrators", "bert", "--remove"))
 
 
 # Passwords
@@ -64,22 +64,22 @@ def stored_fixture(running_server: Server) -> Callable[[str], bool]:
 def test_a_password_is_read_listed_and_taken_away(
     ask: Ask, stored: Callable[[str], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carla = ask("administrator", "add", "carla").out.strip()
+    carla = ask("administrators", "carla", "--add", "look").out.strip()
     assert not stored("carla")
     monkeypatch.setattr(sys, "stdin", io.StringIO(f" {LONG} \nmore\n"))
-    ran = ask("administrator", "password", "carla", "--stdin", token=carla)
+    ran = ask("administrators", "carla", "--password", token=carla)
     assert (ran.code, ran.out) == (0, "")
     assert "carla can log in with this password" in ran.err
     assert stored("carla")
-    listed = ask("administrator", "list").out
+    listed = ask("administrators").out
     assert [line.split()[-2] for line in listed.splitlines() if "carla" in line] == ["yes"]
     assert LONG not in ran.err + listed
-    assert "no password any more" in ask("administrator", "password", "carla", "--remove").err
+    assert "no password any more" in ask("administrators", "carla", "--no-password").err
     assert not stored("carla")
 
 
 def test_what_is_no_password_is_refused(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask("administrator", "add", "dora")
+    ask("administrators", "dora", "--add", "look")
     for text, why in (
         ("short\n", "12 to 256 characters"),
         ("x" * 257, "12 to 256 characters"),
@@ -87,15 +87,14 @@ def test_what_is_no_password_is_refused(ask: Ask, monkeypatch: pytest.MonkeyPatc
         ("\n", "no password on standard input"),
     ):
         monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-        assert why in one_clear_line(ask("administrator", "password", "dora", "--stdin"))
-    assert "nobody is here to be asked" in one_clear_line(ask("administrator", "password", "dora"))
-    both = ask("administrator", "password", "dora", "--stdin", "--remove")
-    assert "either set or removed" in one_clear_line(both)
+        assert why in one_clear_line(ask("administrators", "dora", "--password"))
+    for words in (("dora",), ("dora", "--password", "--remove"), ("--remove",)):
+        assert "a name with one of --add" in one_clear_line(ask("administrators", *words))
     monkeypatch.setattr(sys, "stdin", io.StringIO(LONG))
-    nobody = one_clear_line(ask("administrator", "password", "nobody", "--stdin"))
+    nobody = one_clear_line(ask("administrators", "nobody", "--password"))
     assert "no administrator 'nobody'" in nobody
     monkeypatch.setattr(sys, "stdin", io.StringIO(LONG))
-    root = one_clear_line(ask("administrator", "password", "root", "--stdin"))
+    root = one_clear_line(ask("administrators", "root", "--password"))
     assert "the token that the server was started with" in root
 
 
@@ -103,11 +102,11 @@ def test_what_is_no_password_is_refused(ask: Ask, monkeypatch: pytest.MonkeyPatc
 def test_a_password_is_asked_for_twice_and_not_shown(
     ask: Ask, stored: Callable[[str], bool], running_server: Server
 ) -> None:
-    ask("administrator", "add", "erik")
+    ask("administrators", "erik", "--add", "look")
     master, terminal = os.openpty()
     words = ("federation", "--server", running_server.base, "--admin-token", ADMIN)
     running = subprocess.Popen(
-        [sys.executable, "-m", "elmgrove", *words, "administrator", "password", "erik"],
+        [sys.executable, "-m", "elmgrove", *words, "administrators", "erik", "--password"],
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,

@@ -1,4 +1,4 @@
-"""``elmgrove federation audit``: shown, exported, checked, pruned."""
+"""``elmgrove federation audit``: shown, exported, checked."""
 
 import json
 import sqlite3
@@ -38,7 +38,6 @@ def test_the_newest_are_shown_last(ask: Ask, name: str) -> None:
     assert [cells[4] for cells in shown] == ["made", "joined", "joined", "published"]
     assert shown[-1][3] == "device fan-1"
     assert "rows 20," in shown[-1][5]
-    assert [cells[4] for cells in lines(ask(name, "--limit", 2).out)] == ["joined", "published"]
     assert "fan-2" not in ask(name, "--device", "fan-1").out
     assert "published" not in ask(name, "--since", "2999-01-01").out
     assert "published" in ask(name, "--since", "2001-01-01T12:00:00").out
@@ -75,13 +74,6 @@ def test_all_pages_are_exported(ask: Ask, name: str, monkeypatch: pytest.MonkeyP
     assert "up to 4" in ask(name, "--check").out
 
 
-def test_pruned_it_is_still_whole(ask: Ask, name: str) -> None:
-    assert "Deleted 0 records." in ask(name, "--prune", 1).err
-    assert "Deleted 4 records; one in their place says so." in ask(name, "--prune", 0).err
-    assert "All records up to 5" in ask(name, "--check").out
-    assert "pruned" in ask(name).out
-
-
 def test_the_server_has_a_chain_of_its_own(ask: Ask, running_server: Server) -> None:
     running_server.administrator("emil", "look")
     assert "administrator added" in ask().out
@@ -91,7 +83,5 @@ def test_the_server_has_a_chain_of_its_own(ask: Ask, running_server: Server) -> 
 
 
 def test_what_can_not_be_is_refused(ask: Ask, name: str) -> None:
-    assert "needs all records" in one_clear_line(ask(name, "--check", "--limit", 5))
-    assert "--json first" in one_clear_line(ask(name, "--prune", 5, "--json"))
-    assert "by age alone" in one_clear_line(ask(name, "--prune", 5, "--limit", 2))
+    assert "needs all records" in one_clear_line(ask(name, "--check", "--device", "fan-1"))
     assert ask("none").err == "There are no such records of none.\n"

@@ -245,8 +245,8 @@ def test_a_name_that_a_stolen_key_burnt_is_cleared(
     assert thief.put(seeded_contribution("fan-a", 9, 50, epoch=2**62 - 1)).status_code == 200
     run_device(running_server, name)
     assert " 50 " in shown()
-    assert "elmgrove federation clear" in caplog.text
-    ran = ask("clear", name, "fan-a")
+    assert "elmgrove federation revoke --keep-key" in caplog.text
+    ran = ask("revoke", name, "fan-a", "--keep-key")
     assert (ran.code, f"Nothing is held of fan-a in {name}" in ran.err) == (0, True)
     assert "never" in shown()
     run_device(running_server, name)
@@ -256,7 +256,9 @@ def test_a_name_that_a_stolen_key_burnt_is_cleared(
     assert "corrupt" in ask("show", name).out
     run_device(running_server, name)
     assert " 20 " in shown()
-    assert "nothing is held of 'fan-b'" in one_clear_line(ask("clear", name, "fan-b"))
+    assert "nothing is held of 'fan-b'" in one_clear_line(
+        ask("revoke", name, "fan-b", "--keep-key")
+    )
 
 
 def test_revoked_and_readmitted(ask: Ask, name: str, running_server: Server) -> None:
@@ -271,7 +273,7 @@ def test_revoked_and_readmitted(ask: Ask, name: str, running_server: Server) -> 
     assert merged is not None
     assert merged.devices == 0, "its part is gone"
 
-    ran = ask("readmit", name, "fan-a")
+    ran = ask("token", name, "fan-a")
     assert ran.code == 0
     Path("fan-a.key").write_text(ran.out)
     write_rows(Path("fan-a.csv"), normal_rows(1, 40))
@@ -327,7 +329,7 @@ def test_whether_devices_merge_is_the_charters(
         ("show nothing", "there is no federation of this name"),
         ("token nothing", "there is no federation of this name"),
         ("revoke nothing fan-1", "there is no federation of this name"),
-        ("readmit nothing fan-1", "there is no federation of this name"),
+        ("token nothing fan-1", "there is no federation of this name"),
         ("delete nothing --yes", "there is no federation of this name"),
     ],
 )
@@ -343,7 +345,7 @@ COMMANDS = [
     ("show", "x"),
     ("token", "x"),
     ("revoke", "x", "y"),
-    ("readmit", "x", "y"),
+    ("token", "x", "y"),
     ("delete", "x", "--yes"),
 ]
 
@@ -376,7 +378,7 @@ def test_a_wrong_token_is_told(elmgrove: Elmgrove, running_server: Server) -> No
         ("show", "fans"),
         ("token", "fans"),
         ("revoke", "fans", "fan-a"),
-        ("readmit", "fans", "fan-a"),
+        ("token", "fans", "fan-a"),
         ("delete", "fans", "--yes"),
     ],
 )

@@ -38,10 +38,6 @@ def test_line_protocol_teaches_what_csv_teaches(elmgrove: Elmgrove) -> None:
     again = elmgrove("score", "pump.txt", "--state", "a.elm", "--format", "jsonl")
     assert again.code == 0
     assert len(again.out.splitlines()) == 400
-    stated = elmgrove(
-        *("score", "pump.txt", "--state", "b.elm", "--format", "jsonl", "--measurement", "pump")
-    )
-    assert stated.out == again.out
 
 
 def test_what_is_no_line_protocol_is_told_with_its_line(elmgrove: Elmgrove) -> None:

@@ -54,7 +54,7 @@ def test_a_time_is_said_where_there_is_one(elmgrove: Elmgrove, pump_1: str) -> N
     X[600:, TEMP] += 15.0
     times = START + 60.0 * np.arange(len(X))
     write_fan_rows("new.csv", np.column_stack([times, X]), ["time", *NAMES])
-    ran = elmgrove("score", "new.csv", "--state", pump_1, "--time", "time")
+    ran = elmgrove("score", "new.csv", "--state", pump_1)
     assert "Drift: since 10:00 temp is" in ran.err
 
 

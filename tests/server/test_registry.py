@@ -392,7 +392,7 @@ def test_removed_is_refused_at_once_and_so_is_expired(server: Server, fans: Fede
     for answer in (fans.ask("GET", "/devices", late), server.ask("GET", WHERE, late)):
         problem = refused(answer, "forbidden")
         assert "expired on" in problem["detail"]
-        assert "elmgrove federation administrator add" in problem["detail"]
+        assert "elmgrove federation administrators" in problem["detail"]
 
 
 def test_what_is_under_way_when_a_token_ends_is_not_done(server: Server, fans: Federation) -> None:

@@ -98,7 +98,7 @@ def test_a_key_expires_and_the_refusal_says_what_to_do(
     later(monkeypatch, 31)
     problem = refused(short.ask("GET", "/entries", short.keys["fan-1"]), "forbidden")
     assert "'fan-1' expired on" in problem["detail"]
-    assert "elmgrove federation readmit" in problem["detail"]
+    assert "elmgrove federation token" in problem["detail"]
     refused(short.ask("POST", "/devices/fan-1/key", short.keys["fan-1"]), "forbidden")
     key = short.ask("POST", "/devices", ADMIN, json={"name": "fan-1"}).json()["key"]
     assert short.ask("GET", "/entries", key).status_code == 200

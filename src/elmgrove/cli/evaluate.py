@@ -491,7 +491,7 @@ def _delay(found: Found) -> str:
     return f"{seconds:.3g} s"
 
 
-@with_layout
+@with_layout("time", "columns", "drop", "label")
 def evaluate(
     data: Data,
     state: Annotated[

@@ -225,7 +225,7 @@ class EngineName(StrEnum):
     flower = "flower"
 
 
-@with_layout
+@with_layout("columns", "drop", "categories", "decimal")
 def federate(
     engine: Annotated[
         EngineName,

@@ -50,7 +50,6 @@ federation = typer.Typer(
     rich_markup_mode="rich",
 )
 Name = Annotated[str, typer.Argument(help="The federation's name.")]
-Device = Annotated[str, typer.Argument(help="The device's name.")]
 
 
 @dataclass(frozen=True)
@@ -362,40 +361,54 @@ def validity(expires: float | None) -> str:
 
 
 @federation.command()
-def token(context: typer.Context, name: Name) -> None:
-    """Make and print a new token to join with; the old one becomes invalid, keys stay valid."""
-    with _admin(context) as opened:
-        made = request(opened, "POST", f"/{name}/token").json().text("token")
-    Console().print(made, soft_wrap=True, highlight=False)
+def token(
+    context: typer.Context,
+    name: Name,
+    device: Annotated[
+        str | None,
+        typer.Argument(help="A device that was shut out, or lost its key: it gets a new one."),
+    ] = None,
+) -> None:
+    """Make and print a new token to join with, or a new key for one device.
 
-
-@federation.command()
-def revoke(context: typer.Context, name: Name, device: Device) -> None:
-    """Shut a device out: its key becomes invalid, and its part leaves the others' next models."""
-    with _admin(context) as opened:
-        request(opened, "DELETE", f"/{name}/devices/{address_of(device)}")
-    notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
-
-
-@federation.command()
-def readmit(context: typer.Context, name: Name, device: Device) -> None:
-    """Make and print a new key for a device that was shut out, or that lost its own."""
-    with _admin(context) as opened:
-        asked = {"name": device}
-        made = request(opened, "POST", f"/{name}/devices", json=asked).json().text("key")
-    notes.print(f"The key of {device}; write it to the .key file beside the device's state:")
-    Console().print(made, soft_wrap=True, highlight=False)
-
-
-@federation.command()
-def clear(context: typer.Context, name: Name, device: Device) -> None:
-    """Forget what the server holds of a device, so that its next sync can publish.
-
-    For an entry that the device can't replace: one that a stolen key made, or a corrupt one.
+    The old token becomes invalid; keys stay valid.
     """
     with _admin(context) as opened:
-        request(opened, "DELETE", f"/{name}/entries/{address_of(device)}")
-    notes.print(f"Nothing is held of {device} in {name} until its next sync.")
+        if device is None:
+            made = request(opened, "POST", f"/{name}/token").json().text("token")
+        else:
+            asked = {"name": device}
+            made = request(opened, "POST", f"/{name}/devices", json=asked).json().text("key")
+            notes.print(
+                f"The key of {device}; write it to the .key file beside the device's state:"
+            )
+    Console().print(made, soft_wrap=True, highlight=False)
+
+
+@federation.command()
+def revoke(
+    context: typer.Context,
+    name: Name,
+    device: Annotated[str, typer.Argument(help="The device's name.")],
+    keep_key: Annotated[
+        bool,
+        typer.Option(
+            "--keep-key", help="Only forget what it contributed; its next sync publishes again."
+        ),
+    ] = False,
+) -> None:
+    """Shut a device out: its key becomes invalid, and its part leaves the others' next models.
+
+    [bold]--keep-key[/] is for an entry that the device can't replace: one that a stolen key made,
+    or a corrupt one.
+    """
+    kind = "entries" if keep_key else "devices"
+    with _admin(context) as opened:
+        request(opened, "DELETE", f"/{name}/{kind}/{address_of(device)}")
+    if keep_key:
+        notes.print(f"Nothing is held of {device} in {name} until its next sync.")
+    else:
+        notes.print(f"{device} is out of {name}; what it contributed is no longer merged.")
 
 
 @federation.command()
@@ -419,16 +432,6 @@ def _admin(context: typer.Context) -> httpx.Client:
 
 federation.command()(audit)
 
-administrator = typer.Typer(
-    name="administrator",
-    help="Decide who may look at this server, and who may manage it.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
-federation.add_typer(administrator)
-_ADMINISTRATORS = "/v1/administrators"
-AdministratorName = Annotated[str, typer.Argument(help="The administrator's name.")]
-
 
 class RoleName(StrEnum):
     """What an administrator may do: see all, or change it as well."""
@@ -437,92 +440,80 @@ class RoleName(StrEnum):
     manage = "manage"
 
 
-@administrator.command("list")
-def list_(context: typer.Context) -> None:
-    """List the administrators that were added to the one whose token the server has."""
-    with context.obj.client(_ADMINISTRATORS) as opened:
-        found = list(request(opened, "GET", "").json().each("administrators"))
+@federation.command()
+def administrators(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(help="An administrator's name \\[default: list all].")
+    ] = None,
+    add: Annotated[
+        RoleName | None,
+        typer.Option(help="Add it and print its token: look (change nothing) or manage (all)."),
+    ] = None,
+    days: Annotated[
+        float | None,
+        typer.Option(help="With --add: the token is valid for so long \\[default: for ever]."),
+    ] = None,
+    password: Annotated[
+        bool | None,
+        typer.Option(
+            help="Set its password for the dashboard: asked for, or the first line of standard "
+            "input. Or remove it: only the token lets in."
+        ),
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove it; its token becomes invalid at once.")
+    ] = False,
+) -> None:
+    """Decide who may look at this server, and who may manage it.
+
+    The one whose token the server has can't be removed and is not listed. A token is shown only
+    when it is made. Who may only look can set their own password, with their own token; all who
+    are logged in under that name have to log in again.
+
+    Example: [bold]elmgrove federation administrators anna --add look --days 90[/]
+    """
+    chosen = sum((add is not None, password is not None, remove))
+    if chosen > 1 or chosen != (name is not None):
+        raise BadInput("give a name with one of --add, --password, --no-password and --remove")
+    with context.obj.client("/v1/administrators") as opened:
+        if name is None:
+            _list_administrators(opened)
+        elif add is not None:
+            asked = {"name": name, "role": add.value, "days": days}
+            made = request(opened, "POST", "", json=asked).json()
+            valid = validity(made.number_or_none("expires"))
+            notes.print(f"{name} may {add.value}, with this token ({valid}):")
+            Console().print(made.text("token"), soft_wrap=True, highlight=False)
+        elif remove:
+            request(opened, "DELETE", f"/{name}")
+            notes.print(f"{name} is no administrator any more.")
+        elif password:
+            stated = {"password": _password_of(name)}
+            request(opened, "PUT", f"/{name}/password", json=stated, expected=(204,))
+            notes.print(
+                f"{name} can log in with this password; all who were logged in have to do so again."
+            )
+        else:
+            request(opened, "DELETE", f"/{name}/password")
+            notes.print(f"{name} has no password any more; the token lets in.")
+
+
+def _list_administrators(opened: httpx.Client) -> None:
     grid = Grid("name", "role", "added (UTC)", "token", "password")
-    for one in found:
+    for one in request(opened, "GET", "").json().each("administrators"):
         added, valid = format_time(one.number("created")), validity(one.number_or_none("expires"))
         password = "yes" if one.flag("password") else "no"
         grid.add_row(one.text("name"), one.text("role"), added, valid, password)
     Console(markup=False, emoji=False).print(grid)
 
 
-@administrator.command()
-def add(
-    context: typer.Context,
-    name: AdministratorName,
-    role: Annotated[
-        RoleName, typer.Option(help="look: read all, change nothing; manage: all.")
-    ] = RoleName.look,
-    days: Annotated[
-        float | None, typer.Option(help="Days for which the token is valid \\[default: for ever].")
-    ] = None,
-) -> None:
-    """Add an administrator and print its token, which is shown only this once.
-
-    Example: [bold]elmgrove federation administrator add anna --role look --days 90[/]
-    """
-    asked = {"name": name, "role": role.value, "days": days}
-    with context.obj.client(_ADMINISTRATORS) as opened:
-        made = request(opened, "POST", "", json=asked).json()
-    token, valid = made.text("token"), validity(made.number_or_none("expires"))
-    notes.print(f"{name} may {role.value}, with this token ({valid}):")
-    Console().print(token, soft_wrap=True, highlight=False)
-
-
-@administrator.command()
-def remove(context: typer.Context, name: AdministratorName) -> None:
-    """Remove an administrator; its token becomes invalid at once."""
-    with context.obj.client(_ADMINISTRATORS) as opened:
-        request(opened, "DELETE", f"/{name}")
-    notes.print(f"{name} is no administrator any more.")
-
-
-@administrator.command()
-def password(
-    context: typer.Context,
-    name: AdministratorName,
-    stdin: Annotated[
-        bool, typer.Option("--stdin", help="Read it from the first line of standard input.")
-    ] = False,
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Remove it: only the token lets in.")
-    ] = False,
-) -> None:
-    """Set an administrator's password for the dashboard, beside the token.
-
-    You are asked for it twice. All who are logged in under that name have to log in again. Those
-    who may only look can set their own password, with their own token.
-
-    Example: [bold]elmgrove federation administrator password anna[/]
-    """
-    if stdin and remove:
-        raise BadInput("--stdin or --remove: a password is either set or removed")
-    with context.obj.client(_ADMINISTRATORS) as opened:
-        if remove:
-            request(opened, "DELETE", f"/{name}/password")
-            notes.print(f"{name} has no password any more; the token lets in.")
-            return
-        stated = _password_from_input() if stdin else _password_of(name)
-        request(opened, "PUT", f"/{name}/password", json={"password": stated}, expected=(204,))
-    notes.print(
-        f"{name} can log in with this password; all who were logged in have to do so again."
-    )
-
-
-def _password_from_input() -> str:
+def _password_of(name: str) -> str:
+    if sys.stdin.isatty():
+        asked: str = typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
+        return asked
     # Without the end of the line, and with all else: a password may begin or end with a space.
     stated = sys.stdin.readline().removesuffix("\n").removesuffix("\r")
     if not stated:
         raise BadInput("there is no password on standard input")
-    return stated
-
-
-def _password_of(name: str) -> str:
-    if not sys.stdin.isatty():
-        raise BadInput("nobody is here to be asked for a password: give it by --stdin")
-    stated: str = typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
     return stated

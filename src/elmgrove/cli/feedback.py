@@ -13,7 +13,6 @@ from elmgrove.cli.options import moment, notes, read_for, shown
 from elmgrove.cli.running import Device, DryRun, StateOrAgent
 from elmgrove.federation.commands import FROM, TO
 from elmgrove.federation.member import Member
-from elmgrove.reading.layout import Layout
 from elmgrove.reading.times import format_time
 from elmgrove.storage.disk import load
 
@@ -97,7 +96,7 @@ def _span(begin: str | None, end: str | None) -> dict[str, Any]:
 def _given(device: Device, rows: Path) -> dict[str, Any]:
     """Reads the rows of a file as the device's state remembers."""
     member = load(device.state, Member.from_bytes)
-    table = read_for(member, rows, Layout(), skip_bad=False)
+    table = read_for(member, rows)
     times = {} if table.times is None else {"times": table.times.tolist()}
     return {"rows": table.rows[:].tolist(), **times}
 

@@ -183,7 +183,7 @@ def _limit(detector: Detector) -> float | None:
 _TOLERANCE = 1.5
 
 
-@with_layout
+@with_layout()
 def learn(
     context: typer.Context,
     data: Data,
@@ -263,7 +263,7 @@ def learn(
             kept = f"{state} exists and keeps the settings it was made with"
             require_not_given(context, _FOR_NEW, kept)
             member = load(state, Member.from_bytes)
-            table = _normal(read_for(member, data, layout, skip_bad), data, label_spans)
+            table = _normal(read_for(member, data, skip_bad, layout), data, label_spans)
             table = not_yet_learned(member.detector, table)
             if not len(table.rows):
                 notes.print(f"There is nothing new to learn. {state} stays as it is.")

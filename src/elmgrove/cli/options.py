@@ -3,18 +3,18 @@
 import inspect
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from elmgrove.algebra.basis import Basis, Words
+from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.scaling import OWN, Levels, Scaling
 from elmgrove.detector.events import AlarmRule
@@ -29,6 +29,9 @@ from elmgrove.reading.layout import LAYOUT, Layout
 from elmgrove.reading.table import Table, read_label_spans, read_table, within
 from elmgrove.reading.times import Clock, format_time
 from elmgrove.storage.disk import load
+
+if TYPE_CHECKING:
+    from elmgrove.rounds.projection import Projection
 
 _AGO = re.compile(r"-(\d+(?:\.\d+)?)([smhd])")
 _OF_DAY = re.compile(r"(\d{1,2})(:\d{2}(?::\d{2})?)")
@@ -261,7 +264,7 @@ def _option(text: str, **more: Any) -> Any:
     return typer.Option(help=text, rich_help_panel="Reading the rows", **more)
 
 
-class _FileOptions:
+class _LayoutOptions:
     """How a file is written, by the names of the fields of a layout."""
 
     time: Annotated[
@@ -286,11 +289,6 @@ class _FileOptions:
             "\\[default: those of the first measurement of a .lp or .influx file]."
         ),
     ]
-
-
-class _AllOptions(_FileOptions):
-    """How a file is written, and which columns a new state learns."""
-
     columns: Annotated[list[str] | None, _option("Learn this column only (repeatable).")]
     drop: Annotated[list[str] | None, _option("Leave this column out (repeatable).")]
     label: Annotated[
@@ -302,44 +300,44 @@ class _AllOptions(_FileOptions):
     ]
 
 
-def with_layout(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that say how to read rows; the command takes them as one ``layout``."""
-    return _with_options(command, _AllOptions)
+def with_layout(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add options that say how to read rows (all without ``names``).
 
-
-def with_file_layout(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds those that a command with a state needs: the state has the columns."""
-    return _with_options(command, _FileOptions)
-
-
-def _with_options(command: Callable[..., None], table: type) -> Callable[..., None]:
-    usual, hints = Layout(), get_type_hints(table, include_extras=True)
-    options = [
-        inspect.Parameter(
+    The command takes them as one ``layout``.
+    """
+    usual, hints = Layout(), get_type_hints(_LayoutOptions, include_extras=True)
+    options = {
+        name: inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=getattr(usual, name) or None,
-            annotation=of,
+            annotation=hints[name],
         )
-        for name, of in hints.items()
-    ]
-    own = inspect.signature(command).parameters
-    before = [one for name, one in own.items() if name != "layout"]
+        for name in names or hints
+    }
 
-    @wraps(command)
-    def run(**given: Any) -> None:
-        chosen = {name: given.pop(name) for name in hints}
-        layout = Layout(**{name: value for name, value in chosen.items() if value is not None})
-        command(**given, layout=layout)
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command).parameters
+        before = [one for name, one in own.items() if name != "layout"]
 
-    run.__dict__["__signature__"] = inspect.Signature([*before, *options])
-    return run
+        @wraps(command)
+        def run(**given: Any) -> None:
+            chosen = {name: given.pop(name) for name in options}
+            layout = Layout(**{name: value for name, value in chosen.items() if value is not None})
+            command(**given, layout=layout)
+
+        run.__dict__["__signature__"] = inspect.Signature([*before, *options.values()])
+        return run
+
+    return add
 
 
-def read_for(member: Member, data: Path, layout: Layout, skip_bad: bool) -> Table:
-    """Reads the rows of a file for a member, as those were read that it was made with."""
-    remembered: Mapping[str, Any] = member.notes.get(LAYOUT, {})
-    return read(data, member.detector.basis, layout.after(remembered), skip_bad)
+def read_for(
+    member: Member, data: Path, skip_bad: bool = False, layout: Layout | None = None
+) -> Table:
+    """Read the rows of a file for a member, as those were read that it was made with."""
+    layout = (layout or Layout()).after(member.notes.get(LAYOUT, {}))
+    return read(data, member.detector.basis, layout, skip_bad)
 
 
 def remember(member: Member, layout: Layout) -> None:
@@ -358,28 +356,9 @@ def labelled(table: Table, data: Path, spans: str | None) -> Table:
     return replace(table, labels=found if table.labels is None else found | table.labels)
 
 
-class HasColumns(Protocol):
-    """What rows are to fit: a basis, or the columns that become principal components."""
-
-    @property
-    def columns(self) -> int:
-        """The number of columns of a row."""
-        ...
-
-    @property
-    def features(self) -> tuple[str, ...] | None:
-        """Their names."""
-        ...
-
-    @property
-    def categories(self) -> Words:
-        """The words of columns that hold words."""
-        ...
-
-
 def read(
     data: Path,
-    like: HasColumns | Table | None,
+    like: "Basis | Projection | Table | None",
     layout: Layout,
     skip_bad: bool = False,
 ) -> Table:

@@ -27,7 +27,6 @@ from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadFile, BadInput
 from elmgrove.federation.member import Member
 from elmgrove.reading.formats import STANDARD_INPUT
-from elmgrove.reading.layout import Layout
 from elmgrove.storage.disk import load
 
 # What a verdict has at least, by the agent or by score.
@@ -86,7 +85,7 @@ def plot(
 def _course(file: Path, state: Path | None, skip_bad: bool) -> Replay:
     if state is not None:
         member = load(state, Member.from_bytes)
-        table = read_for(member, file, Layout(), skip_bad)
+        table = read_for(member, file, skip_bad)
         if not len(table.rows):
             raise BadInput(f"{file}: no rows to draw")
         return Replay.of_rows(

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from elmgrove.cli.federate import Marks
-from elmgrove.cli.options import Data, SkipBad, notes, read, with_layout
+from elmgrove.cli.options import Data, SkipBad, notes, read
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import is_missing
 from elmgrove.reading.layout import Layout
@@ -38,7 +38,6 @@ class Predicted(NamedTuple):
     actual: str | None
 
 
-@with_layout
 def predict(
     data: Data,
     model: Annotated[
@@ -59,8 +58,6 @@ def predict(
         RowFormat, typer.Option("--format", "-f", help="How rows are printed.")
     ] = RowFormat.csv,
     skip_bad: SkipBad = False,
-    *,
-    layout: Layout,
 ) -> None:
     """Predict the class or the number of each row, and say how right that is where it is known.
 
@@ -71,7 +68,7 @@ def predict(
     """
     predictor = load(model, Predictor.from_bytes)
     place = _place(predictor, group)
-    layout = layout.after(predictor.layout)
+    layout = Layout().after(predictor.layout)
     # A row whose target is missing is one to predict, and a file may have none at all.
     remembered = layout.remembered | {"beside"}
     layout = replace(layout, beside=predictor.target.column, remembered=remembered)

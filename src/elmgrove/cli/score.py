@@ -22,7 +22,6 @@ from elmgrove.cli.options import (
     notes,
     read_for,
     tracked,
-    with_file_layout,
 )
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import Drift
@@ -31,7 +30,6 @@ from elmgrove.detector.replay import ScoredRows
 from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
-from elmgrove.reading.layout import Layout
 from elmgrove.reading.table import Table
 from elmgrove.reading.times import format_time
 from elmgrove.storage.disk import load
@@ -60,7 +58,6 @@ class Scored:
     causes: list[Cause]
 
 
-@with_file_layout
 def score(
     data: Data,
     state: SavedState,
@@ -80,8 +77,6 @@ def score(
         bool, typer.Option("--check", help="Exit with 3 if any row is anomalous.")
     ] = False,
     skip_bad: SkipBad = False,
-    *,
-    layout: Layout,
 ) -> None:
     """Score the rows of a file, without learning them.
 
@@ -89,7 +84,7 @@ def score(
     """
     member = load(state, Member.from_bytes)
     detector = member.detector
-    table = read_for(member, data, layout, skip_bad)
+    table = read_for(member, data, skip_bad)
     if not len(table.rows):
         raise BadInput(f"{data}: no rows to score")
     judged = Judged(detector, table)

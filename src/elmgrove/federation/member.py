@@ -474,8 +474,8 @@ class Giver:
         if epoch >= HIGHEST_USABLE_EPOCH // 2:
             raise BadInput(
                 f"the exchange holds an entry of {self.name!r} that nothing can replace "
-                f"(epoch {epoch}): take it out there ('elmgrove federation clear'), or give this "
-                "device another name"
+                f"(epoch {epoch}): take it out there ('elmgrove federation revoke --keep-key'), or "
+                "give this device another name"
             )
         if epoch > self.highest:
             self._met(epoch)

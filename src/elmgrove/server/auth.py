@@ -27,7 +27,7 @@ from elmgrove.server.store.store import Store
 ADMIN_NEEDED = "this needs an administrator's token"
 KEY_NEEDED = (
     "this needs the key of a device of this federation; one that was replaced is no key any more "
-    "(elmgrove federation readmit makes another)"
+    "(elmgrove federation token FEDERATION DEVICE makes another)"
 )
 TOKEN_NEEDED = "this needs the token with which devices join this federation"
 #: The administrator whose token the server was started with.

@@ -29,7 +29,7 @@ class AdministratorRow:
         if self.expires is not None and now >= self.expires:
             return (
                 f"the token of {self.name!r} expired on {format_time(self.expires)} UTC: another "
-                "administrator gives a new one with 'elmgrove federation administrator add'"
+                "administrator gives a new one with 'elmgrove federation administrators'"
             )
         return None
 

@@ -56,7 +56,7 @@ class DeviceRow:
         if self.expires is not None and now >= self.expires:
             return (
                 f"the key of {self.name!r} expired on {format_time(self.expires)} UTC: an "
-                "administrator gives it another with 'elmgrove federation readmit'"
+                "administrator gives it another with 'elmgrove federation token'"
             )
         return None
 
