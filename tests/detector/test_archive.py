@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadFile, Detector, Evidence, FixedThreshold, HiddenLayer
-from elmgrove.detector.patterns import TUNE_EVERY, PatternRule
+from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
@@ -29,7 +29,7 @@ CONTRIBUTIONS = {
 
 
 def member(name: str = "fan", **settings: Any) -> Member:
-    rule = PatternRule(start_rows=60, join=1.0, retire_after=200)
+    rule = PatternRule(start_rows=60, join=1.0)
     return Member(name, Detector(LAYER, patterns=rule, **settings), merges=True)
 
 
@@ -61,13 +61,6 @@ def joined(**settings: Any) -> Member:
     return made
 
 
-def retired(**settings: Any) -> Member:
-    made = joined(**settings)
-    made.detector.learn_many(rows_of(0, 3, 2 * TUNE_EVERY))
-    assert made.detector.model.patterns.retired
-    return made
-
-
 def foreign(**settings: Any) -> Member:
     made = joined(**settings)
     for name, patterns in (("a", (0, 2)), ("b", (2, 3)), ("c", (1,))):
@@ -82,9 +75,7 @@ def foreign(**settings: Any) -> Member:
 
 STAGES: dict[str, Callable[..., Member]] = {
     stage.__name__: stage
-    for stage in (
-        *(member, before_the_start, after_the_start, published, joined, retired, foreign),
-    )
+    for stage in (*(member, before_the_start, after_the_start, published, joined, foreign),)
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -121,16 +112,6 @@ def test_what_was_received_stays_where_it_was_though_patterns_moved_on() -> None
     assert me.detector.model.places == places
 
 
-def test_what_was_joined_or_put_aside_is_undone_after_loading() -> None:
-    me = retired()
-    before = me.detector.parts
-    again = Member.from_bytes(me.to_bytes())
-    again.detector.model.revive(again.detector.model.patterns.retired[0].number)
-    again.detector.model.separate(3)
-    assert len(again.detector.model.own) == 3
-    assert again.detector.parts == before
-
-
 # Sealed, but not by the rules
 
 
@@ -146,7 +127,7 @@ def test_unaltered_it_is_read() -> None:
     Member.from_bytes(altered(lambda fields, arrays: None))
 
 
-PATTERN_FIELDS = ("rule", "next", "seen", "begun", "places", "own", "retired")
+PATTERN_FIELDS = ("rule", "next", "seen", "begun", "places", "own")
 DAMAGES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
     **{f"no {name}": lambda f, a, name=name: f.pop(name) for name in PATTERN_FIELDS},
     **{f"{name} = x": lambda f, a, name=name: f.update({name: "x"}) for name in PATTERN_FIELDS},
@@ -241,19 +222,17 @@ def golden(score: str, name: str, patterns: list[np.ndarray]) -> Member:
 
 
 def golden_member(score: str) -> Member:
-    """Two patterns, a third that was joined to the second, a fourth put aside, one foreign."""
+    """Two patterns and a foreign one; a third was joined to the second, a fourth to the first."""
     me = golden(score, "Lüfter 2", [IDLE, BUSY])
     model, recent = me.detector.model, me.detector.gate.recent
     for rows in (IDLE[:2] - 4.0, IDLE[:3] * [1.0, -1.0, 2.0]):
         model.adopt(rows)
-    model.patterns.retired.append(model.own.pop())
+    model.own[0].take_in(model.own.pop())
     model.own[1].take_in(model.own.pop())
     me.offer(guarded=False)
     me.receive(golden(score, "fan-3", [BUSY * -1.0, IDLE * 2.0]).contribution())
     # These are solved for, and so not the same to the last bit everywhere.
-    for pattern, typical in zip(
-        [*model.own, *model.patterns.retired], (0.5, 0.25, np.inf), strict=True
-    ):
+    for pattern, typical in zip(model.own, (0.5, np.inf), strict=True):
         pattern.typical = typical
     counters = recent.fields["recent"] | {"level": None, "factor": 1.0}
     scores = {"scores": np.arange(len(recent)) / 4.0}
@@ -280,7 +259,7 @@ def test_golden_states_are_read(score: str) -> None:
     assert first.total.tolist() == IDLE.sum(axis=0).tolist()
     assert [(one.number, one.learned, one.weight) for one in second.joined] == [(3, 2, 1.0)]
     assert second.joined[0].total.tolist() == (IDLE[:2] - 4.0).sum(axis=0).tolist()
-    assert [pattern.number for pattern in me.detector.model.patterns.retired] == [4]
+    assert [(one.number, one.learned, one.weight) for one in first.joined] == [(4, 3, 1.0)]
     assert [part.learned for part in me.detector.parts] == [4, 4, 2, 3]
     assert sum(len(place.received) for place in me.detector.model.places) == 2
     assert me.published is not None

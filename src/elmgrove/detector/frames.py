@@ -19,9 +19,7 @@ from elmgrove.reading.times import Clock
 
 log = logging.getLogger("elmgrove")
 
-# Cells of a column that show what it is.
-_LOOK = 100
-# More words than these are no categories.
+# A column with more words holds no categories.
 _MOST_WORDS = 64
 
 
@@ -46,7 +44,7 @@ class Frame:
         return cls(rows) if all(isinstance(name, str) for name in names) else None
 
     def times(self, features: Sequence[str] | None = None) -> Array | None:
-        """The time of each row, by the index or the first column of times; or None."""
+        """The time of each row, by the index or the first column of times; None without one."""
         index = getattr(self._table, "index", None)
         if index is not None and _is_of_dates(index):
             return _seconds(index)
@@ -57,12 +55,12 @@ class Frame:
         return _seconds(column) if _is_of_dates(column) else _read_times(names[0], column)
 
     def sensors(self, categories: Categories | None = None) -> list[str]:
-        """Names the columns that are neither times nor numbers of rows, nor look like a label."""
+        """Name the columns that are neither times nor numbers of rows, nor look like a label."""
         aside = {*self._times, *self._counts, *self._labels} - {*(categories or ())}
         return [name for name in self.names if name not in aside]
 
     def tell_what_is_left_out(self, categories: Sequence[str]) -> None:
-        """Logs which columns are no sensors."""
+        """Log which columns are no sensors."""
         for name in self._labels:
             if name not in categories:
                 log.warning(
@@ -93,10 +91,10 @@ class Frame:
         return found if others else []
 
     def _look(self, name: str) -> list[Any]:
-        return list(np.asarray(self._table[name][:_LOOK]).tolist())
+        return list(np.asarray(self._table[name][:100]).tolist())
 
     def words(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Finds the words that columns hold, in their order."""
+        """Find the words that columns hold, in their order."""
         missing = [name for name in columns if name not in self.names]
         if missing:
             raise BadInput(f"no column {missing[0]!r} among {self.names}")
@@ -147,7 +145,7 @@ class Frame:
 def rows_with_names(
     rows: Any, categories: Sequence[str]
 ) -> tuple[Array, tuple[str, ...] | None, dict[str, tuple[str, ...]]]:
-    """Checks rows that a detector is to be made for; gives their names, if any, and words too."""
+    """Check rows that a detector is to be made for; return their names, if any, and words, too."""
     frame, names, words = Frame.of(rows), None, dict[str, tuple[str, ...]]()
     if frame is None and categories:
         raise BadInput("categories are columns of a table with names")

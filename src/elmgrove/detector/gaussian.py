@@ -1,5 +1,6 @@
 """The model behind the distance: moments of the rows learned, and a Gaussian made of them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,22 +16,16 @@ from elmgrove.algebra.oselm import require_forgetting
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.summing import WAITING, MomentSums
 from elmgrove.detector.autoencoder import Autoencoder
-from elmgrove.detector.model import WIDER, Answer, Model, Part, left_out, typical_of_each_other
+from elmgrove.detector.model import Answer, Model, Part, left_out, typical_of_each_other
 from elmgrove.errors import BadInput, require_whole
-
-# While rows are observed, the distance may be older than the sums by this share of the rows
-# learned, and at most by 512 rows: that changes a score by far less than other rows would.
-_OBSERVED_SHARE, _OBSERVED_MOST = 16, 512
-# While rows are learned, it only serves to see how scores are spread.
-_LEARNED_SHARE, _LEARNED_LEAST = 8, 8
 
 
 class Gaussian:
     """One Gaussian for all normal rows, whose moments are sums that can be merged.
 
     What others know is one sum on which it rests. Rows that are learned wait and are added many at
-    a time, and the distance is computed again from time to time; the evidence, and a score that is
-    asked for by itself, are always those of all rows.
+    a time, and the distance is computed again from time to time; the evidence, and the score of a
+    single row, are always those of all rows.
     """
 
     #: There are no patterns to tell apart.
@@ -91,10 +86,6 @@ class Gaussian:
     def scores(self, X: Array) -> Array:
         return self.distance.score_many(X)
 
-    def plain_losses(self, X: Array) -> Array:
-        squares: Array = self.scores(X) * X.shape[1]
-        return squares
-
     def left_out(self, X: Array) -> Array:
         return left_out(self, X)
 
@@ -118,11 +109,6 @@ class Gaussian:
         self._sums.add(x)
         self.learned += 1
 
-    def learn(self, x: Array) -> None:
-        """Learns one row."""
-        self._sums.add(x)
-        self.learned += 1
-
     def learn_all(self, X: Array) -> None:
         self._sums.add_many(X)
         self.learned += len(X)
@@ -139,7 +125,7 @@ class Gaussian:
         self._changed()
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks which anomalous rows make a new normal: typical of each other, and no wider cloud.
+        """Mark which anomalous rows make a new normal: typical of each other, and no wider cloud.
 
         All that is known here would hold them far away whatever they are, so it only says how wide
         a cloud as many normal rows would be: noise is typical of itself, and wide.
@@ -148,12 +134,12 @@ class Gaussian:
         known, count = self.total, int(marked.sum())
         if count and known.count > 0.0:
             like = Distance(known.weighted(count / known.count))
-            if self._alone(rows[marked]).distance.width > like.width + WIDER:
+            # At most twice the deviations.
+            if self._alone(rows[marked]).distance.width > like.width + math.log(4.0):
                 marked[:] = False
         return marked
 
     def _alone(self, rows: Array) -> "Gaussian":
-        """A model of these rows and no others."""
         made = Gaussian(self.basis, ridge=self.ridge)
         made.learn_all(rows)
         return made
@@ -169,7 +155,7 @@ class Gaussian:
 
     @property
     def total(self) -> Moments:
-        """Own evidence and what was received together: what the distance is made of."""
+        """Own evidence and what was received, together: what the distance is made of."""
         own = self._sums.evidence
         if self._prior is None:
             return own
@@ -185,7 +171,7 @@ class Gaussian:
         return self._prior
 
     def merge(self, other: Evidence) -> None:
-        """Adds evidence as own, as if its rows had been learned here."""
+        """Add evidence as own, as if its rows had been learned here."""
         self.basis.require(other.basis)
         other.require_admissible("the evidence to put in is not admissible")
         own = self._sums.evidence
@@ -212,7 +198,7 @@ class Gaussian:
         self.use_prior(held.without(evidence))
 
     def use_prior(self, prior: Evidence | None) -> None:
-        """Sets what was received, unchecked: for sums and differences of what was admissible."""
+        """Set what was received, unchecked: for sums and differences of what was admissible."""
         if prior is not None:
             self._sums.evidence.aligned(prior := prior.in_units_of(self.basis))
             prior.require_within(np.dtype(np.float64))
@@ -234,15 +220,17 @@ class Gaussian:
     def _refresh(self) -> Distance:
         self._distance = distance = Distance(self.total, loan=self._loan)
         self._made_at = self.learned
-        allowed = min(max(self.learned // _OBSERVED_SHARE, 1), _OBSERVED_MOST)
-        self._good_until = self.learned + allowed
-        self._alike_until = self.learned + max(self.learned // _LEARNED_SHARE, _LEARNED_LEAST)
+        # While rows are observed, it may be older than the sums by a sixteenth of the rows learned,
+        # at most by 512: that changes a score by far less than other rows would. While rows are
+        # learned, it only serves to see how scores are spread.
+        self._good_until = self.learned + min(max(self.learned // 16, 1), 512)
+        self._alike_until = self.learned + max(self.learned // 8, 8)
         return distance
 
     # On disk
 
     def pack(self) -> Packed:
-        """Packs its own evidence as it was when the distance was computed, and the rows since then.
+        """Pack its own evidence as it was when the distance was computed, and the rows since then.
 
         So a detector that goes on from it gives the scores it would have given.
         """
@@ -262,15 +250,16 @@ class Gaussian:
         if len(waiting):
             self._refresh()
         for row in waiting:
-            self.learn(row)
+            self._sums.add(row)
+        self.learned = learned
 
 
-#: One model of rows that are alike.
+#: A model of one normal pattern.
 SingleModel = Autoencoder | Gaussian
 
 
 def single_model(basis: Basis, **settings: Any) -> SingleModel:
-    """One model of rows that are alike: a Gaussian for a distance, else an autoencoder."""
+    """Make a Gaussian for a distance, else an autoencoder."""
     if basis.score == "distance":
         return Gaussian(basis, **settings)
     return Autoencoder(basis, **settings)
@@ -284,7 +273,7 @@ def typical_score(evidence: Evidence, ridge: float) -> float:
 
 
 def summed(model: Model, inputs: Sequence[tuple[Array, float]]) -> Evidence:
-    """Sums inputs up as a model does that learns them, each with its weight."""
+    """Sum inputs up as a model does that learns them, each with its weight."""
     by_weight = dict[float, list[Array]]()
     for x, weight in inputs:
         by_weight.setdefault(weight, []).append(x)

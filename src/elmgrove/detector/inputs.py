@@ -19,19 +19,8 @@ from elmgrove.errors import EARLIEST, LATEST, BadInput, require_time
 USUAL = 10
 # More inputs than this cost more than they tell.
 _MOST_INPUTS = 1024
-# Fewer rows than five windows do not show what neighbours have to do with each other.
-_LEAST_WINDOWS = 5
-# The correlation of a column with its last value from which on rows are a time series.
-_ALIKE = 0.3
-# Rows from which on faults can be tried on them, and the most that are looked at: a machine that
-# warms up each morning shows it only after many hundreds.
-_LEAST_LOOK, _LOOK = 300, 2000
-# The faults to try: how many residual deviations a sensor is off, how many sensors, how many times.
-_FAULT, _SENSORS, _TIMES = 6.0, 16, 16
-# Faults that a row alone does not show can't be hidden by a window. And twenty rows' worth of them
-# may be hidden by chance.
-_SHOWN, _HIDDEN = 0.5, 20.0
-_ROOM = 256
+# Rows from which on faults can be tried on them.
+_LEAST_LOOK = 300
 
 
 class Choice(NamedTuple):
@@ -42,7 +31,7 @@ class Choice(NamedTuple):
 
 
 def require_window(window: str) -> str:
-    """Raises ``BadInput`` unless the text is ``auto`` or a number of rows; gives the text."""
+    """Return the text if it is ``auto`` or a number of rows; else raise ``BadInput``."""
     if window != "auto" and not (window.isdecimal() and int(window)):
         raise BadInput(f"window: auto or a number from 1 on, not {window!r}")
     return window
@@ -56,11 +45,12 @@ def rows_to_decide(columns: int) -> tuple[int, int]:
     if USUAL * columns > _MOST_INPUTS:
         return 0, 0
     least = max(_LEAST_LOOK, USUAL * columns)
-    return least, max(_LOOK, least)
+    # A machine that warms up each morning shows it only after many hundreds.
+    return least, max(2000, least)
 
 
 def choose_window(rows: RowStore, spectrum: Spectrum | None = None) -> Choice:
-    """Decides from the rows themselves whether ten of them should be one input, or each by itself.
+    """Decide from the rows themselves whether ten of them should be one input, or each by itself.
 
     Ten where neighbours are alike (a time series), there are rows enough to see how, not too many
     columns, and faults of one sensor do not drown among ten rows: that is tried on the last third
@@ -75,15 +65,17 @@ def choose_window(rows: RowStore, spectrum: Spectrum | None = None) -> Choice:
     columns = rows.shape[1]
     if columns * USUAL > _MOST_INPUTS:
         return Choice(1, f"{columns} columns are too many to set {USUAL} rows side by side")
-    if len(rows) < _LEAST_WINDOWS * USUAL:
+    if len(rows) < 5 * USUAL:
         return Choice(1, f"{len(rows)} rows are too few to see whether they are a time series")
     looked_at = np.asarray(rows[: rows_to_decide(columns)[1]], np.float64)
     alike = _likeness(looked_at)
-    if alike < _ALIKE:
+    if alike < 0.3:
         return Choice(1, f"neighbouring rows are hardly alike (correlation {alike:.2f}): a table")
     if len(looked_at) >= _LEAST_LOOK:
         alone, together = (_faults_shown(looked_at, window) for window in (1, USUAL))
-        if alone >= _SHOWN and together < alone - _HIDDEN / len(looked_at):
+        # Faults that a row alone does not show can't be hidden by a window, and twenty rows' worth
+        # of them may be hidden by chance.
+        if alone >= 0.5 and together < alone - 20.0 / len(looked_at):
             return Choice(
                 1,
                 f"a fault of one sensor would show in {alone:.0%} of cases by a row alone, and in "
@@ -103,7 +95,7 @@ def _likeness(rows: Array) -> float:
 
 
 def _faults_shown(rows: Array, window: int) -> float:
-    """The share of faults of one sensor that a threshold at 1 % would flag.
+    """The share of faults of one sensor, six residual deviations off, that 1 % would flag.
 
     Learned from the first two thirds; threshold and faults are those of the last third. Faults of
     one row, and faults that last for a window: of the two, those that show less.
@@ -114,10 +106,10 @@ def _faults_shown(rows: Array, window: int) -> float:
     limit = np.quantile(distance.score_many(inputs), 0.99)
     moving = np.flatnonzero(known.std(axis=0) > 0.0)
     # Evenly chosen, so that equal rows give equal answers.
-    sensors = moving[np.linspace(0, len(moving) - 1, min(_SENSORS, len(moving))).astype(int)]
-    places = np.linspace(0, len(inputs) - 1, min(_TIMES, len(inputs))).astype(int)
+    sensors = moving[np.linspace(0, len(moving) - 1, min(16, len(moving))).astype(int)]
+    places = np.linspace(0, len(inputs) - 1, min(16, len(inputs))).astype(int)
     column = np.tile(np.repeat(sensors, 2), len(places))
-    size = _FAULT * np.tile([1.0, -1.0], len(column) // 2) * alone.residual[column]
+    size = 6.0 * np.tile([1.0, -1.0], len(column) // 2) * alone.residual[column]
     single = np.repeat(inputs[places], 2 * len(sensors), axis=0)
     single = single.reshape(len(column), window, rows.shape[1])
     lasting, each = single.copy(), np.arange(len(column))
@@ -146,7 +138,7 @@ class Window:
 
     def __init__(self, size: int, columns: int) -> None:
         self.size = size
-        self._rows: Array = np.empty((size - 1 + _ROOM, columns))
+        self._rows: Array = np.empty((size - 1 + 256, columns))
         self._end = 0
         self._times: deque[float] = deque(maxlen=size)
 
@@ -154,7 +146,6 @@ class Window:
         return min(self._end, self.size - 1)
 
     def restart(self) -> None:
-        """Forgets the rows up to now."""
         self._end = 0
         self._times.clear()
 
@@ -187,7 +178,6 @@ class Window:
 
     @property
     def period(self) -> Period:
-        """The period of the last input."""
         return self._times[0], self._times[-1]
 
     def periods(self, rows: Array, times: Array) -> Array:
@@ -197,7 +187,6 @@ class Window:
         return np.stack([when[:inputs], when[len(when) - inputs :]], axis=1)
 
     def _joined(self, rows: Array, times: Array | None) -> Array:
-        """The times of the rows held, and of these."""
         held = self.times
         new = np.full(len(rows), math.nan) if times is None else times
         return np.concatenate([held, new]) if len(held) else new
@@ -215,7 +204,7 @@ class Window:
 
 
 def stacked(rows: Array, size: int) -> Array:
-    """Sets each row and those before it side by side; the first rows complete no input."""
+    """Set each row and those before it side by side; the first rows complete no input."""
     if size == 1:
         return rows
     if len(rows) < size:
@@ -225,7 +214,7 @@ def stacked(rows: Array, size: int) -> Array:
 
 
 class Preparation:
-    """Prepares rows as a basis says, and remembers what the next one follows.
+    """Prepare rows as a basis says, and remember what the next one follows.
 
     A bad row is refused with row and column named, and changes nothing here.
     """
@@ -246,7 +235,7 @@ class Preparation:
         self.period: Period = (math.nan, math.nan)
 
     def restart(self) -> None:
-        """Forgets what came: the next row does not follow it."""
+        """Forget what came: the next row does not follow it."""
         self.last_rows.restart()
         if self.frames is not None:
             self.frames.restart()
@@ -254,7 +243,7 @@ class Preparation:
     # Of rows that nothing need follow
 
     def one(self, row: Any) -> Array:
-        """Prepares one row; of samples, one whole frame."""
+        """Prepare one row; of samples, one whole frame."""
         if self.basis.spectrum is not None:
             samples = rows_by_name(self.basis, row)
             frame: Array = self.basis.spectrum(self._raw.many(samples)[0])
@@ -267,7 +256,7 @@ class Preparation:
         return self._rows.one(row)[0]
 
     def many(self, rows: Any) -> Array:
-        """Prepares rows of a stretch by itself; of samples, the frames there are in it."""
+        """Prepare rows of a stretch by itself; of samples, the frames there are in it."""
         rows = rows_by_name(self.basis, rows)
         if self.basis.spectrum is not None:
             return self._featured(Frames(self.basis.spectrum, self._raw).add(rows))
@@ -276,13 +265,13 @@ class Preparation:
         return self._rows.many(rows)[0]
 
     def unscaled(self, rows: Any) -> Array:
-        """Checks rows, and leaves them as they are."""
+        """Check rows, and leave them as they are."""
         return self._raw.many(rows_by_name(self.basis, rows))[0]
 
     # Of rows that follow the last ones
 
     def next_many(self, rows: Any, times: Any = None) -> tuple[Array, Array]:
-        """Prepares rows that follow the last ones, and gives the time of each.
+        """Prepare rows that follow the last ones, and return the time of each, too.
 
         Of samples, the frames that they complete; a frame's time is that of its last sample. A
         table with dates tells the times itself.
@@ -323,7 +312,6 @@ class Preparation:
         return self.last_rows.tail.reshape(-1).copy()
 
     def _featured(self, features: Array) -> Array:
-        """Spectra, scaled and checked."""
         scaled = features if self._scaling is None else self._scaling(features)
         return self._rows.many(scaled)[0]
 
@@ -338,7 +326,6 @@ class Preparation:
         return last if self.frames is None else {**last, "samples": self.frames.pending}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Goes on from ``arrays``."""
         last = arrays["last_rows"]
         if last.ndim != 2 or len(last) > self.basis.window - 1:
             raise BadInput("more last rows than a window begins with")

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.linalg import one_thread
 from elmgrove.algebra.moments import Moments, Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.similarity import fit, groups
@@ -70,17 +69,8 @@ class Received:
 
 
 def _added(parts: Sequence[Evidence]) -> Evidence:
-    """The sum; of one part that part itself, so that what is known of it is not found again."""
+    # Of one part that part itself, so that what is known of it is not found again.
     return parts[0] if len(parts) == 1 else Evidence.sum(parts)
-
-
-def require_usable(parts: Sequence[Evidence], basis: Basis) -> None:
-    """Raises unless all parts can be used here, alone and together."""
-    for part in parts:
-        basis.require(part.basis)
-        part.require_admissible("this evidence can't be merged")
-    if parts:
-        Evidence.sum(parts).require_within(np.dtype(np.float64))
 
 
 class Weighing:
@@ -103,38 +93,21 @@ class Weighing:
         self._weights = here.mean() / np.concatenate([here, elsewhere])
 
     def answer(self, x: Array) -> Answer:
-        """Lets the best model answer for a row."""
         answers = [model.answer(x) for model in self.models]
         if len(answers) == 1:
             return answers[0]._replace(work=answers, pattern=self._own[0].number)
         scores = self._weights * np.array([answer.score for answer in answers])
-        best, nearest = int(scores.argmin()), int(scores[: len(self._own)].argmin())
-        return Answer(float(scores[best]), answers[best].view, answers, nearest, self.number(best))
+        best = int(scores.argmin())
+        return Answer(float(scores[best]), answers[best].view, answers, self.number(best))
 
-    def scores(self, X: Array, as_they_are: bool = False) -> Array:
-        """Scores each row by each model, as it counts: own ones first.
-
-        By models ``as_they_are``, or after all that they learned.
-        """
-        scores = np.stack(
-            [model.answers(X) if as_they_are else model.scores(X) for model in self.models]
-        )
+    def scores(self, X: Array) -> Array:
+        """Score each row by each model, as it counts: own ones first."""
+        scores = np.stack([model.scores(X) for model in self.models])
         scores *= self._weights[:, np.newaxis]
         return scores
 
-    def plain_losses(self, X: Array) -> Array:
-        """Computes what the best model leaves of each row, to compare with other models'."""
-        best = self.scores(X).argmin(axis=0)
-        plain = np.empty(len(X))
-        for index in np.unique(best):
-            plain[best == index] = self.models[index].plain_losses(X[best == index])
-        return plain
-
     def scores_left_out(self, X: Array, scores: Array, labels: Array) -> Array:
-        """Replaces the scores of the own pattern that learned a row by those without that row.
-
-        ``labels`` has the place of that pattern for each row.
-        """
+        """Replace the scores of the own pattern that learned a row by those without that row."""
         replaced = scores.copy()
         for index, pattern in enumerate(self._own):
             mine = labels == index
@@ -149,7 +122,7 @@ class Weighing:
 
 
 def _known(own: Array, foreign: Array) -> tuple[Array, Array]:
-    """Takes what is not known to be the largest that is known: few rows have large errors."""
+    """Take what is not known to be the largest that is known: few rows have large errors."""
     known = [values[np.isfinite(values)].max(initial=0.0) for values in (own, foreign)]
     largest = (known[0] or known[1] or 1.0), max(*known) or 1.0
     own, foreign = (
@@ -159,15 +132,11 @@ def _known(own: Array, foreign: Array) -> tuple[Array, Array]:
     return own, foreign
 
 
-# Rows that are scored by one arrangement while they are learned, at least.
-_FEW = 8
-
-
 class Mixture:
     """Models of one basis: own patterns, and foreign ones that others know.
 
-    A row is answered by the model that explains it best (see ``Weighing``), and learned by the own
-    pattern that it belongs to (see ``OwnPatterns``). Foreign patterns never learn.
+    The model that explains a row best answers it (``Weighing``), and the own pattern that it
+    belongs to learns it (``OwnPatterns``). Foreign patterns never learn.
     """
 
     def __init__(self, basis: Basis, rule: PatternRule, *, ridge: float, forgetting: float) -> None:
@@ -187,7 +156,6 @@ class Mixture:
 
     @property
     def own(self) -> list[Pattern]:
-        """The patterns in use."""
         return self.patterns.used
 
     @property
@@ -203,13 +171,10 @@ class Mixture:
         return [self.answer(X[0])]
 
     def rows_alike(self) -> int:
-        return min(max(self.learned // 2, _FEW), self.patterns.rows_until_change)
+        return min(max(self.learned // 2, 8), self.patterns.rows_until_change)
 
     def answers(self, X: Array) -> Array:
-        if self.rule.assign != "loss":
-            return self.scores(X)
-        # Scores decide which pattern learns a row, so nothing may be computed again for these.
-        return np.asarray(self._weighing.scores(X, as_they_are=True).min(axis=0))
+        return self.scores(X)
 
     def score_one(self, x: Array) -> float:
         return float(self.scores(x[np.newaxis])[0])
@@ -217,27 +182,19 @@ class Mixture:
     def scores(self, X: Array) -> Array:
         return np.asarray(self._weighing.scores(X).min(axis=0))
 
-    def plain_losses(self, X: Array) -> Array:
-        return self._weighing.plain_losses(X)
-
     def left_out(self, X: Array) -> Array:
-        scores = self._weighing.scores(X)
-        # Which own pattern would learn each row, with nothing moving meanwhile.
-        if self.rule.assign == "loss":
-            labels = scores[: len(self.own)].argmin(axis=0)
-        else:
-            labels = self.patterns.nearest_to_each(X)
+        scores, labels = self._weighing.scores(X), self.patterns.nearest_to_each(X)
         return np.asarray(self._weighing.scores_left_out(X, scores, labels).min(axis=0))
 
     def explainer(self, x: Array) -> tuple[int, Any]:
         number = self.answer(x).pattern
-        model = self.foreign[-1 - number] if number < 0 else self.patterns.find(number).model
+        model = next(one for i, one in enumerate(self.models) if self._weighing.number(i) == number)
         return number, model.explainer(x)[1]
 
     # Learning
 
     def keep(self, answer: Answer, x: Array) -> None:
-        index = answer.nearest if self.rule.assign == "loss" else self.patterns.nearest(x)
+        index = self.patterns.nearest(x)
         self.own[index].model.keep(answer.work[index], x)
         self.patterns.move(index, x)
         self._seen([x])
@@ -246,11 +203,10 @@ class Mixture:
         start = 0
         while start < len(X):
             block = X[start : start + self.patterns.rows_until_change]
-            if self.rule.assign == "loss" and self.patterns.first_rows is None:
-                for x in block:
-                    self._learn(x)
-            else:
-                self._learn_block(block)
+            labels = self.patterns.followed(block)
+            for index, pattern in enumerate(self.own):
+                pattern.model.learn_all(block[labels == index])
+            self._seen(block)
             start += len(block)
 
     def adopt(self, X: Array) -> None:
@@ -278,22 +234,10 @@ class Mixture:
         made.learn_all(rows)
         return np.asarray(made.left_out(rows) <= threshold)
 
-    # Patterns that come and go
-
     def tune(self) -> None:
-        """Joins patterns that are one, and puts aside those that got no rows."""
+        """Join patterns that are one."""
         self.patterns.tune()
         self._rearrange()
-
-    def separate(self, number: int) -> None:
-        """Undo a join."""
-        self.patterns.separate(number)
-        self._place(self._received.places(self.own))
-
-    def revive(self, number: int) -> None:
-        """Brings a pattern back that was put aside."""
-        self.patterns.revive(number)
-        self._place(self._received.places(self.own))
 
     # Evidence
 
@@ -370,34 +314,23 @@ class Mixture:
         # Scores computed before are out of date.
         self.version += 1
 
-    def _learn(self, x: Array) -> None:
-        with one_thread:
-            if self.rule.assign == "loss" and len(self.own) > 1:
-                self.keep(self.answer(x), x)
-                return
-            index = self.patterns.nearest(x)
-            self.own[index].model.learn(x)
-            self.patterns.move(index, x)
-        self._seen([x])
-
-    def _learn_block(self, X: Array) -> None:
-        labels = self.patterns.followed(X)
-        for index, pattern in enumerate(self.own):
-            pattern.model.learn_all(X[labels == index])
-        self._seen(X)
-
     def _seen(self, X: Array | Sequence[Array]) -> None:
         self.learned += len(X)
         if self.patterns.seen(X):
             self._rearrange()
 
     def _rearrange(self) -> None:
-        """Finds new places for what was received, if that makes a difference."""
+        """Find new places for what was received, if that makes a difference."""
         fading = self.forgetting < 1.0 and any(pattern.joined for pattern in self.own)
         places = self._received.places(self.own)
         if fading or (places, self.patterns.arrangement) != (self.places, self._arranged):
             self._place(places)
 
     def _usable(self, parts: Sequence[Evidence]) -> Received:
-        require_usable(parts, self.basis)
+        """The parts in groups; raises unless all can be used here, alone and together."""
+        for part in parts:
+            self.basis.require(part.basis)
+            part.require_admissible("this evidence can't be merged")
+        if parts:
+            Evidence.sum(parts).require_within(np.dtype(np.float64))
         return Received(parts, self.ridge, self.basis, self.rule)

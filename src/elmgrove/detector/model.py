@@ -1,6 +1,5 @@
 """A detector's model: what is asked of it, and what it answers."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 #: More parts than this are not taken from any device, so no device has more.
 MOST_PARTS = 16
-# Blocks of neighbouring rows that are left out, one after the other.
-_BLOCKS = 5
 
 
 @dataclass(frozen=True)
@@ -46,22 +43,21 @@ class Answer(NamedTuple):
     """What a model makes of one row: its score, what explains it, and the pattern that gave it.
 
     ``view`` is a ``Distance``, or the reconstruction of the row. ``work`` is what the model needs
-    to learn the row without doing everything twice; ``nearest`` is the place of the own pattern
-    that explains the row best.
+    to learn the row without doing everything twice.
     """
 
     score: float
     view: Any
     work: Any = None
-    nearest: int = 0
     pattern: int = 0
 
 
 class Model(Protocol):
     """What a detector needs of its model: a ``Gaussian``, an ``Autoencoder``, or a ``Mixture``.
 
-    Rows come scaled, checked and side by side in windows. ``version`` is
-    another number whenever the model changed otherwise than by learning.
+    Rows come scaled, checked and side by side in windows. ``version`` is another number whenever
+    the model changed otherwise than by learning. ``evidence`` is what was learned here, ``parts``
+    the same by pattern, and ``rows_undecided`` says after how many more rows these are settled.
     """
 
     basis: Basis
@@ -76,110 +72,84 @@ class Model(Protocol):
         ...
 
     def answer(self, x: Array) -> Answer:
-        """Scores one row of a stream."""
+        """Score one row of a stream."""
         ...
 
     def keep(self, answer: Answer, x: Array) -> None:
-        """Learns the row that was answered, with the work that was done for that."""
+        """Learn the row that was answered, with the work that was done for that."""
         ...
 
     def answers_ahead(self, X: Array) -> list[Answer]:
-        """Scores the first of these rows of a stream, as many as can be without learning them."""
+        """Score the first of these rows of a stream, as many as can be without learning them."""
         ...
 
     def rows_alike(self) -> int:
-        """Counts the rows to learn until the model that ``answers`` uses is another one."""
+        """Count the rows to learn until the model that ``answers`` uses is another one."""
         ...
 
     def answers(self, X: Array) -> Array:
-        """Scores rows that are about to be learned, by a model that may be older."""
+        """Score rows that are about to be learned, by a model that may be older."""
         ...
 
     def learn_all(self, X: Array) -> None:
-        """Learns rows in their order."""
+        """Learn rows in their order."""
         ...
 
     def adopt(self, X: Array) -> None:
-        """Learns rows that were anomalous and are a new normal."""
+        """Learn rows that were anomalous and are a new normal."""
         ...
 
-    def score_one(self, x: Array) -> float:
-        """Scores one row."""
-        ...
-
-    def scores(self, X: Array) -> Array:
-        """Scores each row."""
-        ...
-
-    def plain_losses(self, X: Array) -> Array:
-        """Computes what is not explained of each row, to be compared with other models'."""
-        ...
+    def score_one(self, x: Array) -> float: ...
+    def scores(self, X: Array) -> Array: ...
 
     def left_out(self, X: Array) -> Array:
-        """Scores the last rows learned, each by the model without it and its neighbours."""
+        """Score the last rows learned, each by the model without it and its neighbours."""
         ...
 
     def explainer(self, x: Array) -> tuple[int, Any]:
-        """Finds the pattern that explains a row best, and what explains it there."""
+        """Find the pattern that explains a row best, and what explains it there."""
         ...
 
     def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Marks which anomalous rows make a new normal; learns none of them."""
+        """Mark which anomalous rows make a new normal; learn none of them."""
         ...
 
     def reduce_to(self, rest: Part) -> None:
-        """Goes on with what is left of a part, as if no more had been learned in it."""
+        """Go on with what is left of a part, as if no more had been learned in it."""
         ...
 
     @property
-    def evidence(self) -> Evidence:
-        """What was learned here."""
-        ...
-
+    def evidence(self) -> Evidence: ...
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """What was learned here, by pattern."""
-        ...
-
+    def parts(self) -> tuple[Part, ...]: ...
     @property
-    def rows_undecided(self) -> int:
-        """Rows to come until ``parts`` are settled; 0 if they are."""
-        ...
-
+    def rows_undecided(self) -> int: ...
     @property
     def received(self) -> Evidence | None:
         """All that was received from others, as one sum."""
         ...
 
     def set_prior(self, parts: Sequence[Evidence]) -> None:
-        """Lets these take the place of all that was received from others."""
+        """Replace all that was received from others."""
         ...
 
-    def add_received(self, evidence: Evidence) -> None:
-        """Adds evidence of others to what was received."""
-        ...
-
-    def remove_received(self, evidence: Evidence) -> None:
-        """Takes evidence of others out again."""
-        ...
+    def add_received(self, evidence: Evidence) -> None: ...
+    def remove_received(self, evidence: Evidence) -> None: ...
 
     def set_loan(self, loan: Moments | None) -> None:
-        """Takes from others how readings move together, as long as few rows were learned here."""
+        """Take from others how readings move together, as long as few rows were learned here."""
         ...
 
-    def pack(self) -> Packed:
-        """Packs all that was learned here."""
-        ...
-
+    def pack(self) -> Packed: ...
     def restore(
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
     ) -> None:
-        """Takes the place of a model that was packed."""
+        """Take the place of a model that was packed."""
         ...
 
 
 def left_out(model: "SingleModel", X: Array) -> Array:
-    """Scores the last rows learned, in blocks, each block by the model without it.
+    """Score the last rows learned in five blocks, each block by the model without it.
 
     Neighbouring windows share rows, and neighbouring rows their cause, so leaving out one row
     alone would leave most of it in. The windows that share rows with a block are left out as well.
@@ -188,7 +158,7 @@ def left_out(model: "SingleModel", X: Array) -> Array:
     window, total = model.basis.window, model.total
     rounding = float(np.sqrt(total.resolution))
     scores = np.empty(len(X))
-    edges = np.linspace(0, len(X), min(_BLOCKS, len(X)) + 1).astype(int)
+    edges = np.linspace(0, len(X), min(5, len(X)) + 1).astype(int)
     ages = np.arange(len(X) - 1, -1, -1.0)
     for start, end in pairwise(edges):
         taken = slice(max(start - window + 1, 0), end + window - 1)
@@ -198,36 +168,23 @@ def left_out(model: "SingleModel", X: Array) -> Array:
     return scores
 
 
-#: The most that a new normal may be wider than a known one: twice the deviations, as logarithm.
-WIDER = math.log(4.0)
-# Rows beyond so many times the threshold are not among those that a trial is made of.
-_FAR = 4.0
-# How often such rows are looked for; it settles sooner.
-_STEPS = 8
-# A block of neighbours can be left out where there are so many windows.
-_WINDOWS = 5
-
-
-class _Trial(Protocol):
-    def scores(self, X: Array) -> Array: ...
-    def left_out(self, X: Array) -> Array: ...
-
-
 def typical_of_each_other(
-    rows: Array, threshold: float, window: int, trial: Callable[[Array], _Trial]
+    rows: Array, threshold: float, window: int, trial: Callable[[Array], "SingleModel"]
 ) -> NDArray[np.bool_]:
-    """Marks the rows that are normal to a ``trial`` of most of them, blocks of it left out.
+    """Mark the rows that are normal to a ``trial`` of most of them, blocks of it left out.
 
     The trial begins with the half in the middle, so that a few rows that have nothing to do with
     the others do not spoil it, and takes in all that are not far from it.
     """
     chosen, none = _middle(rows), np.zeros(len(rows), bool)
-    for _ in range(_STEPS):
-        found = trial(rows[chosen]).scores(rows) <= _FAR * threshold
+    # It settles sooner.
+    for _ in range(8):
+        found = trial(rows[chosen]).scores(rows) <= 4.0 * threshold
         if (found == chosen).all():
             break
         chosen = found if found.sum() >= 2 else chosen
-    if window > 1 and chosen.sum() < _WINDOWS * window:
+    # From five windows on, a block of neighbours can be left out.
+    if window > 1 and chosen.sum() < 5 * window:
         return none
     made = trial(rows[chosen])
     scores = made.scores(rows)
@@ -236,7 +193,7 @@ def typical_of_each_other(
 
 
 def _middle(rows: Array) -> NDArray[np.bool_]:
-    """Marks the half of the rows that is nearest to the median, each column by its own measure."""
+    """Mark the half of the rows that is nearest to the median, each column by its own measure."""
     away = np.abs(rows - np.median(rows, axis=0))
     away /= np.maximum(np.median(away, axis=0), np.finfo(float).tiny)
     order = np.minimum(away, 10.0).sum(axis=1).argsort(kind="stable")

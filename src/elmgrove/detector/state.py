@@ -63,10 +63,8 @@ def _fresh(detector: "Detector") -> dict[int, Fresh]:
     """What each pattern learned since its last upload."""
     model = detector.model
     if isinstance(model, Mixture):
-        patterns = model.patterns
-        kept = [*patterns.used, *patterns.retired]
-        joined = {one.number: one.fresh for some in kept for one in some.joined}
-        return {one.number: one.model.fresh for one in kept} | joined
+        joined = {one.number: one.fresh for pattern in model.own for one in pattern.joined}
+        return {pattern.number: pattern.model.fresh for pattern in model.own} | joined
     return {0: model.models[0].fresh}
 
 
