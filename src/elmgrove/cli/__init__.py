@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from elmgrove.cli.app import main
 
 if TYPE_CHECKING:
-    from elmgrove.cli.demo.fleet import DemoProcesses, DemoServer
+    from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
     from elmgrove.cli.digits import Digits
     from elmgrove.cli.options import notes, tracked
 
@@ -14,8 +14,8 @@ __all__ = ["DemoProcesses", "DemoServer", "Digits", "main", "notes", "tracked"]
 
 #: What plug-ins use, by module: loaded when asked for, since no command needs all of it.
 _FOR_PLUG_INS = {
-    "DemoProcesses": "demo.fleet",
-    "DemoServer": "demo.fleet",
+    "DemoProcesses": "demo.processes",
+    "DemoServer": "demo.processes",
     "Digits": "digits",
     "notes": "options",
     "tracked": "options",

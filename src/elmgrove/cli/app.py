@@ -27,7 +27,7 @@ GROUPS = {
         "score": ("score:score", "Score the rows of a file, without learning them."),
         "plot": ("plot:plot", "Draw scores, events, and the sensors that caused them."),
         "evaluate": ("evaluate:evaluate", "Count how many labelled anomalies are found."),
-        "demo": ("demo.command:demo", "Show a day of five pumps that learn from each other."),
+        "demo": ("demo.story:demo", "Show a day of five pumps that learn from each other."),
     },
     "Device": {
         "device": ("device:device", "Run the agent: rows in, verdicts and alarms out."),

@@ -137,6 +137,10 @@ class Plant:
         #: The minute from which on each is another, on the day.
         self.onsets = {BREAKS: _TODAY + 420, MOVES: _TODAY + 240, WARMS: _TODAY + 240}
 
+    def run(self, name: str, minutes: int) -> list[PumpRow]:
+        """The next rows of a pump."""
+        return self.pumps[name].run(minutes)
+
     def learned(self) -> dict[str, list[PumpRow]]:
         """The rows of two days and a half on which nothing happened."""
         return self._quiet(_LEARNED, batches=22)
@@ -157,25 +161,6 @@ class Plant:
         warms.rest(120)
         rows[WARMS] += warms.run(480)
         return rows
-
-    def morning(self) -> list[PumpRow]:
-        """The first rows of the late one."""
-        return self.pumps[LATE].run(300)
-
-    def afternoon(self) -> tuple[list[PumpRow], list[PumpRow]]:
-        """The late one's next rows: in order at first, then its impeller is clogged."""
-        late = self.pumps[LATE]
-        normal = late.run(120)
-        late.clog = 1.0
-        return normal, late.run(40)
-
-    def accepted(self) -> list[PumpRow]:
-        """The mover's rows after a person has accepted its operating point."""
-        return self.pumps[MOVES].run(120)
-
-    def left(self) -> list[PumpRow]:
-        """The mover's rows after the one left that knew its operating point before it."""
-        return self.pumps[MOVES].run(90)
 
     def rest(self) -> dict[str, list[PumpRow]]:
         """The rows of all pumps up to the end; what was broken has been repaired."""

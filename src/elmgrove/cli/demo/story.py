@@ -1,21 +1,27 @@
-"""The demo's story: what happens to the fleet, told chapter by chapter, and what it promises."""
+"""``elmgrove demo``: a day of five simulated pumps, with a real server and real agents."""
 
+import json
+import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain, count, cycle
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table as Grid
 
-from elmgrove.algebra.rows import Array
-from elmgrove.cli.demo.fleet import DemoFleet
+from elmgrove.cli.demo.processes import DemoFleet, DemoProcesses, DemoServer
 from elmgrove.cli.demo.pumps import (
     BREAKS,
     DUTIES,
+    END,
     LATE,
     LEAVES,
     MOVES,
@@ -34,12 +40,121 @@ from elmgrove.federation.member import Member
 Found = dict[str, Any]
 
 
+def demo(
+    seed: Annotated[int, typer.Option(help="Seed of the simulated pumps.", min=0)] = 1,
+    output: Annotated[Path, typer.Option(help="Folder for picture and numbers.")] = Path("demo"),
+    live: Annotated[
+        bool, typer.Option("--live", help="Go on until Ctrl-C, with the dashboard open.")
+    ] = False,
+) -> None:
+    """Show a day of five pumps that learn from each other.
+
+    One warms up, one moves, one breaks, one is late, one leaves. The pumps are simulated; the
+    server and the agents are real processes on this machine, and end with the demo. If a run does
+    not keep what the story promises, it says so, and the exit code is 1.
+
+    Example: [bold]elmgrove demo --live[/]
+    """
+    require_extra("matplotlib", "demo")
+    began = time.monotonic()
+    output.mkdir(parents=True, exist_ok=True)
+    picture, numbers = output / "demo.png", output / "demo.json"
+    console, plant = Console(highlight=False), Plant(seed)
+    with (
+        TemporaryDirectory(prefix="elmgrove-demo-") as scratch,
+        DemoProcesses(Path(scratch)) as processes,
+    ):
+        server = DemoServer(processes)
+        # Minute 0 is that of a Monday, 2026-03-02; with --live, rows lead up to now.
+        first = time.time() - 60.0 * END if live else 1772409600.0
+        fleet = DemoFleet(Path(scratch), processes, server, first)
+        console.print(
+            f"  Five pumps and a server. The pumps are [bold]simulated[/] (seed {seed}): "
+            "equations make their rows,\n  one a minute. The server and the pumps' agents are "
+            "real processes on this machine."
+        )
+        story = Story(fleet, plant, console)
+        # Its own stream: the commands that run in this process have another one meanwhile.
+        with Console(file=sys.stderr).status("Four pumps learn, each alone") as status:
+            story.learn()
+            status.update("The server starts, and four agents, which join")
+            server.wait()
+            story.join(server.dashboard)
+            status.update("A day goes by; a fifth agent starts")
+            story.day()
+            status.update("The fifth one joins")
+            story.late()
+            status.update("One leaves")
+            story.leave()
+        found = {"seed": seed, **story.found, "promises": story.promises}
+        found["seconds"] = round(time.monotonic() - began, 1)
+        story.draw(picture)
+        numbers.write_text(json.dumps(found, indent=2))
+        console.print(f"\nWrote {picture} and {numbers}.", soft_wrap=True)
+        broken = [promise for promise, kept in story.promises.items() if not kept]
+        for promise in broken:
+            console.print(f"  [bold red]Not so in this run:[/] {promise}.")
+        if live:
+            console.print(
+                "\n[bold]The fleet goes on, until Ctrl-C[/]\n"
+                "  A second is a minute: each pump has a row a second, and now and then a fault.\n"
+                f"  Dashboard: [bold]{server.dashboard}[/]\n"
+                f"  Log in with the administrator's token: [bold]{server.admin_token}[/]",
+                soft_wrap=True,
+            )
+            with suppress(SystemExit):
+                stream(fleet, processes, plant, console)
+        else:
+            console.print(f"Its dashboard was at {server.dashboard}; make demo-live keeps it open.")
+    if broken:
+        raise typer.Exit(1)
+
+
+def stream(fleet: DemoFleet, processes: DemoProcesses, plant: Plant, console: Console) -> None:
+    """Write a row a second for each pump, with the time at which it is written, until a signal.
+
+    A second is a minute of a pump's life. Within ten minutes something happens to each of them.
+    """
+    fleet.start(LEAVES)
+    for name, rows in plant.rest().items():
+        fleet.give(name, rows)
+    pumps = plant.pumps
+    # Two loads that it knows by now, and one that others know.
+    loads = cycle((1.05, 0.70, 0.92))
+    batches = chain.from_iterable(chain([[]] * 15, plant.batch()) for _ in count())
+    happens = {
+        0: f"{LEAVES} works in batches; what was broken is repaired.",
+        60: f"{BREAKS}: its bearing begins to wear.",
+        140: f"{BREAKS} is repaired.",
+        200: f"{MOVES} moves to another load.",
+        300: f"{LATE}: its impeller clogs.",
+        340: f"{LATE} is cleaned.",
+        400: f"{WARMS} starts cold, after it stood still for 120 minutes.",
+    }
+    due = time.monotonic()
+    for second in count():
+        processes.require_running()
+        at = second % 600
+        if at in happens:
+            console.print(f"  {datetime.now(UTC):%H:%M} {happens[at]}")
+        if at == 200:
+            pumps[MOVES].load = next(loads)
+        if at == 400:
+            pumps[WARMS].rest(120)
+        pumps[LATE].clog = float(300 <= at < 340)
+        wear = min((at - 59) / 40, 1.0) if 60 <= at < 140 else 0.0
+        for name, pump in pumps.items():
+            rows = next(batches) if name == LEAVES else pump.run(1, wear * (name == BREAKS))
+            fleet.give(name, rows, time.time())
+        due += 1.0
+        time.sleep(max(due - time.monotonic(), 0.0))
+
+
 class Story:
     """Five chapters, in this order; ``found`` is what came of them, ``promises`` what was kept."""
 
     def __init__(self, fleet: DemoFleet, plant: Plant, console: Console) -> None:
         self._fleet, self._plant, self._console = fleet, plant, console
-        self._learned = plant.learned()
         self._rows = dict[str, list[PumpRow]]()
         self._verdicts = dict[str, list[Found]]()
         self.found: Found = {}
@@ -49,35 +164,35 @@ class Story:
         """Each of the first four learns alone, from days on which nothing happened."""
         first = next(iter(DUTIES))
         self._head("1. Each learns alone, from two and a half days on which nothing happened")
-        grid = Grid(box=None, padding=(0, 2, 0, 0))
-        for heading in ("pump", "duty", "rows", "smallest errors it notices"):
-            grid.add_column(heading, justify="right" if heading == "rows" else "left")
         self.found["learned"] = {}
-        for name, rows in sorted(self._learned.items()):
+        for name, rows in sorted(self._plant.learned().items()):
             detector = self._fleet.learn(name, rows, None if name == first else first).detector
             notices = {one.feature: one.size for one in smallest_errors(detector)}
             self.found["learned"][name] = {"rows": detector.learned, "notices": notices}
             sizes = [(sensor, notices.get(sensor)) for sensor in ("vibration", "pressure")]
             errors = [f"{of} ± {size:.2g} {SENSORS[of]}" for of, size in sizes if size is not None]
-            grid.add_row(name, DUTIES[name], f"{detector.learned:,}", ", ".join(errors))
-        self._console.print(Padding(grid, (0, 0, 0, 2), expand=False))
+            self._say(
+                f"{name} ({DUTIES[name]}): {detector.learned:,} rows. It would notice an error of "
+                f"{', '.join(errors)}."
+            )
 
     def join(self, dashboard: str) -> None:
         """The four join and run for a night: each sends its sums, and knows the others'."""
-        self._fleet.found(next(iter(DUTIES)))
+        fleet = self._fleet
+        fleet.found(next(iter(DUTIES)))
         for name in DUTIES:
-            self._fleet.start(name)
+            fleet.start(name)
         # Who knows nobody yet may alarm where others could have told it better.
-        self._fleet.settle(DUTIES, DUTIES)
+        fleet.settle(DUTIES, DUTIES)
         night = self._plant.night()
         for name, rows in night.items():
-            self._fleet.give(name, rows)
-        self._fleet.catch_up(*DUTIES)
-        self._fleet.settle(DUTIES, DUTIES)
-        members = [self._fleet.member(name) for name in DUTIES]
+            fleet.give(name, rows)
+        fleet.catch_up(*DUTIES)
+        fleet.settle(DUTIES, DUTIES)
+        members = [fleet.member(name) for name in DUTIES]
         found = self.found["joined"] = {
-            "address": self._fleet.address,
-            "bytes": max(len(one.to_bytes()) for one in self._fleet.held().values()),
+            "address": fleet.address,
+            "bytes": max(len(one.to_bytes()) for one in fleet.held().values()),
             "rows": sum(map(len, night.values())),
             "watching": sum(one.detector.state == WATCHING for one in members),
             "events": sum(len(_events(one)) for one in members),
@@ -109,24 +224,23 @@ class Story:
         }
         fault, move, start, usual = (found[name] for name in (BREAKS, MOVES, WARMS, LEAVES))
         accepted = self._fleet.accept(MOVES).strip().partition(". ")[0]
-        after = self._judged(self._plant.accepted())
+        after = self._judged(self._plant.run(MOVES, 120))
         move["rows after"] = len(after)
-        move["flagged after"] = sum(one["anomalous"] for one in after)
-        asks = f"(normal at {LEAVES}" in (move["question"] or "")
+        move["flagged after"] = _flagged(after)
         self.promises |= {
             "the fault is found within an hour": _is_within(fault["delay"], 60),
             "the fault is explained": _names(fault, {"vibration", "temperature"}, 1),
             "the fault is normal nowhere": not any(one["known"] for one in fault["events"]),
             f"the move is an event that names {LEAVES}": _known_at(move, LEAVES),
-            f"the question about the move names {LEAVES}": asks,
+            f"the question about the move names {LEAVES}": f"(normal at {LEAVES}"
+            in (move["question"] or ""),
             f"the cold start is an event that names {LEAVES}": _known_at(start, LEAVES),
             "a usual day brings no alarm": not usual["events"],
             "what was accepted is normal": _few(move["flagged after"], len(after)),
         }
         self._head("3. A day on which three pumps do what they never did")
         self._known(MOVES, "moves to another operating point, from 70 to 92 m³/h", move)
-        if move["question"]:
-            self._more(f"It asks: {escape(move['question'])}")
+        self._question(move)
         self._more(
             f"Somebody accepts it: {escape(accepted)}. Of the {len(after)} rows after that it "
             f"flags {move['flagged after']}."
@@ -140,30 +254,32 @@ class Story:
                 f"[bold red]Alarm[/] after {fault['delay']} minutes; {fault['flagged']} rows, "
                 f"normal nowhere: {_causes(fault['events'][-1])}."
             )
-        if fault["question"]:
-            self._more(f"It asks: {escape(fault['question'])}")
+        self._question(fault)
         self._say(f"Alarms on that day: {sum(len(one['events']) for one in found.values())}.")
 
     def late(self) -> None:
         """A fifth one learns a morning and joins; after an afternoon it has a fault."""
-        morning = self._learned[LATE] = self._plant.morning()
-        self._fleet.learn(LATE, morning, next(iter(DUTIES)))
-        self._fleet.start(LATE)
-        self._fleet.settle([LATE], (*DUTIES, LATE))
-        normal, faulty = self._plant.afternoon()
+        plant, fleet = self._plant, self._fleet
+        morning = plant.run(LATE, 300)
+        fleet.learn(LATE, morning, next(iter(DUTIES)))
+        fleet.start(LATE)
+        fleet.settle([LATE], (*DUTIES, LATE))
+        normal = plant.run(LATE, 120)
+        plant.pumps[LATE].clog = 1.0
+        faulty = plant.run(LATE, 40)
         self._rows[LATE] = [*normal, *faulty]
-        self._fleet.give(LATE, self._rows[LATE])
-        self._fleet.catch_up(LATE)
-        verdicts = self._verdicts[LATE] = self._fleet.verdicts(LATE)
+        fleet.give(LATE, self._rows[LATE])
+        fleet.catch_up(LATE)
+        verdicts = self._verdicts[LATE] = fleet.verdicts(LATE)
         on_fault = verdicts[len(normal) :]
         alarms = [number for number, one in enumerate(on_fault, start=1) if one["alarm"]]
         found = self.found["late"] = {
             "learned": len(morning),
             "rows": len(normal),
-            "flagged": sum(one["anomalous"] for one in verdicts[: len(normal)]),
+            "flagged": _flagged(verdicts[: len(normal)]),
             "rows until the alarm": alarms[0] if alarms else None,
-            "found": sum(one["anomalous"] for one in on_fault) / len(faulty),
-            "events": _events(self._fleet.member(LATE)),
+            "found": _flagged(on_fault) / len(faulty),
+            "events": _events(fleet.member(LATE)),
         }
         soon = _is_within(found["rows until the alarm"], 10)
         self.promises |= {
@@ -191,8 +307,8 @@ class Story:
         self._fleet.settle(rest, rest)
         never = self._fleet.in_memory()
         difference = max(_difference(self._fleet.member(name), never) for name in rest)
-        verdicts = self._judged(self._plant.left())
-        flagged = sum(one["anomalous"] for one in verdicts)
+        verdicts = self._judged(self._plant.run(MOVES, 90))
+        flagged = _flagged(verdicts)
         self.found["left"] = {"difference": difference, "rows": len(verdicts), "flagged": flagged}
         self.promises |= {
             "nothing is left of the one that left": difference < 1e-9,
@@ -210,51 +326,39 @@ class Story:
         )
 
     def draw(self, path: Path) -> None:
-        """Draws a line of two panels for each pump to which something happened."""
+        """Draw the scores of each pump to which something happened."""
         require_extra("matplotlib", "demo").use("Agg")
         pyplot = require_extra("matplotlib.pyplot", "demo")
-        figure, panels = pyplot.subplots(4, 2, figsize=(12, 12.5), layout="constrained")
-        lines = (
-            (MOVES, f"moves to where {LEAVES} has been", "flow", "pressure"),
-            (WARMS, f"starts cold, as {LEAVES} does before each batch", "ambient", "temperature"),
-            (BREAKS, "has a bearing that wears", "temperature", "vibration"),
-            (LATE, "is new, and its impeller clogs", "flow", "pressure"),
-        )
-        for (left, right), (name, what, across, up) in zip(panels, lines, strict=True):
-            verdicts, rows = self._verdicts[name], _values(self._rows[name])
+        figure, panels = pyplot.subplots(4, figsize=(10, 12), layout="constrained")
+        lines = {
+            MOVES: f"moves to where {LEAVES} has been",
+            WARMS: f"starts cold, as {LEAVES} does before each batch",
+            BREAKS: "has a bearing that wears",
+            LATE: "is new, and its impeller clogs",
+        }
+        for panel, (name, what) in zip(panels, lines.items(), strict=True):
+            verdicts = self._verdicts[name]
             hours = np.array([row.minute % 1440 / 60 for row in self._rows[name]])
-            times = [(one["score"] or 0.0) / (one["threshold"] or np.inf) for one in verdicts]
-            # What it learned, and where that helps, what the one that leaves has shown.
-            if name in (MOVES, WARMS):
-                _dots(right, _columns(_values(self._learned[LEAVES]), across, up), "#d5d5d5")
-            _dots(right, _columns(_values(self._learned[name]), across, up), "#707070")
+            scores = [(one["score"] or 0.0) / (one["threshold"] or np.inf) for one in verdicts]
             flagged, known = (
                 np.array([bool(one[key]) for one in verdicts]) for key in ("anomalous", "known")
             )
-            kinds = {
-                "normal here": (~flagged, "#9a9a9a"),
-                "anomalous here, normal at another pump": (flagged & known, "#0072B2"),
-                "anomalous here, normal nowhere": (flagged & ~known, "#D55E00"),
-            }
-            for label, (chosen, colour) in kinds.items():
-                _dots(left, [hours[chosen], np.array(times)[chosen]], colour, label)
-                if label != "normal here":
-                    _dots(right, _columns(rows[chosen], across, up), colour)
+            for label, chosen, colour in (
+                ("normal here", ~flagged, "#9a9a9a"),
+                ("anomalous here, normal at another pump", flagged & known, "#0072B2"),
+                ("anomalous here, normal nowhere", flagged & ~known, "#D55E00"),
+            ):
+                shown = np.array(scores)[chosen]
+                panel.plot(hours[chosen], shown, ".", color=colour, markersize=3, label=label)
             found = self.found["late"] if name == LATE else self.found["day"][name]
             alarms = {0: "no alarm", 1: "an alarm"}.get(len(found["events"]), "alarms")
-            left.set_title(f"{name} {what}: {alarms}", loc="left", fontsize=11, fontweight="bold")
-            left.axhline(1.0, color="black", linewidth=0.8, linestyle="--")
-            left.set(xlabel="hour of the day", ylabel="score, × threshold", yscale="log")
-            left.set_ylim(0.1, None)
-            left.yaxis.set_major_formatter("{x:g}")
-            right.set(
-                xlabel=f"{across}, {SENSORS[across]}",
-                ylabel=f"{up}, {SENSORS[up]}",
-                title="grey: learned",
-            )
-        handles, labels = panels[0, 0].get_legend_handles_labels()
+            panel.set_title(f"{name} {what}: {alarms}", loc="left", fontweight="bold")
+            panel.axhline(1.0, color="black", linewidth=0.8, linestyle="--")
+            panel.set(xlabel="hour of the day", ylabel="score, × threshold", yscale="log")
+            panel.set_ylim(0.1, None)
+            panel.yaxis.set_major_formatter("{x:g}")
         legend = figure.legend(
-            handles, labels, loc="outside upper center", ncols=3, markerscale=3, fontsize=11
+            *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3
         )
         # Its title is the figure's: one of the figure itself would lie behind it.
         legend.set_title("A day of simulated pumps, as their agents judged it", {"size": 14})
@@ -267,12 +371,11 @@ class Story:
         verdicts = self._verdicts[name] = self._fleet.verdicts(name, before)
         onset = self._plant.onsets.get(name)
         alarms = [row.minute for row, one in zip(rows, verdicts, strict=True) if one["alarm"]]
-        drift = member.detector.drift
-        report = None if drift is None else drift.report
+        report = member.detector.drift.report
         return {
             "onset": None if onset is None else self._fleet.time_of(onset),
             "delay": alarms[0] - onset if alarms and onset is not None else None,
-            "flagged": sum(one["anomalous"] for one in verdicts),
+            "flagged": _flagged(verdicts),
             "events": _events(member),
             "question": None if report is None else str(report),
         }
@@ -294,14 +397,18 @@ class Story:
                 f"[bold red]Alarm[/]: {event['rows']} rows, {escape(where)}; {_causes(event)}."
             )
 
+    def _question(self, found: Found) -> None:
+        if found["question"]:
+            self._more(f"It asks: {escape(found['question'])}")
+
     def _head(self, text: str) -> None:
         self._console.print(f"\n[bold]{text}[/]")
 
-    def _say(self, text: str) -> None:
-        self._console.print(Padding(text, (0, 0, 0, 2), expand=False))
+    def _say(self, text: str, indent: int = 2) -> None:
+        self._console.print(Padding(text, (0, 0, 0, indent), expand=False))
 
     def _more(self, text: str) -> None:
-        self._console.print(Padding(text, (0, 0, 0, 8), expand=False))
+        self._say(text, 8)
 
 
 def _difference(member: Member, never: MemoryExchange) -> float:
@@ -337,6 +444,10 @@ def _clock(when: float) -> str:
     return datetime.fromtimestamp(when, UTC).strftime("%H:%M")
 
 
+def _flagged(verdicts: Sequence[Found]) -> int:
+    return sum(one["anomalous"] for one in verdicts)
+
+
 def _is_within(delay: int | None, rows: int) -> bool:
     return delay is not None and 0 <= delay <= rows
 
@@ -356,15 +467,3 @@ def _names(found: Found, sensors: set[str], among: int) -> bool:
 def _known_at(found: Found, name: str) -> bool:
     """Whether there was an event, and each names this pump as knowing most of its rows."""
     return bool(found["events"]) and all(name in str(one["known"]) for one in found["events"])
-
-
-def _dots(axes: Any, both: list[Array], colour: str, label: str | None = None) -> None:
-    axes.plot(*both, ".", color=colour, markersize=3, label=label)
-
-
-def _values(rows: Sequence[PumpRow]) -> Array:
-    return np.array([row.values for row in rows])
-
-
-def _columns(values: Array, *sensors: str) -> list[Array]:
-    return [values[:, list(SENSORS).index(sensor)] for sensor in sensors]

@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from functools import cached_property
-from http.client import HTTPConnection, HTTPException
 from io import StringIO
 from pathlib import Path
 from typing import Any, Self
+
+import httpx
 
 from elmgrove.cli.app import app
 from elmgrove.cli.demo.pumps import SENSORS, PumpRow
@@ -28,12 +29,9 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 
-#: Seconds after which something that should have happened is taken to have failed.
-PATIENCE = 120.0
-
 
 class DemoProcesses:
-    """Starts ``elmgrove`` commands in a folder, each with a log, and stops all at the end."""
+    """Start ``elmgrove`` commands in a folder, each with a log, and stops all at the end."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -42,7 +40,7 @@ class DemoProcesses:
         self._signal = 0
 
     def start(self, name: str, *arguments: str, **environment: str) -> None:
-        """Starts ``elmgrove`` with these arguments; its output goes to NAME.log."""
+        """Start ``elmgrove`` with these arguments; its output goes to NAME.log."""
         with (self._folder / f"{name}.log").open("wb") as log, self._undisturbed():
             self._running[name] = subprocess.Popen(
                 [sys.executable, "-m", "elmgrove", *arguments],
@@ -54,11 +52,11 @@ class DemoProcesses:
             )
 
     def stop(self, name: str) -> None:
-        """Asks a process to end (SIGTERM) and waits until it has."""
+        """Ask a process to end (SIGTERM) and wait until it has."""
         process = self._running.pop(name)
         process.send_signal(signal.SIGTERM)
         try:
-            code = process.wait(PATIENCE)
+            code = process.wait(120.0)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
@@ -66,16 +64,16 @@ class DemoProcesses:
             raise ElmgroveError(f"{name} ended with {code}: {self._log(name)}")
 
     def wait(self, what: str, done: Callable[[], bool]) -> None:
-        """Waits until ``done``; raises ``ElmgroveError`` if that takes too long."""
-        until = time.monotonic() + PATIENCE
+        """Wait until ``done``; raise ``ElmgroveError`` if that takes two minutes."""
+        until = time.monotonic() + 120.0
         while not done():
             self.require_running()
             if time.monotonic() > until:
-                raise ElmgroveError(f"gave up after {PATIENCE:g} s of waiting until {what}")
+                raise ElmgroveError(f"gave up after 120 s of waiting until {what}")
             time.sleep(0.05)
 
     def require_running(self) -> None:
-        """Raises ``ElmgroveError`` with the end of its log if a process has ended by itself."""
+        """Raise ``ElmgroveError`` with the end of its log if a process has ended by itself."""
         for name, process in self._running.items():
             if process.poll() is not None:
                 raise ElmgroveError(f"{name} ended early: {self._log(name)}")
@@ -121,8 +119,7 @@ class DemoServer:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        self._host = f"127.0.0.1:{port}"
-        self.url = f"http://{self._host}"
+        self.url = f"http://127.0.0.1:{port}"
         self.dashboard = f"{self.url}/ui/"
         self.admin_token = secrets.token_urlsafe(32)
         processes.start(
@@ -132,19 +129,16 @@ class DemoServer:
         )
 
     def wait(self) -> Self:
-        """Waits until the server answers."""
-        self._processes.wait("the server answers", self._ready)
+        """Wait until the server answers."""
+        with httpx.Client(trust_env=False, verify=False, timeout=5.0) as opened:
+            self._processes.wait("the server answers", lambda: self._ready(opened))
         return self
 
-    def _ready(self) -> bool:
-        connection = HTTPConnection(self._host, timeout=5.0)
+    def _ready(self, opened: httpx.Client) -> bool:
         try:
-            connection.request("GET", "/ready")
-            return connection.getresponse().status == 200
-        except (OSError, HTTPException):
+            return opened.get(f"{self.url}/ready").status_code == 200
+        except httpx.TransportError:
             return False
-        finally:
-            connection.close()
 
 
 class DemoFleet:
@@ -167,15 +161,15 @@ class DemoFleet:
         self.address = f"{server.url}/pumps"
 
     def learn(self, name: str, rows: Sequence[PumpRow], like: str | None = None) -> Member:
-        """Learns rows that are known to be normal, into a new state."""
+        """Learn rows that are known to be normal, into a new state."""
         path = self._folder / f"{name}-learned.csv"
-        self._write(path, [(self.time_of(row.minute), row.values) for row in rows])
+        self._write(path, rows)
         alike = () if like is None else ("--like", str(self._state(like)))
         typed("learn", str(path), "--state", str(self._state(name)), "--name", name, *alike)
         return self.member(name)
 
     def found(self, like: str) -> None:
-        """Makes the federation, with the layer and the scaling of a pump."""
+        """Make the federation, with the layer and the scaling of a pump."""
         printed = typed(
             *("federation", "--server", self._server.url),
             *("--admin-token", self._server.admin_token),
@@ -184,7 +178,7 @@ class DemoFleet:
         self._token = printed.split()[-1]
 
     def start(self, name: str) -> None:
-        """Starts a pump's agent, which joins the federation and waits for rows."""
+        """Start a pump's agent, which joins the federation and waits for rows."""
         self._before[name] = self._given.setdefault(name, 0)
         self._processes.start(
             name,
@@ -196,42 +190,41 @@ class DemoFleet:
         )
 
     def give(self, name: str, rows: Sequence[PumpRow], now: float | None = None) -> None:
-        """Adds rows to the file that a pump's agent follows, with their own time or ``now``."""
-        timed = [(self.time_of(row.minute) if now is None else now, row.values) for row in rows]
-        self._write(self._folder / f"{name}.csv", timed)
+        """Add rows to the file that a pump's agent follows, with their own time or ``now``."""
+        self._write(self._folder / f"{name}.csv", rows, now)
         self._given[name] += len(rows)
 
     def catch_up(self, *names: str) -> None:
-        """Waits until agents have read all rows, and saved what they learned."""
+        """Wait until agents have read all rows, and saved what they learned."""
         self._processes.wait(
             f"{', '.join(names)} have read all", lambda: all(map(self._has_read, names))
         )
 
     def settle(self, readers: Collection[str], givers: Collection[str]) -> None:
-        """Waits until each of the readers knows all that the givers have given away."""
+        """Wait until each of the readers knows all that the givers have given away."""
         self._processes.wait(
             f"{', '.join(readers)} know of {', '.join(givers)}",
             lambda: self._settled(readers, givers),
         )
 
     def leave(self, name: str) -> None:
-        """Stops an agent and takes its part out of the federation."""
+        """Stop an agent and take its part out of the federation."""
         self._processes.stop(name)
         typed("device", "leave", self.address, "--state", str(self._state(name)))
 
     def accept(self, name: str) -> str:
-        """Accepts as a new normal what waits in a running agent's quarantine."""
+        """Accept as a new normal what waits in a running agent's quarantine."""
         return typed("accept", str(self._state(name)))
 
     def member(self, name: str) -> Member:
-        """Loads a pump's member from its agent's state file, if that has changed."""
+        """Load a pump's member from its agent's state file, if that has changed."""
         changed = self._state(name).stat().st_mtime_ns
         if self._members.get(name, (0,))[0] != changed:
             self._members[name] = changed, load(self._state(name), Member.from_bytes)
         return self._members[name][1]
 
     def verdicts(self, name: str, begin: int = 0) -> list[dict[str, Any]]:
-        """Reads an agent's verdicts, from the one of this number on."""
+        """Read an agent's verdicts, from the one of this number on."""
         path = self._folder / f"{name}.jsonl"
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         # The last line may still be being written.
@@ -242,13 +235,13 @@ class DemoFleet:
         return HttpExchange(self.address, "demo", key=self._server.admin_token)
 
     def held(self) -> dict[str, Contribution]:
-        """Asks the server what it holds of each pump."""
+        """Ask the server what it holds of each pump."""
         exchange = self._exchange
         entries = exchange.fetch([one.origin for one in exchange.listings() if not one.left])
         return {one.origin: one for one in entries if isinstance(one, Contribution)}
 
     def in_memory(self) -> MemoryExchange:
-        """Makes a fleet of what the server holds now, which never had anybody else."""
+        """Make a fleet of what the server holds now, which never had anybody else."""
         made = MemoryExchange(self._exchange.charter)
         for contribution in self.held().values():
             made.publish(contribution)
@@ -283,17 +276,18 @@ class DemoFleet:
     def _state(self, name: str) -> Path:
         return self._folder / f"{name}.elm"
 
-    def _write(self, path: Path, rows: Sequence[tuple[float, Sequence[float]]]) -> None:
+    def _write(self, path: Path, rows: Sequence[PumpRow], now: float | None = None) -> None:
         lines = [] if path.exists() else [",".join(["time", *SENSORS])]
-        for moment, values in rows:
-            stamp = datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
-            lines.append(",".join([stamp, *(f"{value:.3f}" for value in values)]))
+        for row in rows:
+            when = datetime.fromtimestamp(self.time_of(row.minute) if now is None else now, UTC)
+            stamp = when.isoformat().replace("+00:00", "Z")
+            lines.append(",".join([stamp, *(f"{value:.3f}" for value in row.values)]))
         with path.open("a") as file:
-            file.write("\n".join(lines) + "\n")
+            file.write("".join(f"{line}\n" for line in lines))
 
 
 def typed(*arguments: str) -> str:
-    """Runs ``elmgrove`` with these arguments in this process; returns what it printed."""
+    """Run ``elmgrove`` with these arguments in this process; return what it printed."""
     printed = StringIO()
     with redirect_stdout(printed), redirect_stderr(printed):
         code = app(list(arguments), standalone_mode=False)
