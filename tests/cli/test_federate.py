@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.cli.federate_rows import FleetRows, hold_out
+from elmgrove.cli.federate_rows import FleetFiles, FleetRows, hold_out
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
@@ -45,7 +45,7 @@ def test_the_state_that_is_saved_can_be_shown_and_scores(elmgrove: Elmgrove, rul
     what = r"\d+ models, of which the best answers," if rule == "groups" else "one model"
     rest = " of its own rows and those of 8 others of 'federation'"
     assert re.fullmatch(what + rest, shown["others"])
-    rows = np.vstack(list(FleetRows.read(None, 8, 0).rows.values()))[:20]
+    rows = FleetRows.read(None, 8, 0, FleetFiles()).X[:20]
     names = ",".join(f"pixel {index}" for index in range(64))
     np.savetxt("new.csv", rows, "%.4f", ",", header=names, comments="")
     scored = elmgrove("score", "new.csv", "--state", "all.elm", "--format", "jsonl")
@@ -60,8 +60,8 @@ def test_one_round_of_sums_is_the_model_of_all_rows_that_are_not_tested(elmgrove
     found = load(Path("all.elm"), Member.from_bytes).detector
     assert found.basis.score == "loss"
     central = Detector.for_basis(found.basis)
-    rest, _ = hold_out(FleetRows.read(None, 8, 3), 0.2, 3)
-    central.learn_many(rest.stacked().X)
+    rest, _ = hold_out(FleetRows.read(None, 8, 3, FleetFiles()), 0.2, 3)
+    central.learn_many(rest.X)
     np.testing.assert_allclose(found.model.beta, central.model.beta, rtol=1e-9, atol=1e-9)
 
 
@@ -72,14 +72,14 @@ def test_compact_messages_are_a_fraction_and_the_model_nearly_the_same(elmgrove:
     assert ran.code == 0, ran.err
     assert "8 of 8 clients took part" in ran.out
     few, many = (load(Path(f"{bits}.elm"), Member.from_bytes) for bits in (8, 64))
-    rows = np.vstack(list(FleetRows.read(None, 8, 0).rows.values()))
+    rows = FleetRows.read(None, 8, 0, FleetFiles()).X
     scores = [float(np.mean(member.detector.score_many(rows))) for member in (few, many)]
     assert scores[0] == pytest.approx(scores[1], rel=0.1)
     assert scores[0] != scores[1]
 
 
 def test_a_client_has_few_of_the_ten_digits() -> None:
-    rows = FleetRows.read(None, 10, 0).rows
+    rows = FleetRows.read(None, 10, 0, FleetFiles()).rows
     everything = np.vstack(list(rows.values()))
     spread = everything.var(axis=0).sum()
     own = np.mean([mine.var(axis=0).sum() for mine in rows.values()])

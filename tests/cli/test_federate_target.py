@@ -126,8 +126,6 @@ def test_a_share_of_the_rows_is_kept_for_the_test_and_not_learned(
         made = load(Path("federation.elm"), Predictor.from_bytes)
         assert made.models[0].rows == 121 - int(kept[1])
         assert made.target.classes == ("calm", "foam", "rough", "storm")
-    ran = elmgrove("federate", "--data", fleet, "--target", "sea", "--test-share", 0.5)
-    assert "60 of 121 rows" in ran.err or "59 of 121" in ran.err
 
 
 def test_groups_of_clients_have_a_model_each(elmgrove: Elmgrove, tmp_path: Path) -> None:
@@ -162,10 +160,10 @@ def test_detectors_are_tested_too(elmgrove: Elmgrove) -> None:
     for rule in ("e2lm", "groups"):
         ran = elmgrove(
             *("federate", "--data", "rows.csv", "--clients", 3, "--rule", rule, "--rounds", 2),
-            *("--test-share", 0.25, "--units", 3),
+            *("--units", 3),
         )
         assert ran.code == 0, ran.err
-        told = re.search(r"75 rows are explained with a mean squared error of (\S+); ", ran.out)
+        told = re.search(r"60 rows are explained with a mean squared error of (\S+); ", ran.out)
         assert told
         # The price follows from the others: two units explain three columns.
         assert float(told[1]) < 0.1
@@ -292,10 +290,8 @@ def test_columns_are_found_by_name_in_any_order(elmgrove: Elmgrove, tmp_path: Pa
         (("--target", "sea", "--drop", "sea"), "is read by itself"),
         (("--target", "wind"), "no column 'wind' among"),
         (("--predict", "classes"), "there is none"),
-        (("--target", "sea", "--test", "test.csv", "--test-share", 0.1), "leave --test-share out"),
         (("--pca", 0.9), "--pca needs --target"),
         (("--target", "sea", "--pca", 0.0), "a share above 0, up to 1, not 0"),
-        (("--target", "sea", "--test-share", 0.001), "of 120 rows would be 0"),
         (("--target", "sea", "--predict", "number"), "'calm' is not a finite number"),
         (("--target", "sea", "--activation", "cosine"), "activation must be one of"),
     ],

@@ -7,7 +7,7 @@ from elmgrove.cli.app import main
 
 if TYPE_CHECKING:
     from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
-    from elmgrove.cli.digits import Digits
+    from elmgrove.cli.federate_rows import Digits
     from elmgrove.cli.options import notes, tracked
 
 __all__ = ["DemoProcesses", "DemoServer", "Digits", "main", "notes", "tracked"]
@@ -16,7 +16,7 @@ __all__ = ["DemoProcesses", "DemoServer", "Digits", "main", "notes", "tracked"]
 _FOR_PLUG_INS = {
     "DemoProcesses": "demo.processes",
     "DemoServer": "demo.processes",
-    "Digits": "digits",
+    "Digits": "federate_rows",
     "notes": "options",
     "tracked": "options",
 }

@@ -29,6 +29,7 @@ from elmgrove.cli.options import (
     notes,
     percent,
     read,
+    read_for,
     with_layout,
 )
 from elmgrove.detector.decision import LEARNING
@@ -42,7 +43,7 @@ from elmgrove.detector.verdict import Verdict
 from elmgrove.device.settings import Settings, first_rows
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
-from elmgrove.reading.layout import LAYOUT, Layout
+from elmgrove.reading.layout import Layout
 from elmgrove.reading.table import Table
 from elmgrove.storage.disk import load
 
@@ -339,84 +340,10 @@ def _last_of(flagged: Array, place: int, k: int) -> int:
     return int(before[0]) if len(before) else place
 
 
-@dataclass(frozen=True)
-class Case:
-    """A device, the rows that it learned (None: unknown), and those that are judged.
-
-    ``before`` are the rows that are learned together with those among them that are labelled
-    anomalous, as a stream would have them. ``about`` says which rows they are.
-    """
-
-    member: Member
-    learned: Table | None
-    before: Table | None
-    judged: Table
-    about: str
-
-
-@dataclass(frozen=True)
-class Tried:
-    """The rate, window and alarm rule to try; None leaves one as it is."""
-
-    rate: float | None
-    window: int | None
-    alarm: str | None
-
-    def tune(self, detector: Detector) -> None:
-        for change in tune(detector, rate=self.rate, **alarm_changes(self.alarm)):
-            notes.print(f"Tried with {change}.")
-
-
-def _case(
-    data: Path,
-    layout: Layout,
-    spans: str | None,
-    state: Path | None,
-    normal: Path | None,
-    skip_bad: bool,
-    tried: Tried,
-) -> Case:
-    """Reads the rows to judge, and learns from others or loads the state."""
-    member = None if state is None else load(state, Member.from_bytes)
-    if member is None:
-        whole = read(data, None, layout, skip_bad)
-    else:
-        if tried.window not in (None, member.detector.window):
-            raise BadInput(
-                f"--window: {state} has learned windows of {member.detector.window}; without "
-                "--state, a new detector learns as you say"
-            )
-        layout = layout.after(member.notes.get(LAYOUT, {}))
-        whole = read(data, member.detector.basis, layout, skip_bad)
-    if not len(whole.rows):
+def _require_both(data: Path, labels: Array | None, label: str, cut: bool) -> None:
+    """Raise ``BadInput`` unless there are both labelled rows and others to tell them from."""
+    if labels is None or not len(labels):
         raise BadInput(f"{data}: no rows to judge")
-    whole = labelled(whole, data, spans)
-    before: Table | None = None
-    about, cut = "", 0
-    if normal is not None:
-        # Which may have labels, and need not.
-        known = replace(layout, remembered=layout.remembered | {"label"})
-        rows = read(normal, whole, known, skip_bad)
-        before = rows if rows.times is None else labelled(rows, normal, spans)
-        about = f"the rows of {normal.name}"
-    elif member is None:
-        cut = round(FIRST * len(whole.rows))
-        before, whole = whole.sliced(slice(0, cut)), whole.sliced(slice(cut, None))
-        about = f"those labelled normal in the first {100 * FIRST:.0f} % of {data.name}"
-    learned = None if before is None else before.normal()
-    assert whole.labels is not None, "it was read with its labels"
-    _require_both(whole.labels, str(spans or layout.label), cut > 0)
-    if member is None:
-        assert learned is not None
-        member = _learned(data, learned, tried)
-    else:
-        tried.tune(member.detector)
-        about = f"{member.name} as it is in {state}"
-    return Case(member, learned, before, whole, about)
-
-
-def _require_both(labels: Array, label: str, cut: bool) -> None:
-    """Raises ``BadInput`` unless there are both labelled rows and others to tell them from."""
     found = int(labels.sum())
     if 0 < found < len(labels):
         return
@@ -429,8 +356,10 @@ def _require_both(labels: Array, label: str, cut: bool) -> None:
     )
 
 
-def _learned(data: Path, learned: Table, tried: Tried) -> Member:
-    """Makes a new device that has learned these rows, as ``elmgrove learn`` does."""
+def _learned(
+    data: Path, learned: Table, rate: float | None, window: int | None, alarm: str | None
+) -> Member:
+    """Make a new device that has learned these rows, as ``elmgrove learn`` does."""
     # Fewer rows say nothing about what is normal.
     if len(learned.rows) < 20:
         raise BadInput(
@@ -438,15 +367,15 @@ def _learned(data: Path, learned: Table, tried: Tried) -> Member:
             "rows (--normal), or a state (--state)"
         )
     rows = learned.rows[:]
-    window = tried.window
     if window is None:
         choice = choose_window(rows)
         note_window(choice)
         window = choice.window
-    policy = None if tried.rate is None else FalseAlarmRate(tried.rate)
-    rule = None if tried.alarm is None else AlarmRule.parsed(tried.alarm)
-    basis = _fitted(learned, rows, window, None)
-    detector = Detector.for_basis(basis, threshold=policy, alarm=rule)
+    detector = Detector.for_basis(
+        _fitted(learned, rows, window, None),
+        threshold=None if rate is None else FalseAlarmRate(rate),
+        alarm=None if alarm is None else AlarmRule.parsed(alarm),
+    )
     LearnRun(detector, learned, gate=False).take()
     return Member(data.stem, detector)
 
@@ -543,28 +472,64 @@ def evaluate(
             "that says from when to when they were"
         )
     size = None if require_window(window) == "auto" else int(window)
-    tried = Tried(rate, size, alarm)
-    case = _case(data, layout, label_spans, state, normal, skip_bad, tried)
-    evaluation = Evaluation(case.member, case.judged)
+    member = None if state is None else load(state, Member.from_bytes)
+    if member and size not in (None, member.detector.window):
+        raise BadInput(
+            f"--window: {state} has learned windows of {member.detector.window}; without --state, "
+            "a new detector learns as you say"
+        )
+    if member is None:
+        judged = read(data, None, layout, skip_bad)
+    else:
+        judged = read_for(member, data, skip_bad, layout)
+    judged = labelled(judged, data, label_spans)
+    # What is learned, with those of its rows that are labelled anomalous, as a stream has them.
+    before: Table | None = None
+    cut = round(FIRST * len(judged.rows)) if normal is None and member is None else 0
+    if normal is not None:
+        # Which may have labels, and need not.
+        known = replace(layout, remembered=layout.remembered | {"label"})
+        rows = read(normal, judged, known, skip_bad)
+        before = rows if rows.times is None else labelled(rows, normal, label_spans)
+    elif cut:
+        before, judged = judged.sliced(slice(0, cut)), judged.sliced(slice(cut, None))
+    label = str(label_spans or layout.label)
+    _require_both(data, judged.labels, label, cut > 0)
+    if member is None:
+        assert before is not None
+        member = _learned(data, before.normal(), rate, size, alarm)
+        first = f"those labelled normal in the first {100 * FIRST:.0f} % of {data.name}"
+        about = first if normal is None else f"the rows of {normal.name}"
+    else:
+        for change in tune(member.detector, rate=rate, **alarm_changes(alarm)):
+            notes.print(f"Tried with {change}.")
+        about = f"{member.name} as it is in {state}"
+    evaluation = Evaluation(member, judged)
     # Rows that complete no window do not count.
-    _require_both(evaluation.labels, str(label_spans or layout.label), cut=False)
-    _note(evaluation, case)
+    _require_both(data, evaluation.labels, label, cut=False)
     lines = [evaluation.own(), evaluation.learning_on()]
-    if case.before is not None:
-        lines.append(evaluation.from_stream(case.before, tried.window))
-    if case.learned is not None:
-        lines += evaluation.mahalanobis(case.learned)
+    if before is not None:
+        lines += [evaluation.from_stream(before, size), *evaluation.mahalanobis(before.normal())]
+    _note(evaluation, about, alone=before is None)
     if as_json:
-        Console().print_json(json.dumps(_numbers(evaluation, lines)))
+        found = {
+            "learned": evaluation.detector.learned,
+            "rows": len(evaluation.labels),
+            "labelled": int(evaluation.labels.sum()),
+            "rate": evaluation.rate,
+            "tolerance": evaluation.tolerance,
+            "methods": [one.fields for one in lines],
+        }
+        Console().print_json(json.dumps(found))
     else:
         Console(markup=False, emoji=False).print(_grid(lines))
 
 
-def _note(evaluation: Evaluation, case: Case) -> None:
-    """Notes what was learned, what is judged and how, and what each line of the table is."""
+def _note(evaluation: Evaluation, about: str, alone: bool) -> None:
+    """Note what was learned, what is judged and how, and what each line of the table is."""
     detector, rule, stretches = evaluation.detector, evaluation.rule, len(evaluation.stretches)
     counted = detector.basis.counted
-    notes.print(f"Learned: {detector.learned:,} {counted}, {case.about}.")
+    notes.print(f"Learned: {detector.learned:,} {counted}, {about}.")
     waiting = evaluation.not_judged
     left_out = f" ({waiting} more complete no window)" if waiting else ""
     notes.print(
@@ -588,25 +553,13 @@ def _note(evaluation: Evaluation, case: Case) -> None:
         f"before; any other is false. Stretches up to {rule.calm} {counted} apart count as one."
     )
     notes.print(f"{LEARNING_ON}: as the agent, which goes on learning what it finds normal.")
-    if case.before is not None:
-        notes.print(f"{STREAM}: as an agent without elmgrove learn, which had the same rows.")
-    if case.learned is None:
+    if alone:
         notes.print("No Mahalanobis distance: it needs the normal rows to learn (--normal).")
         return
+    notes.print(f"{STREAM}: as an agent without elmgrove learn, which had the same rows.")
     size = detector.basis.window
     windows = f"; × {size}: over windows of {size} {counted}" if size > 1 else ""
     notes.print(
         f"Mahalanobis: a plain distance that learned the same rows, with a threshold for the same "
         f"{100.0 * evaluation.rate:g} %{windows}."
     )
-
-
-def _numbers(evaluation: Evaluation, lines: Sequence[Measured]) -> dict[str, Any]:
-    return {
-        "learned": evaluation.detector.learned,
-        "rows": len(evaluation.labels),
-        "labelled": int(evaluation.labels.sum()),
-        "rate": evaluation.rate,
-        "tolerance": evaluation.tolerance,
-        "methods": [one.fields for one in lines],
-    }

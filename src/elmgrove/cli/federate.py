@@ -17,13 +17,9 @@ from elmgrove.cli.federate_rows import (
     FleetFiles,
     FleetRows,
     Pairs,
-    Predict,
-    ScalingName,
     choose_target,
-    coded,
     fitted,
     hold_out,
-    read_test,
 )
 from elmgrove.cli.options import SkipBad, bar, notes, with_layout
 from elmgrove.errors import BadInput, require_extra
@@ -36,87 +32,27 @@ from elmgrove.rounds.predictor import Predictor, Target
 from elmgrove.rounds.projection import Projection
 from elmgrove.storage.disk import save
 
-RuleOption = Annotated[
-    RuleName,
-    typer.Option(
-        "--rule",
-        help="The sum (E²LM), averages (Fed-ELMS), or a sum for each group of clients (MLMG).",
-    ),
-]
-RoundsOption = Annotated[
-    int,
-    typer.Option("--rounds", help="Rounds; each brings an equal part of a client's rows.", min=1),
-]
-Fraction = Annotated[
-    float, typer.Option(help="The share of clients drawn each round.", min=0.0, max=1.0)
-]
-Bits = Annotated[
-    int, typer.Option(help="Bits of a number in the messages of --rule fedavg: 64, or 8 (compact).")
-]
-Seed = Annotated[int, typer.Option(help="Seed of layer, split and draw.", min=0)]
-Units = Annotated[
-    int | None,
-    typer.Option(
-        help="Hidden units \\[default: a quarter of the columns, half of fewer than 16, at "
-        "most 128; for a target a quarter of the rows, at most 256].",
-        min=1,
-    ),
-]
-Activation = Annotated[
-    str | None,
-    typer.Option(help=f"{', '.join(ACTIVATIONS)} \\[default: identity; for a target relu]."),
-]
-Weights = Annotated[
-    str, typer.Option(help=f"How the layer's weights are drawn: {', '.join(DISTRIBUTIONS)}.")
-]
-ScalingOption = Annotated[
-    ScalingName | None,
-    typer.Option(
-        "--scaling",
-        help="How columns are scaled \\[default: standard; the digits are not].",
-    ),
-]
-Pca = Annotated[
-    float | None,
-    typer.Option(
-        "--pca",
-        help="Learn the principal components that keep this share of the variance of the scaled "
-        "columns, like 0.9; they are not scaled themselves.",
-        min=0.0,
-        max=1.0,
-    ),
-]
-TargetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--target", help="The column to predict, a class or a number \\[default: none, detectors]."
-    ),
-]
-PredictOption = Annotated[
-    Predict | None,
-    typer.Option(
-        "--predict",
-        help="What the target is predicted as \\[default: classes if it holds words or few "
-        "whole numbers; says which].",
-    ),
-]
-TestFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--test",
-        help="Rows on which the server tests the model after every round.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
-TestShare = Annotated[
-    float | None,
-    typer.Option(
-        help="Keep this share of the rows for the test \\[default: 0.2 without --test].",
-        min=0.0,
-        max=1.0,
-    ),
-]
+
+class EngineName(StrEnum):
+    """The engines that carry the messages."""
+
+    local = "local"
+    flower = "flower"
+
+
+class ScalingName(StrEnum):
+    """The ways to scale columns before they are learned."""
+
+    none = "none"
+    standard = "standard"
+    minmax = "minmax"
+
+
+class Predict(StrEnum):
+    """What a target is predicted as."""
+
+    classes = "classes"
+    number = "number"
 
 
 @dataclass(frozen=True)
@@ -140,23 +76,18 @@ class Marks:
         """The name of what is measured, for a table."""
         return "accuracy" if self.by_class else "test error"
 
-    def number(self, value: float) -> float:
+    def text(self, value: float) -> str:
         """A result in per cent, or in the target's own unit."""
         if self.by_class:
-            return 100.0 * value
-        return value if self.target is None else float(np.sqrt(value)) * self.target.unit
-
-    def text(self, value: float) -> str:
-        return f"{self.number(value):.1f} %" if self.by_class else f"{self.number(value):.4g}"
-
-    @property
-    def baseline(self) -> float:
-        """What the best constant answer reaches in this exam."""
-        return self.exam.baseline(self.basis)
+            return f"{100.0 * value:.1f} %"
+        if self.target is not None:
+            value = float(np.sqrt(value)) * self.target.unit
+        return f"{value:.4g}"
 
     def sentence(self, value: float) -> str:
         """A sentence on how a model does, beside the baseline."""
-        rows, found, plain = len(self.exam.X), self.text(value), self.text(self.baseline)
+        rows, found = len(self.exam.X), self.text(value)
+        plain = self.text(self.exam.baseline(self.basis))
         if self.exam.classes:
             assert self.exam.T is not None
             common = self.exam.classes[int(self.exam.T.mean(axis=0).argmax())]
@@ -218,20 +149,18 @@ def _left_out(reports: Sequence[RoundReport]) -> dict[str, list[str]]:
     return found
 
 
-class EngineName(StrEnum):
-    """The engines that carry the messages."""
-
-    local = "local"
-    flower = "flower"
-
-
 @with_layout("columns", "drop", "categories", "decimal")
 def federate(
     engine: Annotated[
         EngineName,
         typer.Option(help="In this process, or on Flower's simulation (elmgrove\\[flower])."),
     ] = EngineName.local,
-    rule: RuleOption = RuleName.e2lm,
+    rule: Annotated[
+        RuleName,
+        typer.Option(
+            help="The sum (E²LM), averages (Fed-ELMS), or a sum for each group of clients (MLMG)."
+        ),
+    ] = RuleName.e2lm,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -244,19 +173,67 @@ def federate(
         int | None,
         typer.Option(help="Clients \\[default: 100, or a folder's number of files].", min=1),
     ] = None,
-    rounds: RoundsOption = 1,
-    fraction: Fraction = 1.0,
-    bits: Bits = 64,
-    seed: Seed = 0,
-    units: Units = None,
-    activation: Activation = None,
-    weights: Weights = "uniform",
-    scaling: ScalingOption = None,
-    pca: Pca = None,
-    target: TargetOption = None,
-    predict: PredictOption = None,
-    test: TestFile = None,
-    test_share: TestShare = None,
+    rounds: Annotated[
+        int, typer.Option(help="Rounds; each brings an equal part of a client's rows.", min=1)
+    ] = 1,
+    fraction: Annotated[
+        float, typer.Option(help="The share of clients drawn each round.", min=0.0, max=1.0)
+    ] = 1.0,
+    bits: Annotated[
+        int,
+        typer.Option(help="Bits of a number in the messages of --rule fedavg: 64, or 8 (compact)."),
+    ] = 64,
+    seed: Annotated[int, typer.Option(help="Seed of layer, split and draw.", min=0)] = 0,
+    units: Annotated[
+        int | None,
+        typer.Option(
+            help="Hidden units \\[default: a quarter of the columns, half of fewer than 16, at "
+            "most 128; for a target a quarter of the rows, at most 256].",
+            min=1,
+        ),
+    ] = None,
+    activation: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(ACTIVATIONS)} \\[default: identity; for a target relu]."),
+    ] = None,
+    weights: Annotated[
+        str, typer.Option(help=f"How the layer's weights are drawn: {', '.join(DISTRIBUTIONS)}.")
+    ] = "uniform",
+    scaling: Annotated[
+        ScalingName | None,
+        typer.Option(help="How columns are scaled \\[default: standard; the digits are not]."),
+    ] = None,
+    pca: Annotated[
+        float | None,
+        typer.Option(
+            help="Learn the principal components that keep this share of the variance of the "
+            "scaled columns, like 0.9; they are not scaled themselves.",
+            min=0.0,
+            max=1.0,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="The column to predict, a class or a number \\[default: none, detectors]."
+        ),
+    ] = None,
+    predict: Annotated[
+        Predict | None,
+        typer.Option(
+            help="What the target is predicted as \\[default: classes if it holds words or few "
+            "whole numbers; says which].",
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rows on which the server tests the model after every round \\[default: a fifth "
+            "of the rows, which nobody learns].",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     skip_bad: SkipBad = False,
     output: Annotated[
         Path,
@@ -274,15 +251,19 @@ def federate(
     Example: [bold]elmgrove federate --data fleet --target mode --rounds 5 --test test.csv[/]
     """
     run = _engine(engine)
-    _require_fitting(target, predict, test, test_share, pca)
+    if predict is not None and target is None:
+        raise BadInput("--predict says what --target is predicted as, and there is none")
+    if pca is not None and target is None:
+        raise BadInput("--pca needs --target: a detector names the columns that moved")
     files = FleetFiles(layout, target, skip_bad)
     fleet = FleetRows.read(data, clients, seed, files)
     aim = None
     if target is not None:
-        aim = choose_target(target, fleet.written(), layout.decimal, predict)
-        fleet = coded(fleet, aim, files)
+        cells = [cell for column in fleet.cells for cell in column.cells]
+        aim = choose_target(target, cells, layout.decimal, predict)
+        fleet = fleet.aimed(aim, files)
     if test is None:
-        fleet, held = hold_out(fleet, 0.2 if test_share is None else test_share, seed)
+        fleet, held = hold_out(fleet, 0.2, seed)
     if scaling is not None:
         fleet = replace(fleet, scaling=scaling.value)
     projection: Projection | None = None
@@ -291,7 +272,7 @@ def federate(
     activation = activation or ("identity" if target is None else "relu")
     basis = fleet.basis(units, seed, activation=activation, weights=weights)
     if test is not None:
-        held = read_test(test, projection or basis, aim, files)
+        held = files.test(test, projection or basis, aim)
     if projection is not None:
         held = Pairs(projection(held.X), held.T)
     aim, fleet, exam = fitted(aim, fleet, held)
@@ -320,31 +301,12 @@ def federate(
     notes.print(f"Saved {output}.")
 
 
-def _require_fitting(
-    target: str | None,
-    predict: Predict | None,
-    test: Path | None,
-    share: float | None,
-    pca: float | None,
-) -> None:
-    if predict is not None and target is None:
-        raise BadInput("--predict says what --target is predicted as, and there is none")
-    if pca is not None and target is None:
-        raise BadInput("--pca needs --target: a detector names the columns that moved")
-    if test is not None and share is not None:
-        raise BadInput("--test has the rows of the test: leave --test-share out")
-
-
 Run = Callable[[Plan, Callable[[RoundReport], None]], Merged]
 
 
 def _engine(name: EngineName) -> Run:
-    if name is EngineName.flower:
-        return _simulate()
-    return run_plan
-
-
-def _simulate() -> Run:
+    if name is EngineName.local:
+        return run_plan
     require_extra("flwr", "flower")
     # Only now: without Flower, the error above says how to install it.
     from elmgrove.rounds.flower import simulate

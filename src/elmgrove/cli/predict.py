@@ -3,11 +3,11 @@
 import csv
 import json
 import sys
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TextIO
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -28,14 +28,6 @@ class RowFormat(StrEnum):
 
     csv = "csv"
     jsonl = "jsonl"
-
-
-class Predicted(NamedTuple):
-    """What the output says about one row; ``actual`` is what the file says, where it does."""
-
-    line: int
-    predicted: str | float
-    actual: str | None
 
 
 def predict(
@@ -76,7 +68,18 @@ def predict(
     if not len(table.rows):
         raise BadInput(f"{data}: no rows to predict")
     said, column = predictor.predict(table.array, place), table.beside
-    WRITERS[style](_predicted(table, said, column), sys.stdout, known=column is not None)
+    actual = () if column is None else column.cells
+    columns = ("line", "predicted", "actual")[: 2 if column is None else 3]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if style is RowFormat.csv:
+        writer.writerow(columns)
+    for line, predicted, cell in zip_longest(table.lines.tolist(), said, actual):
+        known = None if is_missing(cell) else str(cell).strip()
+        row = (line, predicted, known)[: len(columns)]
+        if style is RowFormat.csv:
+            writer.writerow(row)
+        else:
+            sys.stdout.write(json.dumps(dict(zip(columns, row, strict=True))) + "\n")
     if column is not None:
         _note_marks(predictor, place, table, column, layout.decimal)
 
@@ -91,14 +94,6 @@ def _place(predictor: Predictor, group: int | None) -> int:
         rows = f"{predictor.models[place].rows:,.0f} rows"
         notes.print(f"Group {place + 1} of {count} answers, of {rows} (--group chooses).")
     return place
-
-
-def _predicted(
-    table: Table, said: Sequence[str | float], column: ColumnCells | None
-) -> Iterable[Predicted]:
-    actual = [None] * len(said) if column is None else column.cells
-    for line, predicted, cell in zip(table.lines.tolist(), said, actual, strict=True):
-        yield Predicted(line, predicted, None if is_missing(cell) else str(cell).strip())
 
 
 def _note_marks(
@@ -122,19 +117,3 @@ def _note_marks(
     found = exam.evaluate(predictor.basis, [predictor.models[place]])
     assert found is not None
     notes.print(Marks(target, exam, predictor.basis).sentence(found.value))
-
-
-def _write_csv(rows: Iterable[Predicted], out: TextIO, *, known: bool) -> None:
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["line", "predicted", *(["actual"] * known)])
-    for row in rows:
-        writer.writerow([row.line, row.predicted, *([row.actual] * known)])
-
-
-def _write_jsonl(rows: Iterable[Predicted], out: TextIO, *, known: bool) -> None:
-    for row in rows:
-        fields: dict[str, Any] = {"line": row.line, "predicted": row.predicted}
-        out.write(json.dumps(fields | ({"actual": row.actual} if known else {})) + "\n")
-
-
-WRITERS = {RowFormat.csv: _write_csv, RowFormat.jsonl: _write_jsonl}
