@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from elmgrove.algebra.linalg import Blas, one_thread
+from elmgrove import Detector, HiddenLayer
+from elmgrove.algebra.linalg import one_thread
+from support.factories import trained
 
 
 def threads() -> int:
@@ -80,17 +82,13 @@ def test_it_may_be_shared_by_threads() -> None:
     assert threads() == 2
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_routines_work_in_the_dtype_asked_for(dtype: type) -> None:
-    x = np.array([1, 2, 3], dtype)
-    A = np.zeros((3, 3), dtype, order="F")
-    updated = Blas(np.dtype(dtype)).syr(2.0, x, a=A, overwrite_a=1)
-    assert updated is A, "in place, or every row would copy the matrix"
-    assert A.dtype == dtype
-    assert np.triu(A).tolist() == np.triu(2 * np.outer(x, x)).tolist()
+def test_a_copy_of_the_switch_is_the_switch() -> None:
+    assert copy.deepcopy(one_thread) is one_thread
+    assert pickle.loads(pickle.dumps(one_thread)) is one_thread
 
 
-def test_a_copy_and_a_pickle_are_the_same_routines() -> None:
-    here = Blas(np.dtype(np.float32))
-    for there in (copy.deepcopy(here), pickle.loads(pickle.dumps(here))):
-        assert there.syr(1.0, np.ones(2)).dtype == np.float32
+def test_a_detector_so_large_that_it_needs_the_switch_can_be_copied() -> None:
+    rows = np.random.default_rng(1).normal(size=(40, 128))
+    detector = trained(Detector(HiddenLayer(128, 64)), rows)
+    for twin in (copy.deepcopy(detector), pickle.loads(pickle.dumps(detector))):
+        assert twin.observe(rows[0]).score == detector.score_one(rows[0])

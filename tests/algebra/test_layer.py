@@ -92,16 +92,6 @@ def test_a_call_gives_h_for_rows_and_for_one_row(activation: str, weights: str) 
     np.testing.assert_allclose(layer(X[2].tolist()), H[2], rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_float32_rows_stay_float32(activation: str) -> None:
-    layer = HiddenLayer(5, 4, activation, seed=2)
-    X = np.random.default_rng(0).normal(size=(6, 5))
-    H = layer(X.astype(np.float32))
-    assert H.dtype == np.float32
-    np.testing.assert_allclose(H, layer(X), atol=1e-5)
-    assert layer(X.astype(int)).dtype == layer(X).dtype == np.float64
-
-
 def test_a_call_leaves_its_argument_alone() -> None:
     X = np.random.default_rng(0).normal(size=(6, 5))
     before = X.copy()
@@ -110,10 +100,9 @@ def test_a_call_leaves_its_argument_alone() -> None:
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_far_out_rows_give_no_overflow_and_keep_the_bound(activation: str, dtype: Any) -> None:
+def test_far_out_rows_give_no_overflow_and_keep_the_bound(activation: str) -> None:
     layer = HiddenLayer(3, 8, activation, seed=5)
-    H = layer(np.array([[1e8, -1e8, 1e8], [-1e8, 1e8, 1e8]], dtype))
+    H = layer(np.array([[1e8, -1e8, 1e8], [-1e8, 1e8, 1e8]]))
     assert np.isfinite(H).all()
     if layer.bound is not None:
         assert np.abs(H).max() == layer.bound

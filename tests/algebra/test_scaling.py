@@ -46,12 +46,10 @@ def test_one_row_is_scaled_as_it_is_among_others(
 
 
 @pytest.mark.parametrize("kind", ["minmax", "standard"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rows_keep_their_dtype_and_are_not_changed(kind: str, dtype: Any) -> None:
-    X = np.random.default_rng(0).normal(3.0, 2.0, (20, 3)).astype(dtype)
+def test_rows_are_not_changed(kind: str) -> None:
+    X = np.random.default_rng(0).normal(3.0, 2.0, (20, 3))
     before = X.copy()
-    scaled = Scaling.fitted(kind, X)(X)
-    assert scaled.dtype == dtype
+    Scaling.fitted(kind, X)(X)
     assert (before == X).all()
 
 
@@ -219,7 +217,7 @@ def test_wide_rows_have_pooled_tails() -> None:
 def test_moments_tell_the_levels_of_their_rows_in_the_data_s_units(kind: str, window: int) -> None:
     rows = np.random.default_rng(0).normal([100.0, -3.0, 7.0], [5.0, 0.01, 0.0], (3000, 3))
     basis = Basis.fitted(rows, None, scaling=kind, window=window)
-    sums = MomentSums(basis, 1.0, np.dtype(float))
+    sums = MomentSums(basis, 1.0)
     sums.add_many(stacked(basis.scaling(rows), window))
     levels, whole = sums.evidence.levels, Levels.of_rows(rows)
     # The first and last rows are in fewer windows than the others.

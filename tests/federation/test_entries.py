@@ -165,7 +165,8 @@ def test_every_truncation_and_flipped_bit_of_a_golden_file_is_refused(golden: Go
 def test_a_contribution_comes_back_to_the_last_bit(dtype: Any) -> None:
     X = np.random.default_rng(1).normal(size=(50, 3)).astype(dtype)
     H = LAYER(X)
-    evidence = Evidence(BASIS, H.T @ H, H.T @ X, np.square(X).sum(), 31.7)
+    U, V = (H.T @ H).astype(dtype), (H.T @ X).astype(dtype)
+    evidence = Evidence(BASIS, U, V, np.square(X).sum(), 31.7)
     sent = Contribution("fan", 50, (evidence,))
     read = Contribution.from_bytes(sent.to_bytes())
     assert read == sent

@@ -13,7 +13,8 @@ BASIS = Basis(HiddenLayer(3, 2, activation="relu", seed=1), 3, ("a", "b", "c"))
 def merged(dtype: type = np.float64) -> Merged:
     X = np.random.default_rng(1).normal(size=(5, 3)).astype(dtype)
     H = BASIS.layer(X)
-    evidence = Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), 5)
+    U, V = (H.T @ H).astype(dtype), (H.T @ X).astype(dtype)
+    evidence = Evidence(BASIS, U, V, float(np.square(X).sum()), 5)
     return Merged("fans", 12, 3, (evidence,))
 
 

@@ -13,7 +13,6 @@ from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.algebra import exact
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.moments import Moments, zero_evidence
-from elmgrove.algebra.summing import MomentSums
 from elmgrove.federation.sums import RunningSum
 from support.moments import distance_basis, moments_of
 
@@ -22,12 +21,13 @@ EXAMPLES = int(os.environ.get("ELMGROVE_TEST_SUMS", "5"))
 
 
 def evidence(seed: int, rows: int = 5, size: float = 1.0, dtype: type = np.float64) -> Evidence:
-    return literal((size * np.random.default_rng(seed).normal(size=(rows, 3))).astype(dtype))
+    return literal(size * np.random.default_rng(seed).normal(size=(rows, 3)), dtype)
 
 
-def literal(X: np.ndarray) -> Evidence:
+def literal(X: np.ndarray, dtype: type = np.float64) -> Evidence:
     H = BASIS.layer(X)
-    return Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), len(X))
+    U, V = (H.T @ H).astype(dtype), (H.T @ X).astype(dtype)
+    return Evidence(BASIS, U, V, float(np.square(X).sum()), len(X))
 
 
 def total(parts: list[Evidence]) -> Evidence:
@@ -123,9 +123,7 @@ DISTANCES = [by_distance(3), by_distance(2), by_distance(3, "standard"), by_dist
 
 
 def moments(basis: Basis, X: np.ndarray, dtype: type = np.float64) -> Evidence:
-    sums = MomentSums(basis, 1.0, dtype)
-    sums.add_many(basis.scaling(X).astype(dtype))
-    return sums.evidence
+    return moments_of(basis, basis.scaling(X), dtype)
 
 
 def device(seed: int, size: float, offset: float) -> np.ndarray:

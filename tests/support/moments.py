@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove import Basis, HiddenLayer, Scaling
+from elmgrove import Basis, Evidence, HiddenLayer, Scaling
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.summing import MomentSums
 
@@ -22,10 +22,41 @@ def distance_basis(
 def moments_of(
     basis: Basis, X: np.ndarray, dtype: Any = np.float64, forgetting: float = 1.0
 ) -> Moments:
-    """What is learned of these rows, in bulk."""
-    sums = MomentSums(basis, forgetting, np.dtype(dtype))
-    sums.add_many(np.asarray(X, dtype))
+    """What is learned of these rows, in bulk; in float32 as a small device adds it up."""
+    if dtype == np.float32:
+        return _in_single(basis, np.asarray(X, np.float32), forgetting)
+    sums = MomentSums(basis, forgetting)
+    sums.add_many(np.asarray(X, np.float64))
     return sums.evidence
+
+
+def _in_single(basis: Basis, X: np.ndarray, forgetting: float) -> Moments:
+    """C added up in float32, row by row, and all else in float64."""
+    inputs, units = basis.inputs, basis.layer.units
+    A = np.eye(inputs) if units >= inputs else basis.hidden.alpha
+    own = basis.scaling.kind == "none" and len(X) > 0
+    centre = X[0].astype(np.float64) if own else np.zeros(inputs)
+    C, s, e, count = np.zeros((A.shape[1], inputs), np.float32), np.zeros(inputs), 0.0 * centre, 0.0
+    phi, mix = np.float32(forgetting), A.astype(np.float32)
+    for x in X:
+        y = (x - centre).astype(np.float32)
+        C = phi * C + np.outer(y @ mix, y)
+        s, e = forgetting * s + y, forgetting * e + y.astype(np.float64) ** 2
+        count = forgetting * count + 1.0
+    if units >= inputs:
+        C[np.diag_indices_from(C)] = e
+    return Moments(basis, C, s, e, count, centre)
+
+
+def evidence_in_single(basis: Basis, X: np.ndarray, T: np.ndarray, forgetting: float) -> Evidence:
+    """Sums as a small device adds them up: in float32, row by row."""
+    U = np.zeros((basis.layer.units,) * 2, np.float32)
+    V, energy, count = np.zeros((basis.layer.units, basis.outputs), np.float32), 0.0, 0.0
+    phi = np.float32(forgetting)
+    for h, t in zip(basis.layer(X).astype(np.float32), T.astype(np.float32), strict=True):
+        U, V = phi * U + np.outer(h, h), phi * V + np.outer(h, t)
+        energy, count = forgetting * energy + float(t @ t), forgetting * count + 1.0
+    return Evidence(basis, U, V, energy, count)
 
 
 def literal_moments(

@@ -1,104 +1,66 @@
 """The distance: how far a row lies from where rows usually lie, from moments alone."""
 
 import math
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.linalg.blas import dgemm, dsyrk, dtrsm
+from scipy.linalg.blas import ddot, dgemm, dgemv, dsyrk, dtrsm, idamax
 from scipy.linalg.lapack import dpotrf
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.linalg import Blas, one_thread
+from elmgrove.algebra.linalg import EPSILON, one_thread
 from elmgrove.algebra.moments import Moments, mixing, zero_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.errors import SingularSystem
 
-# Of the products of two columns so many rows' worth is taken for chance, and at least this share:
-# a quarter row for each column, since the more there are the more of their products are chance.
-_CHANCE_ROWS, _LEAST_CHANCE = 0.25, 0.001
-# Rows side by side have more products than can all be known well: a fixed number, a larger share.
-_CHANCE_ROWS_OF_WINDOWS, _LEAST_CHANCE_OF_WINDOWS = 30.0, 0.03
-# From so many rows an input on it is less and less.
-_MANY_ROWS = 75.0
-# The ridge as a share of the mean variance of a mixture, and how often it may grow tenfold.
-_RIDGE = 1e-10
-_TRIES = 12
-# Equal squares that are added up, a block after another, are known to this share (a third of it).
-_ROUNDING = 256.0 * float(np.finfo(float).eps)
-# Less than this many rows' worth of others changes nothing.
-_LEAST_LOAN = 1e-3
-# No unit is larger than this: its square is a number.
-_LARGEST_UNIT = 1e150
 
+def _covariance(moments: Moments, loan: Moments | None) -> tuple[Array, Array, Array, float]:
+    """The covariance D(I + LᵀL)D that moments show: D, L, and what of each column is its own.
 
-class Covariance(NamedTuple):
-    """The covariance D(I + LᵀL)D of rows, and what of each column is its own.
-
-    ``chance`` is the share of the products that was taken for chance, and so for noise.
+    And the share of the products that was taken for chance, and so for noise. With a ``loan`` of
+    others (``lent``), how columns move together is taken from there as long as there are few rows;
+    how far each moves never is.
     """
-
-    deviation: Array
-    L: Array
-    own: Array
-    chance: float
-    ridge: float
-
-    @classmethod
-    def of(
-        cls, moments: Moments, dtype: np.dtype[Any], loan: Moments | None = None
-    ) -> "Covariance":
-        """Makes the covariance that these moments show, for rows of a dtype.
-
-        With a ``loan`` of others (``lent``), how columns move together is taken from there as long
-        as there are few rows; how far each moves never is.
-        """
-        N, basis = max(moments.count, 0.0), moments.basis
-        variance = _variance(moments)
-        # v = variance, and one pseudo-row a unit away
-        v = (N * variance + _unit(moments, variance)) / max(N, 1.0)
-        v = np.maximum(v, _least_variance(dtype))
-        products, rows = _products(moments, variance), max(N, 1.0)
-        # ν rows' worth of the others' correlations, with own deviations
-        nu = 0.0 if loan is None or not loan.count > 0.0 else rows_lent(N, basis.inputs)
-        if loan is not None and nu > _LEAST_LOAN:
-            found = correlated(loan)
-            products = products + nu * mixed_products(basis, found.L, found.own, np.sqrt(v))
-            rows += nu
-        chance = _chance(N + nu, basis)
-        L, ridge = _factor(products, mixing(basis), np.sqrt(rows * v))
-        own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
-        # d = 1 − (1 − ρ)‖L_j‖², L ← L √((1 − ρ)/d)
-        # d is more where tails are heavy: how much a column varies of its own is hardly known there
-        d = (1.0 - (1.0 - chance) * (1.0 - own)) * (basis.scaling.tails or 1.0)
-        return cls(np.sqrt(v * d), L * np.sqrt((1.0 - chance) / d), own / d, chance, ridge)
+    N, basis = max(moments.count, 0.0), moments.basis
+    variance = _variance(moments)
+    # v = variance, and one pseudo-row a unit away
+    v = (N * variance + _unit(moments, variance)) / max(N, 1.0)
+    # By less than this, deviations of rows (``Rows`` bounds them) would leave the range.
+    v = np.maximum(v, sys.float_info.min / EPSILON)
+    products, rows = _products(moments, variance), max(N, 1.0)
+    # ν rows' worth of the others' correlations, with own deviations
+    nu = 0.0 if loan is None or not loan.count > 0.0 else rows_lent(N, basis.inputs)
+    # Less than that changes nothing.
+    if loan is not None and nu > 1e-3:
+        _, L, own = _correlations(loan)
+        products = products + nu * _mixed_products(basis, L, own, np.sqrt(v))
+        rows += nu
+    chance = _chance(N + nu, basis)
+    L, own = _explained(products, mixing(basis), np.sqrt(rows * v))
+    # d = 1 − (1 − ρ)‖L_j‖², L ← L √((1 − ρ)/d)
+    # d is more where tails are heavy: how much a column varies of its own is hardly known there
+    d = (1.0 - (1.0 - chance) * (1.0 - own)) * (basis.scaling.tails or 1.0)
+    return np.sqrt(v * d), L * np.sqrt((1.0 - chance) / d), own / d, chance
 
 
-class Correlations(NamedTuple):
-    """How columns move together: as LᵀL + diag(own), of columns whose deviation would be 1."""
-
-    deviation: Array
-    L: Array
-    own: Array
-
-
-def correlated(moments: Moments) -> Correlations:
-    """Finds how columns moved together in the rows behind some moments, and how far each moved."""
+def _correlations(moments: Moments) -> tuple[Array, Array, Array]:
+    """How columns moved: each one's deviation, and together, as LᵀL + diag(own) in units of it."""
     variance = _variance(moments)
     # A column that never moved has no correlations; any unit will do for it.
     v = np.where(variance > 0.0, variance, 1.0)
-    A, root = mixing(moments.basis), np.sqrt(moments.count * v)
-    L, _ = _factor(_products(moments, variance), A, root)
-    own = np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
-    return Correlations(np.sqrt(variance), L, own)
+    root = np.sqrt(moments.count * v)
+    L, own = _explained(_products(moments, variance), mixing(moments.basis), root)
+    return np.sqrt(variance), L, own
 
 
-def mixed_products(basis: Basis, L: Array, own: Array, deviation: Array) -> Array:
-    """Computes C = Aᵀ D(LᵀL + diag(own))D for columns with these deviations D."""
+def _mixed_products(basis: Basis, L: Array, own: Array, deviation: Array) -> Array:
+    """C = Aᵀ D(LᵀL + diag(own))D for columns with these deviations D."""
     A, L_D, alone = mixing(basis), L * deviation, own * deviation**2
     # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
     with one_thread:
@@ -126,7 +88,8 @@ def _variance(moments: Moments) -> Array:
     m = moments.mean
     square = moments.e / moments.count if moments.count > 0.0 else np.zeros_like(m)
     variance: Array = square - m**2
-    rounding = max(_ROUNDING, 8.0 * moments.resolution)
+    # Equal squares that are added up, a block after another, are known to a third of this share.
+    rounding = max(256.0 * EPSILON, 8.0 * moments.resolution)
     variance[variance <= rounding * square] = 0.0
     return variance
 
@@ -136,32 +99,27 @@ def _unit(moments: Moments, variance: Array) -> Array | float:
     if moments.basis.scaling.kind != "none":
         return 1.0
     mean = moments.centre + moments.mean
-    size = np.where(mean != 0.0, np.minimum(np.abs(mean), _LARGEST_UNIT) ** 2, 1.0)
+    # No larger than what has a square.
+    size = np.where(mean != 0.0, np.minimum(np.abs(mean), 1e150) ** 2, 1.0)
     return np.where(variance > 0.0, variance, size)
-
-
-def _least_variance(dtype: np.dtype[Any]) -> float:
-    """The least variance by which deviations of rows (``Rows`` bounds them) stay within range."""
-    limits = np.finfo(float)
-    most = float(np.finfo(dtype).max)
-    return max(float(limits.tiny) / float(limits.eps), float(most**-1.4))
 
 
 def _chance(count: float, basis: Basis) -> float:
     """The share of the products of two columns that so many rows may show by chance."""
-    one = basis.window == 1
-    least = _LEAST_CHANCE if one else _LEAST_CHANCE_OF_WINDOWS
-    chance = _CHANCE_ROWS * basis.inputs if one else _CHANCE_ROWS_OF_WINDOWS
-    # Nobody has as many rows as have no square, but somebody may say so.
-    many = count * (count / (_MANY_ROWS * basis.inputs))
-    return max(least, chance / (chance + count + many))
+    # A quarter row's worth for each column, since the more there are the more of their products are
+    # chance. Rows side by side have more products than can all be known well: a fixed number there.
+    rows, least = (0.25 * basis.inputs, 0.001) if basis.window == 1 else (30.0, 0.03)
+    # From 75 rows an input on it is less and less. Nobody has as many rows as have no square, but
+    # somebody may say so.
+    many = count * (count / (75.0 * basis.inputs))
+    return max(least, rows / (rows + count + many))
 
 
 def _products(moments: Moments, variance: Array) -> Array:
     """The products about the mean: C − (sA)ᵀm."""
     A = mixing(moments.basis)
     s_A = moments.s if A is None else moments.s @ A
-    products: Array = np.asarray(moments.C, np.float64) - np.outer(s_A, moments.mean)
+    products: Array = moments.C - np.outer(s_A, moments.mean)
     # What never moved has no products: far from the centre, their rounding is all there is.
     products[:, variance == 0.0] = 0.0
     if A is None:
@@ -169,23 +127,24 @@ def _products(moments: Moments, variance: Array) -> Array:
     return products
 
 
-def _factor(products: Array, A: Array | None, root: Array) -> tuple[Array, float]:
-    """L = chol(U + λI)⁻ᵀ V, where V are the products in units of the root; and λ."""
+def _explained(products: Array, A: Array | None, root: Array) -> tuple[Array, Array]:
+    """L = chol(U + λI)⁻ᵀ V, where V are the products in units of the root; and what it leaves."""
     V = products / root
     # A share of what the columns' variances alone would give: products may cancel down to rounding.
+    ridge = 1e-10
     if A is None:
         V /= root[:, np.newaxis]
-        U, ridge = V, _RIDGE
+        U = V
     else:
         scaled = A * root[:, np.newaxis]
         # SciPy's product: NumPy brings a BLAS of its own, whose threads would get in the way.
         U = dgemm(1.0, V, scaled)
-        ridge = _RIDGE * float(np.einsum("ij,ij->", scaled, scaled)) / len(V)
+        ridge *= float(np.einsum("ij,ij->", scaled, scaled)) / len(V)
     U = (U + U.T) / 2.0
     # The last is enough for whatever rounding left: no entry is larger than all of them together.
-    ridges = [ridge * 10.0**power for power in range(_TRIES)] + [2.0 * float(np.abs(U).sum())]
+    ridges = [ridge * 10.0**power for power in range(12)] + [2.0 * float(np.abs(U).sum())]
     for ridge in ridges:
-        T = cholesky(U + ridge * np.eye(len(U)))
+        T = _cholesky(U + ridge * np.eye(len(U)))
         if T is not None:
             break
     else:
@@ -193,18 +152,15 @@ def _factor(products: Array, A: Array | None, root: Array) -> tuple[Array, float
     with one_thread:
         L = np.asarray(dtrsm(1.0, T, np.asfortranarray(V), lower=0, trans_a=1))
     # No more of a column is explained than there is.
-    return L / np.sqrt(np.maximum(np.einsum("ij,ij->j", L, L), 1.0)), ridge
+    L /= np.sqrt(np.maximum(np.einsum("ij,ij->j", L, L), 1.0))
+    return L, np.maximum(1.0 - np.einsum("ij,ij->j", L, L), 0.0)
 
 
-def cholesky(A: Array) -> Array | None:
+def _cholesky(A: Array) -> Array | None:
     """Computes the upper factor; None where the matrix is not positive definite."""
     with one_thread:
         T, failed = dpotrf(np.asfortranarray(A), lower=0, clean=1, overwrite_a=1)
     return None if failed or not np.isfinite(T).all() else np.asarray(T)
-
-
-# Of so many lenders one can be told to be the odd one out.
-_ENOUGH = 3
 
 
 def lent(evidence: Evidence) -> Moments | None:
@@ -222,11 +178,11 @@ def lent(evidence: Evidence) -> Moments | None:
     assert isinstance(nothing, Moments), "a distance is made of moments"
     if not evidence.count > 1.0:
         return nothing
-    found = correlated(evidence)
-    moves = np.minimum(found.deviation, 1.0)
+    deviation, L, own = _correlations(evidence)
+    moves = np.minimum(deviation, 1.0)
     if evidence.basis.scaling.kind == "none":
-        moves = (found.deviation > 0.0).astype(float)
-    C = mixed_products(evidence.basis, found.L, found.own, moves)
+        moves = (deviation > 0.0).astype(float)
+    C = _mixed_products(evidence.basis, L, own, moves)
     weight = evidence.count / (evidence.count + evidence.basis.inputs)
     zero = np.zeros(evidence.basis.inputs)
     return Moments(evidence.basis, weight * C, zero, weight * moves**2, weight)
@@ -234,7 +190,7 @@ def lent(evidence: Evidence) -> Moments | None:
 
 def lent_together(loans: Iterable[Moments | None]) -> Moments | None:
     """Adds up what several lend; None where nobody lends anything."""
-    shares = _shares(loans)
+    shares = [loan for loan in loans if loan is not None and loan.count > 0.0]
     if not shares:
         return None
     total = Evidence.sum(shares)
@@ -250,59 +206,24 @@ def agreed(loans: Iterable[Moments | None]) -> Moments | None:
     the median of all, each entry of C by itself. It is one and no more: of two liars one stays, and
     weighs as much as any lender. Of two lenders neither is left out.
     """
-    shares = _shares(loans)
-    if len(shares) >= _ENOUGH:
+    shares = [loan for loan in loans if loan is not None and loan.count > 0.0]
+    if len(shares) > 2:
         C = np.stack([share.C / share.count for share in shares])
         apart = np.sum((C - np.median(C, axis=0)) ** 2, axis=(1, 2))
         del shares[int(np.argmax(apart))]
     return lent_together(shares)
 
 
-def _shares(loans: Iterable[Moments | None]) -> list[Moments]:
-    return [loan for loan in loans if loan is not None and loan.count > 0.0]
-
-
-# One value alone that is farther than three deviations from what all others say counts twice its
-# square beyond that, up to what 5.5 deviations give: among many values it would drown.
-ALONE, ALONE_MOST, ALONE_WEIGHT = 9.0, 21.0, 2.0
 #: Beyond so many deviations a value counts by its logarithm.
 FAR = 10.0
-# A little less, so that what rounding puts on the other side is looked at again.
-_SURELY_NEAR = FAR * (1.0 - 1e-6)
-#: Up to so many inputs a typical row is nearer than one value beyond ten deviations puts it.
-FEW = 64
-# Values that are scored at once: a product of them is worth preparing, and they fit in the cache.
-_BLOCK, _FEW_BLOCK = 262144, 52000
+#: One value alone whose square is beyond ``ALONE`` by what all others say counts twice what is
+#: beyond, up to that of 5.5 deviations: among many values it would drown.
+ALONE, ALONE_MOST, ALONE_WEIGHT = 9.0, 21.0, 2.0
+# Up to so many inputs a typical row is nearer than one value beyond ten deviations puts it.
+_FEW = 64
 # Rows of few values that are scored at once, at most: as many as a detector hands over. That is no
 # power of two, by which all columns would fall on one place of the cache.
 _MOST_ROWS = 4104
-# Values that are one row to NumPy, where rows are shorter.
-_WIDE = 512
-# Weights from which on a product is large.
-_LARGE = 32768
-# OpenBLAS has a faster way for products of at most so many multiplications.
-_SMALL_PRODUCT = 10**6
-# A centre must be known to this share of a deviation, or rows are scaled before it is taken off.
-_EXACT = 1e-11
-# Deviations and means between these have squares that are numbers, also when added up.
-_ORDINARY = 1e60
-_NONE: Array = np.empty(0, np.intp)
-
-
-class Parts(NamedTuple):
-    """What a distance, Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹ about a mean, is to many rows.
-
-    ``grown`` is a column's deviation in units of D; ``still_open`` is what the others leave open of
-    each value of the last row; ``scale`` is that of squares, already divided by the inputs.
-    """
-
-    mean: Array
-    deviation: Array
-    K: Array
-    grown: Array
-    still_open: Array
-    scale: float
-    dtype: np.dtype[Any]
 
 
 class Bulk:
@@ -314,32 +235,33 @@ class Bulk:
     later are rows of another: nothing is set side by side.
     """
 
-    def __init__(self, parts: Parts, centre: Array, unit: Array, window: int = 1) -> None:
-        self.dtype, self._blas = parts.dtype, Blas(parts.dtype)
-        self.window, self.inputs, self.columns = window, len(parts.mean), len(parts.still_open)
-        deviation = parts.deviation * unit
-        self._centre = centre.astype(self.dtype)
-        self._rate = (np.sqrt(parts.scale) / deviation).astype(self.dtype)
-        self._reach = (_SURELY_NEAR * deviation * parts.grown).astype(self.dtype)
-        self._alone_from = float(np.sqrt(ALONE / self.inputs))
-        self._block = max(_BLOCK // self.inputs, 16)
+    def __init__(
+        self, distance: "Distance", centre: Array, unit: Array | float = 1.0, window: int = 1
+    ) -> None:
+        self.window, self.inputs = window, len(distance.mean)
+        self.columns = len(distance.still_open)
+        deviation = distance.deviation * unit
+        self._scale = distance.scale / self.inputs
+        self._centre = centre
+        self._rate = np.sqrt(self._scale) / deviation
+        # A little less, so that what rounding puts on the other side is looked at again.
+        self._reach = (1.0 - 1e-6) * FAR * deviation * distance.grown
+        # As many as fit in the cache, and make a product worth preparing.
+        self._block = max(262144 // self.inputs, 16)
         # Waiting for a second thread costs more than it brings, unless products are large.
-        large = parts.K.size > _LARGE
+        large = distance.K.size > 32768
         self._threads: AbstractContextManager[None] = nullcontext() if large else one_thread
-        self._prepare(parts)
+        self._prepare(distance)
 
-    def _prepare(self, parts: Parts) -> None:
-        self._K = np.asfortranarray(parts.K, self.dtype)
-        self._open = parts.still_open.astype(self.dtype)
-        last = parts.K[:, -self.columns :] * parts.still_open
-        self._K_last = np.asfortranarray(last.T, self.dtype)
+    def _prepare(self, distance: "Distance") -> None:
+        self._K, self._open, self._K_last = distance.K, distance.still_open, distance.K_last
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Scores each input; gives the places as well of those to be looked at more closely."""
         count = max(len(X) - self.window + 1, 0)
-        far, alone, beyond = np.empty(count), np.empty(count), [_NONE]
+        far, alone, beyond = np.empty(count), np.empty(count), [np.empty(0, np.intp)]
         if not count:
-            return far, _NONE
+            return far, beyond[0]
         # What overflows is far off, and looked at again.
         with self._threads, np.errstate(over="ignore", invalid="ignore"):
             rows = self._begun(X, far, beyond)
@@ -367,24 +289,22 @@ class Bulk:
     def _score(self, X: Array, far: Array, alone: Array) -> Array | None:
         """Finds how far inputs are off, and their one value that is; marks those near, if any."""
         Z = X - self._centre
-        near = near_rows(Z, -self._reach, self._reach)
+        near = _near_rows(Z, -self._reach, self._reach)
         Z *= self._rate
-        W = self._blas.gemm(1.0, self._K, Z.T)
+        W = dgemm(1.0, self._K, Z.T)
         np.subtract(np.einsum("ij,ij->i", Z, Z), np.einsum("ij,ij->j", W, W), out=far)
         G = np.multiply(
             Z[:, -self.columns :], self._open, out=Z if self.columns == self.inputs else None
         )
-        G = self._blas.gemm(-1.0, self._K_last, W, beta=1.0, c=G.T, overwrite_c=1).T
+        G = dgemm(-1.0, self._K_last, W, beta=1.0, c=G.T, overwrite_c=1).T
         np.max(np.abs(G, out=G), axis=1, out=alone)
         return near
 
     def _add_alone(self, far: Array, alone: Array) -> None:
         """Adds what the value that is most off by itself adds if it is large."""
-        large = np.flatnonzero(alone > self._alone_from)
-        squares = alone[large] ** 2
-        squares -= ALONE / self.inputs
-        np.minimum(squares, ALONE_MOST / self.inputs, out=squares)
-        far[large] += ALONE_WEIGHT * squares
+        large = np.flatnonzero(alone > np.sqrt(ALONE / self.inputs))
+        squares = alone[large] ** 2 - ALONE / self.inputs
+        far[large] += ALONE_WEIGHT * np.minimum(squares, ALONE_MOST / self.inputs)
         # Rounding may leave a little less than nothing.
         np.maximum(far, 0.0, out=far)
 
@@ -396,27 +316,27 @@ class FewInputs(Bulk):
     g = R A(x − μ) and the squared distance is A(x − μ)·g. NumPy is slow at many short rows.
     """
 
-    def _prepare(self, parts: Parts) -> None:
-        root, R = products(parts.K)
-        self._rate = (root * self._rate).astype(self.dtype)
+    def _prepare(self, distance: "Distance") -> None:
+        root, R = _products_of_all(distance.K)
+        self._rate = root * self._rate
         # (R A)ᵀ = A R
-        self._AR = np.asfortranarray(self._rate[:, np.newaxis] * R, self.dtype)
+        self._AR = np.asfortranarray(self._rate[:, np.newaxis] * R)
         self._centre = self._centre[:, np.newaxis]
-        self._most = FAR**2 * parts.scale
-        self._block = min(_FEW_BLOCK // self.inputs, _MOST_ROWS)
+        self._block = min(52000 // self.inputs, _MOST_ROWS)
 
     def _score(self, X: Array, far: Array, alone: Array) -> Array | None:
-        Y = np.empty(X.shape[::-1], self.dtype)
+        Y = np.empty(X.shape[::-1])
         np.subtract(X.T, self._centre, out=Y)
-        G = self._blas.gemm(1.0, Y.T, self._AR).T
+        G = dgemm(1.0, Y.T, self._AR).T
         Y *= G
-        far[:] = self._blas.gemv(1.0, Y.T, self._rate)
+        far[:] = dgemv(1.0, Y.T, self._rate)
         G = G[-self.columns :]
         np.max(np.abs(G, out=G), axis=0, out=alone)
         # A value beyond ten deviations puts its row at least as far. Below 0 is what overflow left.
-        if far.min() >= 0.0 and far.max() <= self._most:
+        most = FAR**2 * self._scale
+        if far.min() >= 0.0 and far.max() <= most:
             return None
-        return np.asarray((far >= 0.0) & (far <= self._most))
+        return np.asarray((far >= 0.0) & (far <= most))
 
 
 class Windows(Bulk):
@@ -426,102 +346,91 @@ class Windows(Bulk):
     that is made up for.
     """
 
-    def _prepare(self, parts: Parts) -> None:
+    def _prepare(self, distance: "Distance") -> None:
         columns, a = self.columns, self._rate.reshape(self.window, -1)
         self._block = _MOST_ROWS
         # δ, z₀ = δ a, and (z − z₀)ᵀΩ(z − z₀) = zᵀΩz − 2 z·h + z₀·h, where h = Ωz₀
         delta = self._centre.reshape(a.shape) - self._centre[-columns:]
         z_0 = (delta * a).reshape(-1)
-        K_z_0 = parts.K @ z_0
-        h = z_0 - K_z_0 @ parts.K
+        K_z_0 = distance.K @ z_0
+        h = z_0 - K_z_0 @ distance.K
         self._fixed = float(z_0 @ h)
         self._weights = np.asfortranarray((a**2).T)
         self._linear = np.asfortranarray((-2.0 * a * h.reshape(a.shape)).T)
-        self._K = np.asfortranarray(parts.K * self._rate)
-        self._K_last = np.asfortranarray(parts.K[:, -columns:] * parts.still_open)
-        self._open = (parts.still_open * a[-1])[:, np.newaxis]
+        self._K = np.asfortranarray(distance.K * self._rate)
+        self._K_last = np.asfortranarray(distance.K_last.T)
+        self._open = (distance.still_open * a[-1])[:, np.newaxis]
         self._open_fixed = (K_z_0 @ self._K_last)[:, np.newaxis]
-        self._ones = np.ones(len(parts.K))
         reach = self._reach.reshape(a.shape)
         self._low, self._high = (delta - reach).max(axis=0), (delta + reach).min(axis=0)
 
     def _begun(self, X: Array, far: Array, beyond: list[Array]) -> Array:
         Y = _less(X, self._centre[-self.columns :])
-        near = near_rows(Y, self._low, self._high)
-        far[:] = self._squares(Y, len(far))
+        near = _near_rows(Y, self._low, self._high)
+        # ‖z‖² − 2 z·h + z₀·h of each window, from what each row adds in each of its places.
+        added = dgemm(1.0, Y.T, self._linear, trans_a=1)
+        added = dgemm(1.0, (Y * Y).T, self._weights, 1.0, added, trans_a=1, overwrite_c=1)
+        far[:] = self._fixed
+        for place in range(self.window):
+            far += added[place : place + len(far), place]
         if near is not None:
             beyond.append(np.flatnonzero(~sliding_window_view(near, self.window).all(axis=1)))
         return Y
-
-    def _squares(self, Y: Array, count: int) -> Array:
-        """‖z‖² − 2 z·h + z₀·h of each window, from what each row adds in each of its places."""
-        added = self._blas.gemm(1.0, Y.T, self._linear, trans_a=1)
-        Y2 = Y * Y
-        added = self._blas.gemm(1.0, Y2.T, self._weights, 1.0, added, trans_a=1, overwrite_c=1)
-        squares = np.full(count, self._fixed)
-        for place in range(self.window):
-            squares += added[place : place + count, place]
-        return squares
 
     def _score(self, X: Array, far: Array, alone: Array) -> Array | None:
         W = self._mixed(X)
         G = np.multiply(X[:, -self.columns :].T, self._open, order="C")
         G += self._open_fixed
-        G = self._blas.gemm(-1.0, W, self._K_last, trans_a=1, beta=1.0, c=G.T, overwrite_c=1).T
+        G = dgemm(-1.0, W, self._K_last, trans_a=1, beta=1.0, c=G.T, overwrite_c=1).T
         np.max(np.abs(G, out=G), axis=0, out=alone)
         W *= W
-        far -= self._blas.gemv(1.0, W, self._ones, trans=1)
+        far -= dgemv(1.0, W, np.ones(len(W)), trans=1)
         return None
 
     def _mixed(self, X: Array) -> Array:
-        """K Xᵀ, by products that are small enough for the faster way."""
-        size = _SMALL_PRODUCT // self._K.size
+        """K Xᵀ, by products of at most a million multiplications, for which OpenBLAS is faster."""
+        size = 10**6 // self._K.size
         if size < 16:
-            return np.asarray(self._blas.gemm(1.0, self._K, X.T))
+            return np.asarray(dgemm(1.0, self._K, X.T))
         W = np.empty((len(self._K), len(X)), order="F")
         for start in range(0, len(X), size):
             part = slice(start, start + size)
-            self._blas.gemm(1.0, self._K, X[part].T, c=W[:, part], overwrite_c=1)
+            dgemm(1.0, self._K, X[part].T, c=W[:, part], overwrite_c=1)
         return W
 
 
-def bulk_of_inputs(parts: Parts) -> Bulk:
-    """Makes what scores inputs: scaled rows, each with those of its window before it."""
-    made = FewInputs if len(parts.K) == len(parts.mean) <= FEW else Bulk
-    return made(parts, parts.mean, np.ones_like(parts.mean))
-
-
-def bulk_of_rows(parts: Parts, scaling: Scaling, window: int) -> Bulk | None:
+def _bulk_of_rows(distance: "Distance", scaling: Scaling, window: int) -> Bulk | None:
     """Makes what scores rows as they come; None where only scaling them first is exact."""
-    if parts.dtype != np.float64:
-        return None
-    shift, unit = np.zeros_like(parts.mean), np.ones_like(parts.mean)
+    mean, deviation = distance.mean, distance.deviation
+    shift, unit = np.zeros_like(mean), np.ones_like(mean)
     if scaling.kind != "none":
         shift, unit = np.tile(scaling.shift, window), np.tile(scaling.scale, window)
-    away, deviation = parts.mean * unit, parts.deviation * unit
-    wide = parts.grown * deviation
-    sizes = np.concatenate([parts.mean, shift, away, wide, 1.0 / deviation, wide / unit])
-    rounding = np.finfo(float).eps * (np.abs(shift) + np.abs(away)) * (scaling.kind != "none")
-    if np.abs(sizes).max() > _ORDINARY or (rounding > _EXACT * deviation).any():
+    away, deviation = mean * unit, deviation * unit
+    wide = distance.grown * deviation
+    # All of these, between which squares are numbers, also when added up.
+    sizes = np.concatenate([mean, shift, away, wide, 1.0 / deviation, wide / unit])
+    rounding = EPSILON * (np.abs(shift) + np.abs(away)) * (scaling.kind != "none")
+    # A centre must be known to this share of a deviation, else rows are scaled first.
+    if np.abs(sizes).max() > 1e60 or (rounding > 1e-11 * deviation).any():
         return None
     centre = shift + away
-    if len(parts.K) == len(parts.mean) <= FEW:
-        return FewInputs(parts, centre, unit, window)
+    if distance.has_few_inputs:
+        return FewInputs(distance, centre, unit, window)
     if window == 1:
-        return Bulk(parts, centre, unit)
+        return Bulk(distance, centre, unit)
     # Centres that differ by more would cost digits.
-    apart = np.abs(centre - np.tile(centre[-len(parts.still_open) :], window))
-    return Windows(parts, centre, unit, window) if (apart <= wide).all() else None
+    apart = np.abs(centre - np.tile(centre[-len(distance.still_open) :], window))
+    return Windows(distance, centre, unit, window) if (apart <= wide).all() else None
 
 
-def products(K: Array) -> tuple[Array, Array]:
-    """Computes the root of the diagonal of I − KᵀK, and that matrix in units of it."""
+def _products_of_all(K: Array) -> tuple[Array, Array]:
+    """The root of the diagonal of I − KᵀK, and that matrix in units of it."""
     omega = np.eye(K.shape[1]) - dgemm(1.0, K, K, trans_a=1)
     root = np.sqrt(np.maximum(omega.diagonal(), 1e-12))
     return root, omega / np.outer(root, root)
 
 
-def near_rows(Y: Array, low: Array, high: Array) -> Array | None:
+def _near_rows(Y: Array, low: Array, high: Array) -> Array | None:
     """Says which rows lie between two bounds in every column; None if all do."""
     wide, rest = _wide(Y)
     if all(
@@ -545,7 +454,7 @@ def _less(X: Array, centre: Array) -> Array:
 
 def _wide(Y: Array) -> tuple[Array, Array]:
     """Many rows as one, and the rows that are left over: NumPy is slow at short ones."""
-    many = max(_WIDE // Y.shape[1], 1)
+    many = max(512 // Y.shape[1], 1)
     end = len(Y) // many * many
     return Y[:end].reshape(-1, many * Y.shape[1]), Y[end:]
 
@@ -564,65 +473,47 @@ class Distance:
     With few rows, how columns move together can be borrowed from others: a ``loan`` (``lent``).
     """
 
-    def __init__(
-        self, moments: Moments, dtype: Any = np.float64, loan: Moments | None = None
-    ) -> None:
+    def __init__(self, moments: Moments, loan: Moments | None = None) -> None:
         self.basis = moments.basis
-        self.count = N = max(moments.count, 0.0)
-        self.dtype = np.dtype(dtype)
-        self._blas = Blas(self.dtype)
+        N = max(moments.count, 0.0)
         #: Where the rows lie in the middle.
         self.mean = moments.centre + moments.mean
-        found = Covariance.of(moments, self.dtype, loan)
-        self.own, self.ridge, self._known = found.own, found.ridge, max(1.0 - found.chance, 1e-9)
-        self._take(found.L, found.deviation)
+        deviation, L, self.own, chance = _covariance(moments, loan)
+        self._known = max(1.0 - chance, 1e-9)
+        self._take(L, deviation)
         # What the rows themselves score by this: without it, what was taken for chance, and so for
         # noise, would make them score less than 1. Their covariance, in these units, is
         # diag(own) + LᵀL/(1 − ρ), and tr((I + LᵀL)⁻¹LᵀL) = ‖K‖².
         share = np.einsum("ij,ij->j", self.K, self.K)
         typical = float(self.own @ (1.0 - share) + share.sum() / self._known) / len(share)
-        self._typical_here, self._unit = typical, max(typical, found.chance)
-        self._scale = N / (N + 1.0) / self._unit
+        self._typical_here, self._unit = typical, max(typical, chance)
+        #: What squares are multiplied by.
+        self.scale = N / (N + 1.0) / self._unit
 
     def _take(self, L: Array, deviation: Array) -> None:
         #: What a column has of its own beside what the mixtures say, and those as L.
         self.deviation, self.L = deviation, L
         with one_thread:
-            T = cholesky(dsyrk(1.0, np.asfortranarray(L), beta=1.0, c=np.eye(len(L), order="F")))
+            T = _cholesky(dsyrk(1.0, np.asfortranarray(L), beta=1.0, c=np.eye(len(L), order="F")))
             assert T is not None, "I + LLᵀ is positive definite"
-            # K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
-            self.K = np.asarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
-        # A column's deviation is √(v d)·√(1 + ‖L_j‖²) = √v; √(v d) is what it has of its own.
-        grown = np.sqrt(1.0 + np.einsum("ij,ij->j", L, L))
-        self._marginal = (1.0 / (deviation * grown)).astype(self.dtype)
-        self._own = grown.astype(self.dtype)
-        self._mean = self.mean.astype(self.dtype)
-        self._K = np.asfortranarray(self.K, self.dtype)
-        # Of the last row: what the others leave open of each value, and its share of K.
+            #: K = chol(I + LLᵀ)⁻ᵀ L, so that Σ⁻¹ = D⁻¹(I − KᵀK)D⁻¹
+            self.K = np.asfortranarray(dtrsm(1.0, T, np.asfortranarray(L), lower=0, trans_a=1))
+        #: A column's deviation in units of D: √(v d)·√(1 + ‖L_j‖²) = √v; √(v d) is of its own.
+        self.grown = np.sqrt(1.0 + np.einsum("ij,ij->j", L, L))
+        self._marginal = 1.0 / (deviation * self.grown)
         last = self.K[:, -self.basis.layer.inputs :]
-        still_open = np.sqrt(1.0 / np.maximum(1.0 - np.einsum("ij,ij->j", last, last), 1e-12))
-        self._open = still_open.astype(self.dtype)
-        self._K_last = np.asfortranarray((last * still_open).T, self.dtype)
-        self._first = len(deviation) - len(still_open)
-        self._R: Array | None = None
-        if len(self.K) == len(deviation) <= FEW:
-            # With all products at hand one product says it all: of Σ⁻¹ = A R A, where A is the
-            # root of its diagonal, g = R A(x − μ) and the squared distance is A(x − μ)·g.
-            root, R = products(self.K)
-            self._A = (root / deviation).astype(self.dtype)
-            self._R = np.asfortranarray(R, self.dtype)
-        self._grown, self._still_open = grown, still_open
+        #: Of the last row: what the others leave open of each value, and its share of K.
+        self.still_open = np.sqrt(1.0 / np.maximum(1.0 - np.einsum("ij,ij->j", last, last), 1e-12))
+        self.K_last = np.asfortranarray((last * self.still_open).T)
+        self._first = len(deviation) - len(self.still_open)
+        #: Whether there are few inputs, and all their products are at hand.
+        self.has_few_inputs = len(self.K) == len(deviation) <= _FEW
+        if self.has_few_inputs:
+            root, R = _products_of_all(self.K)
+            self._A, self._R = root / deviation, np.asfortranarray(R)
         self._parts: dict[int, Distance] = {}
         self._bulk: Bulk | None = None
         self._bulk_of_rows: Bulk | None = None
-
-    def _typical(self, own: Array, seen: Array) -> float:
-        """The mean of (‖z‖² − ‖Kz‖²)/n over rows of covariance diag(own) + seenᵀseen."""
-        K = self.K
-        spread = float(own.sum()) + float(np.vdot(seen, seen))
-        K_seen = K @ seen.T
-        taken = float(np.einsum("ij,ij,j->", K, K, own)) + float(np.vdot(K_seen, K_seen))
-        return (spread - taken) / len(own)
 
     # Scoring
 
@@ -632,35 +523,35 @@ class Distance:
         z are its deviations, and a is what one value of the last row alone adds, if it is far from
         what all others say.
         """
-        blas = self._blas
-        if self._R is not None:
-            z = x - self._mean
+        if self.has_few_inputs:
+            # As in ``FewInputs``.
+            z = x - self.mean
             z *= self._A
-            g = blas.gemv(1.0, self._R, z)
-            far = blas.dot(z, g)
+            g = dgemv(1.0, self._R, z)
+            far = ddot(z, g)
             # Else a value may be beyond ten deviations, which puts its row at least as far.
             # Below 0 it is what overflow left.
             if 0.0 <= far <= FAR**2:
-                return self._judged(self._scale * far, g[self._first :])
-        z = x - self._mean
+                return self._judged(self.scale * far, g[self._first :])
+        z = x - self.mean
         z *= self._marginal
         # Written so that a value that is no number is looked at.
-        if not -FAR <= z[blas.largest(z)] <= FAR:
-            z = damped(z)
-        z *= self._own
-        w = blas.gemv(1.0, self._K, z)
-        far = self._scale * (blas.dot(z, z) - blas.dot(w, w))
+        if not -FAR <= z[idamax(z)] <= FAR:
+            z = _damped(z)
+        z *= self.grown
+        w = dgemv(1.0, self.K, z)
+        far = self.scale * (ddot(z, z) - ddot(w, w))
         g = z[self._first :]
         if far > ALONE:
             # Only then can one value alone be far: (z − Kᵀw)², by what the others leave open.
-            g = g * self._open
-            g -= blas.gemv(1.0, self._K_last, w)
+            g = g * self.still_open
+            g -= dgemv(1.0, self.K_last, w)
         return self._judged(far, g)
 
     def _judged(self, far: float, g: Array) -> float:
         """The score of a row so far off, whose last values are so far from what others say."""
         if far > ALONE:
-            alone = self._scale * float(g[self._blas.largest(g)]) ** 2 - ALONE
+            alone = self.scale * float(g[idamax(g)]) ** 2 - ALONE
             if alone > 0.0:
                 far += ALONE_WEIGHT * min(alone, ALONE_MOST)
         # Rounding may leave a little less than nothing; what is no number stays so.
@@ -669,7 +560,7 @@ class Distance:
     def score_many(self, X: Array) -> Array:
         """Scores each input, as ``score_one`` scores one."""
         if self._bulk is None:
-            self._bulk = bulk_of_inputs(self._for_many)
+            self._bulk = (FewInputs if self.has_few_inputs else Bulk)(self, self.mean)
         scores, far = self._bulk(X)
         if len(far):
             with one_thread:
@@ -680,30 +571,22 @@ class Distance:
     def of_rows(self) -> Bulk | None:
         """What scores rows as they come, not scaled nor side by side; None if that is not exact."""
         if self._bulk_of_rows is None:
-            basis = self.basis
-            self._bulk_of_rows = bulk_of_rows(self._for_many, basis.scaling, basis.window)
+            self._bulk_of_rows = _bulk_of_rows(self, self.basis.scaling, self.basis.window)
         return self._bulk_of_rows
-
-    @property
-    def _for_many(self) -> Parts:
-        scale = self._scale / len(self.mean)
-        return Parts(
-            self.mean, self.deviation, self.K, self._grown, self._still_open, scale, self.dtype
-        )
 
     def _looked_at(self, X: Array) -> Array:
         """The scores of inputs that may have values beyond ten deviations."""
-        Z = X - self._mean
+        Z = X - self.mean
         Z *= self._marginal
-        Z = damped(Z)
-        Z *= self._own
-        W = self._blas.gemm(1.0, self._K, Z.T)
+        Z = _damped(Z)
+        Z *= self.grown
+        W = dgemm(1.0, self.K, Z.T)
         far = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->j", W, W)
-        G = Z[:, self._first :] * self._open
-        G -= self._blas.gemm(1.0, self._K_last, W).T
+        G = Z[:, self._first :] * self.still_open
+        G -= dgemm(1.0, self.K_last, W).T
         alone = np.maximum(G.max(axis=1), -G.min(axis=1))
-        alone = np.clip(self._scale * alone**2 - ALONE, 0.0, ALONE_MOST)
-        scores: Array = (self._scale * far + ALONE_WEIGHT * alone) / len(self.mean)
+        alone = np.clip(self.scale * alone**2 - ALONE, 0.0, ALONE_MOST)
+        scores: Array = (self.scale * far + ALONE_WEIGHT * alone) / len(self.mean)
         return np.maximum(scores, 0.0, out=scores)
 
     @property
@@ -720,7 +603,12 @@ class Distance:
             rate = other.deviation / self.deviation
             z = (other.mean - self.mean) / self.deviation
             away = float(z @ z) - float(np.sum((self.K @ z) ** 2))
-            wide = self._typical(rate**2 * other.own, other.seen * rate)
+            # The mean of (‖z‖² − ‖Kz‖²)/n over rows of covariance diag(own) + seenᵀseen
+            K, own, seen = self.K, rate**2 * other.own, other.seen * rate
+            spread = float(own.sum()) + float(np.vdot(seen, seen))
+            K_seen = K @ seen.T
+            taken = float(np.einsum("ij,ij,j->", K, K, own)) + float(np.vdot(K_seen, K_seen))
+            wide = (spread - taken) / len(z)
         # Two that are farther apart than numbers go.
         far = not (np.isfinite(away) and np.isfinite(wide))
         mean = max(wide, 0.0) + max(away, 0.0) / len(z)
@@ -750,11 +638,9 @@ class Distance:
         """Gives the distance of the last columns alone, whatever stands in the others."""
         if columns not in self._parts:
             part = object.__new__(Distance)
-            part.basis, part.count, part.ridge = self.basis, self.count, self.ridge
-            part.dtype, part._blas = self.dtype, self._blas
+            part.basis, part.scale = self.basis, self.scale
             part.mean = self.mean[-columns:]
             part._take(np.array(self.L[:, -columns:]), self.deviation[-columns:])
-            part._scale = self._scale
             self._parts[columns] = part
         return self._parts[columns]
 
@@ -793,9 +679,9 @@ class Distance:
         return omega
 
 
-def damped(z: Array) -> Array:
+def _damped(z: Array) -> Array:
     """Lets a value beyond ten deviations count by its logarithm: one can't drown all others."""
-    size = np.minimum(np.abs(z), np.finfo(z.dtype).max)
+    size = np.minimum(np.abs(z), sys.float_info.max)
     grown = FAR * (1.0 + np.log(np.maximum(size, FAR) / FAR))
-    near: Array = np.where(size > FAR, np.copysign(grown, z), z)
-    return near.astype(z.dtype, copy=False)
+    damped: Array = np.where(size > FAR, np.copysign(grown, z), z)
+    return damped

@@ -1,5 +1,6 @@
 """Evidence: what a set of rows says about the model, in a form that can be added."""
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,7 +9,14 @@ from typing import Any, ClassVar, NamedTuple, Self, cast
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.linalg import Factor, epsilon, mirrored, regularized, require_ridge
+from elmgrove.algebra.linalg import (
+    EPSILON,
+    EPSILON_32,
+    Factor,
+    mirrored,
+    regularized,
+    require_ridge,
+)
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, Mismatch, NotAdmissible, SingularSystem
 
@@ -99,8 +107,8 @@ def _spectral_reason(U: Array, V: Array, most: float, energy: float, slack: floa
 
 # Squares of this size and less are not exact any more.
 _BELOW_RANGE = {
-    epsilon(dtype): float(np.finfo(dtype).tiny / np.finfo(dtype).eps)
-    for dtype in (np.float64, np.float32)
+    eps: float(np.finfo(dtype).tiny) / eps
+    for eps, dtype in ((EPSILON, np.float64), (EPSILON_32, np.float32))
 }
 
 
@@ -221,7 +229,11 @@ def recovered(P: Array, beta: Array, ridge: float) -> Recovered:
     # (13)
     U, V = inverse - ridge * np.eye(len(P)), inverse @ beta
     squares, Q = np.linalg.eigh(U)
-    rounding = epsilon(P.dtype) / factor.reciprocal * float(inverse.diagonal().max())
+    rounding = (
+        (EPSILON_32 if P.dtype == np.float32 else EPSILON)
+        / factor.reciprocal
+        * float(inverse.diagonal().max())
+    )
     _require_sums(float(squares[0]), float(squares[-1]), rounding, ridge)
     # Directions that no row has have no squares, and rounding makes some of them negative.
     seen = squares > 0.0
@@ -320,12 +332,10 @@ class Evidence:
         return Evidence, (self.basis, self.U, self.V, self.energy, self.count, self.resolution)
 
     @classmethod
-    def zero(cls, basis: Basis, dtype: Any = np.float64) -> "Evidence":
+    def zero(cls, basis: Basis) -> "Evidence":
         """Makes the evidence of no rows, which changes nothing when it is added."""
         units = basis.layer.units
-        return Evidence(
-            basis, np.zeros((units, units), dtype), np.zeros((units, basis.outputs), dtype), 0, 0
-        )
+        return Evidence(basis, np.zeros((units, units)), np.zeros((units, basis.outputs)), 0, 0)
 
     @classmethod
     def from_model(
@@ -437,7 +447,7 @@ class Evidence:
 
     def solve(self, ridge: float) -> Array:
         """Computes the best output weights, by (6) with a ridge: β = (U + λI)⁻¹ V."""
-        return self.factor(ridge).solve(self.V).astype(self.V.dtype, copy=False)
+        return self.factor(ridge).solve(self.V)
 
     def error_of(self, beta: Array) -> float:
         """Computes Σ ‖t − hβ‖² of any β over the rows behind this evidence, without the rows."""
@@ -530,10 +540,10 @@ class Evidence:
             found = max(found, float(needed.max()) ** 2)
         return found / inputs
 
-    def require_within(self, dtype: np.dtype[Any]) -> None:
-        """Raises ``BadInput`` unless all values lie within the range of a dtype."""
-        if not self.largest <= float(np.finfo(dtype).max):
-            raise BadInput(f"this evidence holds values beyond the range of {dtype}")
+    def require_in_range(self) -> None:
+        """Raises ``BadInput`` unless all values lie within the range of float64."""
+        if not self.largest <= sys.float_info.max:
+            raise BadInput("this evidence holds values beyond the range of float64")
 
     @cached_property
     def admission(self) -> Admission:
@@ -548,7 +558,7 @@ class Evidence:
 
 def honest_resolution(stated: float, dtype: np.dtype[Any]) -> float:
     """Gives one of the two resolutions that exist: none is so coarse as to excuse every error."""
-    return epsilon(np.float32) if stated > epsilon(np.float64) else epsilon(dtype)
+    return EPSILON_32 if stated > EPSILON or dtype == np.float32 else EPSILON
 
 
 def _total(values: list[float]) -> float:

@@ -119,8 +119,8 @@ def _by_units(state: RoundModel, H: Array, T: Array) -> tuple[Array, Array]:
 
 
 def _hidden(layer: HiddenLayer, X: Any, T: Any) -> tuple[Array, Array]:
-    X, _ = Rows(layer.inputs, np.float64).many(X)
-    T, _ = Rows(np.shape(T)[-1], np.float64).many(T)
+    X, _ = Rows(layer.inputs).many(X)
+    T, _ = Rows(np.shape(T)[-1]).many(T)
     if len(X) != len(T):
         raise BadInput(f"{len(X)} rows, but {len(T)} targets")
     return layer(X), T

@@ -232,12 +232,10 @@ class HiddenLayer:
         return ACTIVATIONS[self.activation](H)
 
     def __call__(self, X: Any) -> Array:
-        """Computes H for one row or many, in float32 where X is float32, else in float64."""
-        X = np.asarray(X)
-        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        """Computes H for one row or many."""
         # Equation (1), without β
-        H = X.astype(dtype, copy=False) @ self.alpha.astype(dtype, copy=False)
-        H += self.b.astype(dtype, copy=False)
+        H = np.asarray(X, np.float64) @ self.alpha
+        H += self.b
         return self.activate(H)
 
     @property

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import get_blas_funcs, idamax, isamax
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 from threadpoolctl import LibController, ThreadpoolController
 
@@ -16,31 +15,6 @@ from elmgrove.errors import BadInput, SingularSystem
 
 #: Reads the number of threads of a BLAS, and sets it.
 Switch = tuple[Callable[[], int], Callable[[int], Any]]
-
-
-class Blas:
-    """BLAS routines for float64 or float32; of symmetric matrices they use the upper triangle.
-
-    Can be copied and pickled, which Fortran objects themselves can't.
-    """
-
-    dot: Callable[..., float]
-    axpy: Callable[..., Any]
-    gemv: Callable[..., Any]
-    symv: Callable[..., Any]
-    syr: Callable[..., Any]
-    syrk: Callable[..., Any]
-    gemm: Callable[..., Any]
-
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self._dtype = dtype
-        names = tuple(Blas.__annotations__)
-        self.__dict__.update(zip(names, get_blas_funcs(names, dtype=dtype), strict=True))
-        #: Finds the place of the value that is largest in size.
-        self.largest: Callable[..., int] = isamax if dtype == np.float32 else idamax
-
-    def __reduce__(self) -> tuple[type["Blas"], tuple[np.dtype[Any]]]:
-        return Blas, (self._dtype,)
 
 
 class OneThread:
@@ -117,6 +91,10 @@ def _switch(library: LibController) -> Switch:
 one_thread = OneThread()
 
 
+#: The machine epsilons of float64, in which everything is computed, and of float32, in which a
+#: small device may have added its sums up.
+EPSILON, EPSILON_32 = (float(np.finfo(dtype).eps) for dtype in (np.float64, np.float32))
+
 Matrix = NDArray[np.float64]
 
 _CAUSES = (
@@ -129,11 +107,6 @@ _CAUSES = (
 _VISIBLE = 32.0
 # A ridge of this share of the largest entry would hide most of what was learned.
 _HOPELESS = 0.01
-
-
-def epsilon(dtype: Any) -> float:
-    """Gives the machine epsilon of a dtype."""
-    return float(np.finfo(dtype).eps)
 
 
 class Factor:
@@ -155,7 +128,7 @@ class Factor:
             reciprocal = 0.0 if failed else float(dpocon(self._C, norm, uplo="U")[0])
         #: 1 by the condition: of what is solved, the share that rounding leaves is about ε by this.
         self.reciprocal = reciprocal
-        if not reciprocal > epsilon(np.float64):
+        if not reciprocal > EPSILON:
             raise SingularSystem(
                 f"the system of {len(A)} hidden units with ridge {ridge:g} is singular "
                 f"(reciprocal condition {reciprocal:.1e}), though all input was finite. {_CAUSES}"

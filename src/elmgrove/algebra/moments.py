@@ -18,7 +18,7 @@ from elmgrove.algebra.evidence import (
 )
 from elmgrove.algebra.exact import ExactSum, Parts, outer, paired, sliced, through
 from elmgrove.algebra.layer import HiddenLayer
-from elmgrove.algebra.linalg import epsilon, mirrored
+from elmgrove.algebra.linalg import EPSILON, mirrored
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import OWN, Levels, Scaling
 from elmgrove.errors import BadInput, Mismatch
@@ -103,7 +103,7 @@ class Moments(Evidence):
                 C = (C + C.T) / 2.0
                 C[np.diag_indices_from(C)] = e
             moved = self._adopt(
-                {"C": C.astype(self.C.dtype), "s": self.s - self.count * delta, "e": e},
+                {"C": C, "s": self.s - self.count * delta, "e": e},
                 {"count": self.count},
                 self.resolution,
             )
@@ -229,13 +229,13 @@ class Moments(Evidence):
             C[lost] = 0.0
             C[np.diag_indices_from(C)] = e
         else:
-            C += (A * np.where(lost, 0.0, e - self.e)[:, np.newaxis]).T.astype(C.dtype)
+            C += (A * np.where(lost, 0.0, e - self.e)[:, np.newaxis]).T
         numbers = {"count": self.count}
         steady = self._adopt({"C": C, "s": s, "e": e}, numbers, self.resolution)
         if A is None or steady.admissible():
             return steady
         # What is rounding in a mixture can't be told any more: the columns stand for themselves.
-        C = (np.outer(s @ A, m) + (A * (e - s * m)[:, np.newaxis]).T).astype(C.dtype)
+        C = np.outer(s @ A, m) + (A * (e - s * m)[:, np.newaxis]).T
         return self._adopt({"C": C, "s": s, "e": e}, numbers, self.resolution)
 
     def close_to(self, other: Evidence, tolerance: float = 1e-9) -> bool:
@@ -296,12 +296,12 @@ def mixed(basis: Basis) -> int:
     return min(basis.layer.units, basis.inputs)
 
 
-def zero_evidence(basis: Basis, dtype: Any = np.float64) -> Evidence:
+def zero_evidence(basis: Basis) -> Evidence:
     """Makes the evidence of no rows in the form that a basis has: ``Moments`` for a distance."""
     if basis.score == "loss":
-        return Evidence.zero(basis, dtype)
+        return Evidence.zero(basis)
     inputs = basis.inputs
-    C = np.zeros((mixed(basis), inputs), dtype)
+    C = np.zeros((mixed(basis), inputs))
     return Moments(basis, C, np.zeros(inputs), np.zeros(inputs), 0.0)
 
 
@@ -362,7 +362,7 @@ def pack_evidence(evidence: Evidence) -> Packed:
         arrays[first] = whole[_triangle(len(whole))]
     if isinstance(evidence, Moments) and evidence.centre.any():
         arrays["centre"] = evidence.centre
-    if evidence.resolution > epsilon(whole.dtype):
+    if evidence.resolution > EPSILON and whole.dtype == np.float64:
         fields["resolution"] = evidence.resolution
     return fields, arrays
 
@@ -481,8 +481,8 @@ class Conversion:
 
     def rows(self, X: Array) -> Array:
         """Converts rows, or inputs: windows of rows."""
-        each = X.reshape(-1, len(self._order)).astype(np.float64)[:, self._order]
-        made: Array = (each * self._a + self._b).astype(X.dtype).reshape(X.shape)
+        each = X.reshape(-1, len(self._order))[:, self._order]
+        made: Array = (each * self._a + self._b).reshape(X.shape)
         return made
 
     def moments(self, learned: Moments) -> Moments:
@@ -499,7 +499,7 @@ class Conversion:
             C = C if A is None else A.T @ C
         made = Moments(
             self.basis,
-            C.astype(learned.C.dtype),
+            C,
             a * learned.s[places],
             a**2 * learned.e[places],
             learned.count,

@@ -1,17 +1,18 @@
 """OS-ELM: a network that learns row by row in closed form, and whose state is evidence."""
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import daxpy, ddot, dgemm, dgemv, dsymv, dsyr, dsyrk
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.linalg import (
-    Blas,
+    EPSILON,
     Factor,
-    epsilon,
     mirrored,
     one_thread,
     regularized,
@@ -23,12 +24,6 @@ from elmgrove.errors import BadInput, SingularSystem
 
 # Rows that wait for their addition to V: one row reads and writes all of it, sixteen do no more.
 _WAITING = 16
-# Corrections of one w before P is computed again: each makes the error smaller by P's own error.
-_REFINEMENTS = 8
-# Corrections in all after which a new P is the cheaper way, at least and per hidden unit.
-_PATIENCE = (16.0, 0.5)
-# The residual that rounding leaves at any rate, in machine epsilons.
-_ROUNDING = 4.0
 
 
 def require_forgetting(forgetting: float) -> None:
@@ -51,31 +46,30 @@ class Sums:
     the upper triangle is kept. The prior, evidence of others, stays apart and never fades.
     """
 
-    def __init__(self, basis: Basis, forgetting: float, dtype: np.dtype[Any]) -> None:
+    def __init__(self, basis: Basis, forgetting: float) -> None:
         units = basis.layer.units
         self.basis = basis
         self.forgetting = forgetting
-        self.U: Array = np.zeros((units, units), dtype, order="F")
-        self._V: Array = np.zeros((units, basis.outputs), dtype, order="F")
-        self._H: Array = np.empty((units, _WAITING), dtype, order="F")
-        self._T: Array = np.empty((basis.outputs, _WAITING), dtype, order="F")
+        self.U: Array = np.zeros((units, units), order="F")
+        self._V: Array = np.zeros((units, basis.outputs), order="F")
+        self._H: Array = np.empty((units, _WAITING), order="F")
+        self._T: Array = np.empty((basis.outputs, _WAITING), order="F")
         self._waiting = 0
         self.scale = 1.0
         self.energy = 0.0
         self.count = 0.0
-        self.resolution = epsilon(dtype)
+        self.resolution = EPSILON
         self.prior: Evidence | None = None
         self.prior_U: Array | None = None
         self._prior_V: Array | None = None
-        self._smallest = float(np.sqrt(self.resolution))
-        self._blas = Blas(dtype)
+        self._smallest = math.sqrt(EPSILON)
 
     def add_row(self, h: Array, t: Array, energy: float) -> None:
         """Adds one row: U ← φU + hᵀh, V ← φV + hᵀt."""
         if self.forgetting < 1.0:
             self._age(1)
         weight = 1.0 / self.scale
-        self.U = self._blas.syr(weight, h, a=self.U, overwrite_a=1)
+        self.U = dsyr(weight, h, a=self.U, overwrite_a=1)
         self._H[:, self._waiting] = h if weight == 1.0 else weight * h
         self._T[:, self._waiting] = t
         self._waiting += 1
@@ -90,18 +84,18 @@ class Sums:
         if not self._waiting:
             return self._V
         H, T = self._H[:, : self._waiting], self._T[:, : self._waiting]
-        V: Array = self._blas.gemm(1.0, H, T, trans_b=1, beta=1.0, c=self._V)
+        V: Array = dgemm(1.0, H, T, trans_b=1, beta=1.0, c=self._V)
         return V
 
     def outputs(self, w: Array) -> Array:
         """Computes wᵀV, prior included, without adding the waiting rows to V first."""
-        gemv, k = self._blas.gemv, self._waiting
-        y: Array = gemv(1.0, self._V, w, trans=1)
+        k = self._waiting
+        y: Array = dgemv(1.0, self._V, w, trans=1)
         if k:
-            shares = gemv(1.0, self._H[:, :k], w, trans=1)
-            y = gemv(1.0, self._T[:, :k], shares, beta=1.0, y=y, overwrite_y=1)
+            shares = dgemv(1.0, self._H[:, :k], w, trans=1)
+            y = dgemv(1.0, self._T[:, :k], shares, beta=1.0, y=y, overwrite_y=1)
         if self._prior_V is not None:
-            y = gemv(1.0 / self.scale, self._prior_V, w, trans=1, beta=1.0, y=y, overwrite_y=1)
+            y = dgemv(1.0 / self.scale, self._prior_V, w, trans=1, beta=1.0, y=y, overwrite_y=1)
         return y
 
     def add_rows(self, H: Array, T: Array) -> None:
@@ -109,14 +103,14 @@ class Sums:
         rows = len(H)
         if self.forgetting < 1.0:
             # Row i of k is followed by k − 1 − i others; √φ on each side of both products.
-            root = np.sqrt(self.forgetting ** np.arange(rows - 1, -1, -1.0)).astype(H.dtype)
+            root = np.sqrt(self.forgetting ** np.arange(rows - 1, -1, -1.0))
             H, T = H * root[:, None], T * root[:, None]
             self._age(rows)
         weight = 1.0 / self.scale
-        self.U = self._blas.syrk(weight, H.T, beta=1.0, c=self.U, overwrite_c=1)
-        self._V = self._blas.gemm(weight, H.T, T.T, trans_b=1, beta=1.0, c=self._V, overwrite_c=1)
+        self.U = dsyrk(weight, H.T, beta=1.0, c=self.U, overwrite_c=1)
+        self._V = dgemm(weight, H.T, T.T, trans_b=1, beta=1.0, c=self._V, overwrite_c=1)
         flat = T.reshape(-1)
-        self.energy += float(self._blas.dot(flat, flat))
+        self.energy += float(ddot(flat, flat))
         self.count += weight_of(rows, self.forgetting)
 
     def load(self, evidence: Evidence) -> None:
@@ -124,7 +118,7 @@ class Sums:
         self.U, self._V = self._copied(evidence)
         self._waiting = 0
         self.scale, self.energy, self.count = 1.0, evidence.energy, evidence.count
-        self.resolution = max(evidence.resolution, epsilon(self.U.dtype))
+        self.resolution = max(evidence.resolution, EPSILON)
 
     def set_prior(self, prior: Evidence | None) -> None:
         """Puts this evidence of others, or none, in the place of the prior."""
@@ -150,8 +144,8 @@ class Sums:
 
     def _copied(self, evidence: Evidence) -> tuple[Array, Array]:
         """U and V in the layout that BLAS takes."""
-        evidence.require_within(self.U.dtype)
-        U, V = (np.array(part, self.U.dtype, order="F") for part in (evidence.U, evidence.V))
+        evidence.require_in_range()
+        U, V = (np.array(part, np.float64, order="F") for part in (evidence.U, evidence.V))
         return U, V
 
     def _age(self, rows: int) -> None:
@@ -168,7 +162,7 @@ class Sums:
     def _settle(self) -> None:
         if self._waiting:
             H, T = self._H[:, : self._waiting], self._T[:, : self._waiting]
-            self._V = self._blas.gemm(1.0, H, T, trans_b=1, beta=1.0, c=self._V, overwrite_c=1)
+            self._V = dgemm(1.0, H, T, trans_b=1, beta=1.0, c=self._V, overwrite_c=1)
             self._waiting = 0
 
 
@@ -185,17 +179,17 @@ class Inverse:
     def __init__(self, sums: Sums, ridge: float) -> None:
         self._sums = sums
         self._ridge = ridge
-        self._dtype = sums.U.dtype
-        self._blas = Blas(self._dtype)
-        self._rounding = (_ROUNDING * epsilon(self._dtype)) ** 2
+        # The residual that rounding leaves at any rate.
+        self._rounding = (4.0 * EPSILON) ** 2
         # A residual r changes the output by rᵀβ, as if h had been measured that much wrong.
-        self._tolerance = epsilon(self._dtype) ** (4 / 3)
+        self._tolerance = EPSILON ** (4 / 3)
         self._P: Array | None = None
         self._raised = ridge
         self._trace = 0.0
         self._scale = 1.0
         self._corrections = 0
-        self._patience = _PATIENCE[0] + _PATIENCE[1] * len(sums.U)
+        # Corrections in all after which a new P is the cheaper way.
+        self._patience = 16.0 + 0.5 * len(sums.U)
         self._resolution = sums.resolution
         #: How often P was computed from the sums: many times is a sign of bad numerical health.
         self.refreshes = 0
@@ -216,7 +210,8 @@ class Inverse:
     def _refined(self, h: Array, w: Array) -> tuple[Array, bool]:
         """Corrects w while that helps; says whether rounding explains what is left."""
         best, least = w, np.inf
-        for _ in range(_REFINEMENTS):
+        # Each correction makes the error smaller by P's own error.
+        for _ in range(8):
             r, size, small = self._residual(h, w)
             if small:
                 return w, True
@@ -229,15 +224,15 @@ class Inverse:
 
     def follow(self, h: Array, w: Array) -> None:
         """Updates P for the row that ``Sums.add_row`` added: (12), where the inverse is 1 / x."""
-        pivot = self._sums.scale + self._blas.dot(h, w)
+        pivot = self._sums.scale + ddot(h, w)
         # A scale that grew was multiplied into the sums: P and its trace are of another unit now.
         rescaled, self._scale = self._sums.scale > self._scale, self._sums.scale
         if not 0.0 < pivot < np.inf or self._P is None or rescaled:
             self._P = None
             return
         # P ← P − P hᵀ (1 + h P hᵀ)⁻¹ h P
-        self._P = self._blas.syr(-1.0 / pivot, w, a=self._P, overwrite_a=1)
-        self._trace += self._blas.dot(h, h) / self._sums.scale
+        self._P = dsyr(-1.0 / pivot, w, a=self._P, overwrite_a=1)
+        self._trace += ddot(h, h) / self._sums.scale
         if self._outgrown():
             self._P = None
 
@@ -253,36 +248,36 @@ class Inverse:
         return visible(float(self._sums.U.diagonal().max()) * scale, self._resolution) > limit
 
     def _proposed(self, h: Array) -> Array:
-        w: Array = self._blas.symv(1.0, self._P, h)
+        w: Array = dsymv(1.0, self._P, h)
         return w
 
     def _corrected(self, w: Array, r: Array) -> Array:
         self._corrections += 1
-        better: Array = self._blas.symv(1.0, self._P, r, beta=1.0, y=w)
+        better: Array = dsymv(1.0, self._P, r, beta=1.0, y=w)
         return better
 
     def _residual(self, h: Array, w: Array) -> tuple[Array, float, bool]:
         """h − (U + λI) w, its square, and whether rounding explains it (NaN is never small)."""
-        call, scale = self._blas, self._sums.scale
-        r = call.symv(-1.0, self._sums.U, w, beta=1.0, y=h)
-        r = call.axpy(w, r, a=-self._raised / scale)
+        scale = self._sums.scale
+        r = dsymv(-1.0, self._sums.U, w, beta=1.0, y=h)
+        r = daxpy(w, r, a=-self._raised / scale)
         if self._sums.prior_U is not None:
-            r = call.symv(-1.0 / scale, self._sums.prior_U, w, beta=1.0, y=r, overwrite_y=1)
+            r = dsymv(-1.0 / scale, self._sums.prior_U, w, beta=1.0, y=r, overwrite_y=1)
         # ‖r‖² ≤ (ε^⅔ ‖h‖)², or the rounding of U w: about (ε ‖U‖ ‖w‖)², where trace U ≥ ‖U‖
-        least = self._rounding * self._trace * self._trace * call.dot(w, w)
-        size = call.dot(r, r)
-        return r, size, size <= self._tolerance * call.dot(h, h) + least
+        least = self._rounding * self._trace * self._trace * ddot(w, w)
+        size = ddot(r, r)
+        return r, size, size <= self._tolerance * ddot(h, h) + least
 
     def _solved_again(self, h: Array) -> Array:
         factor = self._refresh()
         # The factor's own answer: with an offset of 1e6 deviations P is too coarse to begin with.
         with np.errstate(over="ignore"):
-            solved = (factor.solve(h) * self._scale).astype(self._dtype)
+            solved = factor.solve(h) * self._scale
         w, _ = self._refined(h, solved)
-        if not np.isfinite(self._blas.dot(w, w)):
+        if not np.isfinite(ddot(w, w)):
             self._P = None
             raise SingularSystem(
-                f"no finite solution in {self._dtype}: the ridge {self._ridge:g} is too small "
+                f"no finite solution: the ridge {self._ridge:g} is too small "
                 "for sums of this size, or the inputs need scaling"
             )
         return w
@@ -296,7 +291,7 @@ class Inverse:
         factor = regularized(U, self._ridge, self._resolution)
         # P only proposes: one that overflows is noticed by its residual, like any other bad one.
         with np.errstate(over="ignore"):
-            self._P = np.asfortranarray(factor.inverse() * sums.scale, self._dtype)
+            self._P = np.asfortranarray(factor.inverse() * sums.scale)
         self._raised = factor.ridge
         self._trace = (float(U.trace()) + len(U) * factor.ridge) / sums.scale
         self._scale = sums.scale
@@ -309,43 +304,6 @@ class Inverse:
 _BLOCK = 1024
 
 
-class Network:
-    """The part of the model that never learns: the hidden layer, and the checks of its rows."""
-
-    def __init__(self, basis: Basis, dtype: Any) -> None:
-        if np.dtype(dtype) not in (np.float64, np.float32):
-            raise BadInput(f"dtype must be float64 or float32, not {np.dtype(dtype)}")
-        layer = basis.hidden
-        self.basis = basis
-        self.dtype = np.dtype(dtype)
-        names = basis.features if basis.window == 1 else None
-        self._inputs = Rows(basis.inputs, self.dtype, names)
-        self._targets = Rows(basis.outputs, self.dtype)
-        self._blas = Blas(self.dtype)
-        self._alpha_t = layer.alpha.astype(self.dtype, copy=False).T
-        self._b = layer.b.astype(self.dtype, copy=False)
-        self._activate = layer.activate if layer.activation != "identity" else None
-
-    def hidden_one(self, x: Array) -> Array:
-        """Computes the hidden outputs h of a row that was checked."""
-        h: Array = self._blas.gemv(1.0, self._alpha_t, x, beta=1.0, y=self._b)
-        return h if self._activate is None else self._activate(h)
-
-    def hidden_many(self, X: Array) -> Array:
-        """Computes the hidden outputs H of rows that were checked."""
-        # SciPy's BLAS throughout: NumPy brings another one, whose threads would get in its way.
-        H: Array = self._blas.gemm(1.0, self._alpha_t, X.T).T
-        H += self._b
-        return H if self._activate is None else self._activate(H)
-
-    def _pairs(self, X: Any, T: Any) -> tuple[Array, Array]:
-        X, _ = self._inputs.many(X)
-        T, _ = self._targets.many(T)
-        if len(X) != len(T):
-            raise BadInput(f"{len(X)} rows of inputs, but {len(T)} rows of targets")
-        return X, T
-
-
 class Guess(NamedTuple):
     """What a model makes of one row: its hidden outputs h, w = Ph, and its outputs y."""
 
@@ -354,7 +312,7 @@ class Guess(NamedTuple):
     y: Array
 
 
-class OSELM(Network):
+class OSELM:
     """Online sequential extreme learning machine (Ito 2021, §3) for targets of any width.
 
     The state is the evidence of the rows learned; P and β are computed from it when asked for.
@@ -367,7 +325,7 @@ class OSELM(Network):
 
     ``forgetting`` below 1 makes each row count that much less with every later one; since the
     ridge does not fade, directions that are no longer seen fall back to 0 instead of growing
-    without bound. float32 halves the memory and resolves directions of 4e-6 of the largest.
+    without bound.
 
     >>> layer = HiddenLayer(inputs=2, units=8, activation="tanh", seed=1)
     >>> xor = OSELM(layer, outputs=1, ridge=1e-6)
@@ -384,16 +342,18 @@ class OSELM(Network):
         *,
         ridge: float = 1e-3,
         forgetting: float = 1.0,
-        dtype: Any = np.float64,
         basis: Basis | None = None,
     ) -> None:
-        super().__init__(Basis(layer, outputs) if basis is None else basis, dtype)
+        self.basis = Basis(layer, outputs) if basis is None else basis
         if (self.basis.layer, self.basis.outputs) != (layer, outputs):
             raise BadInput("layer and outputs differ from those of the basis")
         require_ridge(ridge)
         require_forgetting(forgetting)
         self.ridge, self.forgetting = float(ridge), float(forgetting)
-        self._sums = Sums(self.basis, self.forgetting, self.dtype)
+        names = self.basis.features if self.basis.window == 1 else None
+        self._inputs, self._targets = Rows(self.basis.inputs, names), Rows(outputs)
+        self._layer = self.basis.hidden
+        self._sums = Sums(self.basis, self.forgetting)
         self._inverse = Inverse(self._sums, self.ridge)
         self._beta: Array | None = None
 
@@ -417,7 +377,7 @@ class OSELM(Network):
         with one_thread:
             h = self.hidden_one(x)
             if self._beta is not None:
-                y: Array = self._blas.gemv(1.0, self._beta, h, trans=1)
+                y: Array = dgemv(1.0, self._beta, h, trans=1)
                 return y
             return self.output_one(self.solve_one(h))
 
@@ -484,13 +444,13 @@ class OSELM(Network):
     @property
     def P(self) -> Array:
         """The matrix P = (U + λI)⁻¹, computed from the evidence."""
-        return mirrored(self.total.factor(self.ridge).inverse()).astype(self.dtype)
+        return mirrored(self.total.factor(self.ridge).inverse())
 
     @property
     def beta(self) -> Array:
         """The output weights, computed from the evidence when it has changed."""
         if self._beta is None:
-            self._beta = self.total.solve(self.ridge).astype(self.dtype, copy=False)
+            self._beta = self.total.solve(self.ridge).astype(np.float64, copy=False)
             self._beta.setflags(write=False)
         return self._beta
 
@@ -507,15 +467,27 @@ class OSELM(Network):
         X, T = self._pairs(X, T)
         with _threads(len(X)):
             H = self.hidden_many(X)
-            W = self.total.factor(self.ridge).solve(H.T.astype(np.float64))
+            W = self.total.factor(self.ridge).solve(H.T)
             R = T - self.output_many(H)
         age = np.arange(len(X) - 1, -1, -1.0)
         leverage = np.einsum("ij,ji->i", H, W) * self.forgetting**age
-        left = np.maximum(1.0 - leverage, np.sqrt(np.finfo(self.dtype).eps))
+        left = np.maximum(1.0 - leverage, math.sqrt(EPSILON))
         errors: Array = _squares(R) / left**2
         return errors
 
     # The steps of one row, for callers that share them between scoring and learning
+
+    def hidden_one(self, x: Array) -> Array:
+        """Computes the hidden outputs h of a row that was checked."""
+        h: Array = dgemv(1.0, self._layer.alpha.T, x, beta=1.0, y=self._layer.b)
+        return self._layer.activate(h)
+
+    def hidden_many(self, X: Array) -> Array:
+        """Computes the hidden outputs H of rows that were checked."""
+        # SciPy's BLAS throughout: NumPy brings another one, whose threads would get in its way.
+        H: Array = dgemm(1.0, self._layer.alpha.T, X.T).T
+        H += self._layer.b
+        return self._layer.activate(H)
 
     def guess(self, x: Array) -> Guess:
         """Computes what the model makes of a row that was checked."""
@@ -533,7 +505,7 @@ class OSELM(Network):
 
     def output_many(self, H: Array) -> Array:
         """Computes the outputs Y = Hβ: equation (1)."""
-        Y: Array = self._blas.gemm(1.0, self.beta, H.T, trans_a=1).T
+        Y: Array = dgemm(1.0, self.beta, H.T, trans_a=1).T
         return Y
 
     def absorb(self, h: Array, w: Array, t: Array, energy: float) -> None:
@@ -550,6 +522,13 @@ class OSELM(Network):
                 self._sums.add_rows(self.hidden_many(X[block]), T[block])
         self._expire()
 
+    def _pairs(self, X: Any, T: Any) -> tuple[Array, Array]:
+        X, _ = self._inputs.many(X)
+        T, _ = self._targets.many(T)
+        if len(X) != len(T):
+            raise BadInput(f"{len(X)} rows of inputs, but {len(T)} rows of targets")
+        return X, T
+
     def _expire(self) -> None:
         self._inverse.expire()
         self._beta = None
@@ -561,5 +540,5 @@ def _threads(rows: int) -> AbstractContextManager[None]:
 
 
 def _squares(R: Array) -> Array:
-    squares: Array = np.einsum("ij,ij->i", R, R).astype(np.float64)
+    squares: Array = np.einsum("ij,ij->i", R, R)
     return squares

@@ -1,19 +1,22 @@
 """The check of rows from outside: bad ones are refused, with row and column named."""
 
+import math
+import sys
 from decimal import Decimal
 from numbers import Real
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import ddot
 
-from elmgrove.algebra.linalg import Blas, one_thread
+from elmgrove.algebra.linalg import one_thread
 from elmgrove.errors import BadInput
 
 #: An array of numbers of any shape and dtype.
 Array = NDArray[Any]
-# Rows that are looked at together, of rows that are not in memory.
-_BLOCK = 1 << 16
+# The square root of the largest number.
+_MOST_ENERGY = math.sqrt(sys.float_info.max)
 
 
 class RowStore(Protocol):
@@ -31,47 +34,44 @@ class RowStore(Protocol):
 
 def in_blocks(rows: RowStore) -> list[slice]:
     """Gives the places of rows that are looked at together: all at once, if they are in memory."""
-    size = len(rows) if isinstance(rows, np.ndarray) else _BLOCK
+    size = len(rows) if isinstance(rows, np.ndarray) else 1 << 16
     return [slice(start, start + size) for start in range(0, len(rows), max(size, 1))]
 
 
 class Rows:
-    """The shape and the dtype that rows must have, and the names of their columns.
+    """The shape that rows must have, and the names of their columns; rows are in float64.
 
     Taking in a row also gives its energy Σ xᵢ², whose being finite shows in one pass that every
-    value is. Rows whose energy lies beyond the square root of the dtype's range are refused as
-    well: their squares, summed over many rows, would overflow.
+    value is. Rows whose energy lies beyond the square root of float64's range are refused as well:
+    their squares, summed over many rows, would overflow.
     """
 
-    def __init__(self, width: int, dtype: Any, names: tuple[str, ...] | None = None) -> None:
+    def __init__(self, width: int, names: tuple[str, ...] | None = None) -> None:
         self.width = width
-        self.dtype = np.dtype(dtype)
         self.names = names
         self._shape = (width,)
-        self._limit = float(np.sqrt(np.finfo(self.dtype).max))
-        self._blas = Blas(self.dtype)
 
     def one(self, x: Any) -> tuple[Array, float]:
         """Checks one row; gives it as an array, and its energy."""
         # Any other object takes the slow way, which ends here as well or says what is wrong.
-        if type(x) is not np.ndarray or x.dtype != self.dtype or x.shape != self._shape:
+        if type(x) is not np.ndarray or x.dtype != np.float64 or x.shape != self._shape:
             x = self._converted(x, 1)
-        energy: float = self._blas.dot(x, x)
-        if not energy <= self._limit:
+        energy: float = ddot(x, x)
+        if not energy <= _MOST_ENERGY:
             self._refuse(x[np.newaxis])
         return x, energy
 
     def many(self, X: Any) -> tuple[Array, float]:
         """Checks rows; gives them as one contiguous array, and the sum of their energies."""
-        if type(X) is not np.ndarray or X.dtype != self.dtype or X.shape[1:] != self._shape:
+        if type(X) is not np.ndarray or X.dtype != np.float64 or X.shape[1:] != self._shape:
             X = self._converted(X, 2)
         X = np.ascontiguousarray(X)
         flat = X.reshape(-1)
         # From 10,000 values on OpenBLAS would spread even this over threads, and wait for them.
         with one_thread:
-            energy = float(self._blas.dot(flat, flat)) if flat.size else 0.0
+            energy = float(ddot(flat, flat)) if flat.size else 0.0
         # Many rows may add up to more than one row may have.
-        if not energy <= self._limit and not np.einsum("ij,ij->i", X, X).max() <= self._limit:
+        if not energy <= _MOST_ENERGY and not np.einsum("ij,ij->i", X, X).max() <= _MOST_ENERGY:
             self._refuse(X)
         return X, energy
 
@@ -90,7 +90,7 @@ class Rows:
                 self._refuse_text(X, dimensions)
             # What overflows is not finite, which is refused with row and column.
             with np.errstate(over="ignore"):
-                made = made.astype(self.dtype, copy=False)
+                made = made.astype(np.float64, copy=False)
         except (ValueError, TypeError, OverflowError) as error:
             self._refuse_text(X, dimensions)
             raise BadInput(f"not rows of numbers: {error}") from error
@@ -112,12 +112,11 @@ class Rows:
         finite = np.isfinite(X)
         if not finite.all():
             row, column = (int(i) for i in np.argwhere(~finite)[0])
-            what = f"{X[row, column]} is not a finite number in {self.dtype}"
+            what = f"{X[row, column]} is not a finite number"
             raise BadInput(f"row {row}, {self.name(column)}: {what}", row, column)
         row, column = (int(i) for i in np.unravel_index(np.abs(X).argmax(), X.shape))
         raise BadInput(
-            f"row {row}, {self.name(column)}: {X[row, column]:g} is too large for {self.dtype}; "
-            "scale the inputs",
+            f"row {row}, {self.name(column)}: {X[row, column]:g} is too large; scale the inputs",
             row,
             column,
         )

@@ -235,12 +235,12 @@ class Scaling:
         return 1.0 / np.array(self.scale)
 
     def __call__(self, X: Array) -> Array:
-        """Scales rows (or a row), in the dtype of X; gives X itself where there is no scaling."""
+        """Scales rows (or a row); gives X itself where there is no scaling."""
         if self.kind == "none":
             return X
         scaled = X - self.offset
         scaled *= self.rate
-        return scaled if scaled.dtype is X.dtype else scaled.astype(X.dtype, copy=False)
+        return scaled
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -92,8 +92,7 @@ class Spectrum:
         """Computes the features of a frame (length × columns), or a row for each of many frames."""
         if samples.ndim not in (2, 3) or samples.shape[-2] != self.length:
             raise BadInput(f"expected frames of ({self.length}, columns), got {samples.shape}")
-        dtype = samples.dtype if samples.dtype.kind == "f" else np.float64
-        made = np.empty((*samples.shape[:-2], samples.shape[-1] * self.bands), dtype)
+        made = np.empty((*samples.shape[:-2], samples.shape[-1] * self.bands))
         # One at a time: the rounding of a batch may depend on its size, a frame's features may not.
         for index in np.ndindex(samples.shape[:-2]):
             made[index] = self._features(samples[index])
@@ -101,7 +100,7 @@ class Spectrum:
 
     def rows_of(self, samples: RowStore) -> Array:
         """Computes a row for each whole frame of a stretch of samples."""
-        frames = Frames(self, Rows(samples.shape[1], np.float64))
+        frames = Frames(self, Rows(samples.shape[1]))
         made = [frames.add(samples[block]) for block in in_blocks(samples)]
         return np.concatenate([np.empty((0, samples.shape[1] * self.bands)), *made])
 
@@ -173,7 +172,7 @@ class Spectrum:
         waves = rfft((columns - columns.mean(axis=1, keepdims=True)) * self._window, axis=1)
         at, band, share = self._shares
         powers = [np.bincount(band, share * np.abs(wave[at]) ** 2, self.bands) for wave in waves]
-        # The floor makes the logarithm of silence finite, in float32 too.
+        # The floor makes the logarithm of silence finite.
         return np.log10(np.maximum(np.concatenate(powers), 1e-20))
 
 
@@ -187,7 +186,7 @@ class Frames:
     def __init__(self, spectrum: Spectrum, rows: Rows, pending: Any = None) -> None:
         self.spectrum = spectrum
         self.rows = rows
-        self._buffer = np.empty((spectrum.length, rows.width), rows.dtype)
+        self._buffer = np.empty((spectrum.length, rows.width))
         self._held = 0
         if pending is not None and len(self.add(pending)):
             raise BadInput(f"an unfinished frame has fewer samples than {spectrum.length}")
@@ -213,7 +212,7 @@ class Frames:
                 made.append(self.spectrum(self._buffer))
                 self._held -= self.spectrum.step
                 self._buffer[: self._held] = self._buffer[self.spectrum.step :]
-        return np.array(made, self.rows.dtype).reshape(-1, self.rows.width * self.spectrum.bands)
+        return np.array(made).reshape(-1, self.rows.width * self.spectrum.bands)
 
 
 def _checked(rows: Rows, samples: Any) -> Array:

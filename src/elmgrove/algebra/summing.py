@@ -1,12 +1,11 @@
 """Summing rows up: the moments of a stream, to which many rows are added at a time."""
 
-from typing import Any
-
 import numpy as np
+from scipy.linalg.blas import dgemm, dsyrk
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.linalg import Blas, epsilon, mirrored
+from elmgrove.algebra.linalg import EPSILON, mirrored
 from elmgrove.algebra.moments import Moments, mixing, zero_evidence
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import Fresh
@@ -25,32 +24,28 @@ class MomentSums:
     the first row learned.
     """
 
-    def __init__(self, basis: Basis, forgetting: float, dtype: Any = np.float64) -> None:
+    def __init__(self, basis: Basis, forgetting: float) -> None:
         self.basis = basis
         self.forgetting = forgetting
-        self.dtype = np.dtype(dtype)
         self._A = mixing(basis)
-        if self._A is not None:
-            self._A = self._A.astype(dtype, copy=False)
-        self._blas = Blas(self.dtype)
         self._centred = basis.scaling.kind != "none"
-        self._rows: Array = np.empty((WAITING, basis.inputs), dtype)
+        self._rows: Array = np.empty((WAITING, basis.inputs))
         self.waiting = 0
         #: What was learned since something was last given away.
         self.fresh = Fresh(basis)
-        self.load(zero_evidence(basis, dtype))
+        self.load(zero_evidence(basis))
 
     def load(self, evidence: Evidence) -> None:
         """Puts this evidence in the place of all that was learned."""
         if not isinstance(evidence, Moments):
             raise BadInput("a distance is computed from moments, and this evidence has none")
-        self._C = np.array(evidence.C, self.dtype, order="F")
+        self._C = np.array(evidence.C, np.float64, order="F")
         self._s, self._e = np.array(evidence.s), np.array(evidence.e)
         self._count = evidence.count
         self._centre: Array | None = evidence.centre
         if not self._centred and evidence.count <= 0.0:
             self._centre = None
-        self._resolution = max(evidence.resolution, epsilon(self.dtype))
+        self._resolution = max(evidence.resolution, EPSILON)
         self.waiting = 0
         if evidence.count > 0.0:
             self.fresh.doubt(evidence)
@@ -103,29 +98,27 @@ class MomentSums:
         self.fresh.add(X, self.forgetting)
         if self._centre is None:
             self._centre = np.array(X[0], np.float64)
-        # A centre need not be a number of float32, a row's distance from it may be rounded to one.
-        near = self._centred and not self._centre.any()
-        Y = X if near else (X - self._centre).astype(X.dtype, copy=False)
+        Y = X if self._centred and not self._centre.any() else X - self._centre
         if self.forgetting < 1.0:
             # Row i of k is followed by k − 1 − i others; √φ on each side of the product.
             root = np.sqrt(self.forgetting ** np.arange(len(X) - 1, -1, -1.0))
             faded = self.forgetting ** len(X)
-            self._C *= np.asarray(faded, self.dtype)
+            self._C *= faded
             self._s, self._e, self._count = self._s * faded, self._e * faded, self._count * faded
             self._s += (root**2) @ Y
             self._count += float(root @ root)
-            Y = Y * root[:, np.newaxis].astype(Y.dtype)
+            Y = Y * root[:, np.newaxis]
         else:
-            self._s += Y.sum(axis=0, dtype=np.float64)
+            self._s += Y.sum(axis=0)
             self._count += len(X)
-        self._e += np.einsum("ij,ij->j", Y, Y, dtype=np.float64)
+        self._e += np.einsum("ij,ij->j", Y, Y)
         if self._A is None:
             self._C = mirrored(
-                self._blas.syrk(1.0, Y.T, beta=1.0, c=np.asfortranarray(self._C), overwrite_c=1)
+                dsyrk(1.0, Y.T, beta=1.0, c=np.asfortranarray(self._C), overwrite_c=1)
             )
             self._C[np.diag_indices_from(self._C)] = self._e
         else:
-            H = self._blas.gemm(1.0, self._A.T, Y.T)
-            self._C = self._blas.gemm(
+            H = dgemm(1.0, self._A.T, Y.T)
+            self._C = dgemm(
                 1.0, H, Y.T, trans_b=1, beta=1.0, c=np.asfortranarray(self._C), overwrite_c=1
             )

@@ -17,7 +17,7 @@ def run(make: Callable[[], Any], *, inputs: int = 8, tolerance: float = 1e-9) ->
     1, at least 4 of them: one with ``learn_many`` and ``score_many`` as Elmgrove's own, an
     outlier estimator of scikit-learn with ``partial_fit``, or an anomaly detector of River
     (its features are called x0, x1, ...). ``tolerance`` is what rounding may change, as a share of
-    the largest score: 1e-9, or 1e-2 where it counts in float32. The first law that does not hold
+    the largest score: more than 1e-9 where it counts in float32. The first law that does not hold
     raises ``AssertionError`` with its name.
 
     >>> from elmgrove import Detector, HiddenLayer

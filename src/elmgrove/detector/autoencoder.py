@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import ddot
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
@@ -68,7 +69,7 @@ class Autoencoder(OSELM):
     def answer(self, x: Array) -> Answer:
         guess = self.guess(x)
         r = x - guess.y
-        return Answer(float(self._blas.dot(r, r)) / len(x), Reconstruction(guess.y), guess)
+        return Answer(float(ddot(r, r)) / len(x), Reconstruction(guess.y), guess)
 
     def answers_ahead(self, X: Array) -> list[Answer]:
         return [self.answer(X[0])]
@@ -81,7 +82,7 @@ class Autoencoder(OSELM):
 
     def score_one(self, x: Array) -> float:
         r = x - self.predict_one(x)
-        return float(self._blas.dot(r, r)) / len(x)
+        return float(ddot(r, r)) / len(x)
 
     def scores(self, X: Array) -> Array:
         R = X - self.predict_many(X)
@@ -120,7 +121,7 @@ class Autoencoder(OSELM):
 
     def keep(self, answer: Answer, x: Array) -> None:
         guess = answer.work
-        self.absorb(guess.h, guess.w, x, self._blas.dot(x, x))
+        self.absorb(guess.h, guess.w, x, ddot(x, x))
         self._learned(x[np.newaxis])
 
     def learn_all(self, X: Array) -> None:

@@ -158,7 +158,7 @@ def rows_with_names(
     if len(shape) != 2 or not shape[0]:
         raise BadInput(f"expected rows of columns, got an array of shape {shape}")
     try:
-        return Rows(shape[1], np.float64, names).many(rows)[0], names, words
+        return Rows(shape[1], names).many(rows)[0], names, words
     except BadInput as error:
         way_out = None if frame is None else frame.way_out(words)
         if way_out is None:

@@ -201,7 +201,7 @@ class Gaussian:
         """Set what was received, unchecked: for sums and differences of what was admissible."""
         if prior is not None:
             self._sums.evidence.aligned(prior := prior.in_units_of(self.basis))
-            prior.require_within(np.dtype(np.float64))
+            prior.require_in_range()
             assert isinstance(prior, Moments), "what was aligned to moments"
         self._prior = prior
         self._changed()

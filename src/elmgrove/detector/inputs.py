@@ -223,9 +223,9 @@ class Preparation:
         basis.scaling.require_numbers()
         self.basis = basis
         names = basis.features if basis.spectrum is None else None
-        self._rows = Rows(basis.layer.inputs, np.float64, names)
+        self._rows = Rows(basis.layer.inputs, names)
         # Rows are scaled before they are rounded: a large mean would swallow what differs.
-        self._raw = Rows(basis.columns, np.float64, basis.features)
+        self._raw = Rows(basis.columns, basis.features)
         self._scaling = basis.scaling if basis.scaling.kind != "none" else None
         #: The samples of a frame that is not complete yet; None where rows are no samples.
         self.frames = None if basis.spectrum is None else Frames(basis.spectrum, self._raw)

@@ -13,7 +13,7 @@ import numpy as np
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.exact import ExactSum, Parts
-from elmgrove.algebra.linalg import epsilon
+from elmgrove.algebra.linalg import EPSILON, EPSILON_32
 from elmgrove.algebra.moments import (
     Moments,
     centre_near,
@@ -129,7 +129,7 @@ class RunningSum:
         values = np.maximum(sums[_NUMBERS].rounded(), 0.0).tolist()
         fields: dict[str, Any] = dict(zip(self._numbers, values, strict=True))
         if coarse:
-            fields["resolution"] = epsilon(np.float32)
+            fields["resolution"] = EPSILON_32
         return unpack_evidence(self.basis, fields, arrays | more)
 
 
@@ -146,7 +146,7 @@ def _near_mean(t: ExactSum, squares: ExactSum, count: ExactSum) -> Array:
 
 
 def _is_coarse(evidence: Evidence) -> int:
-    return int(evidence.resolution > epsilon(np.float64))
+    return int(evidence.resolution > EPSILON)
 
 
 #: A middle of fewer rows counts as one of so many: young devices are no measure of old ones.

@@ -120,7 +120,7 @@ class CompactClassifier:
         return self._shifted(self._activations(X))
 
     def _activations(self, X: Any) -> Integers:
-        X, _ = Rows(self.basis.layer.inputs, np.float64).many(X)
+        X, _ = Rows(self.basis.layer.inputs).many(X)
         x = np.clip(np.rint(X / self.step), -LARGEST, LARGEST).astype(np.int32)
         # Equation (5) with α = ±1: nothing but additions and subtractions
         Z: Integers = x @ self.basis.layer.alpha.astype(np.int32) + self._bias

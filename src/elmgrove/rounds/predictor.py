@@ -160,7 +160,7 @@ class Predictor:
 
     def inputs(self, X: Any) -> Array:
         """Rows as the basis takes them: checked, and projected where they are to be."""
-        X, _ = Rows(self.reads.columns, np.float64).many(X)
+        X, _ = Rows(self.reads.columns).many(X)
         inputs: Array = X if self.projection is None else self.projection(X)
         return inputs
 

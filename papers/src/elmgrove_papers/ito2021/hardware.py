@@ -201,7 +201,7 @@ def _by_loss(layer: HiddenLayer, own: Array, other: Array) -> Case:
 
 def _by_distance(layer: HiddenLayer, own: Array, other: Array) -> Case:
     basis = Basis(layer, layer.inputs, scaling=Scaling.fitted("standard", own), score="distance")
-    device, sender = (MomentSums(basis, 1.0, np.dtype(float)) for _ in range(2))
+    device, sender = (MomentSums(basis, 1.0) for _ in range(2))
     device.add_many(own)
     sender.add_many(other)
     sums, distance = sender.evidence, Distance(device.evidence)
