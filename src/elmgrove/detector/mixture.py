@@ -332,5 +332,5 @@ class Mixture:
             self.basis.require(part.basis)
             part.require_admissible("this evidence can't be merged")
         if parts:
-            Evidence.sum(parts).require_within(np.dtype(np.float64))
+            Evidence.sum(parts).require_in_range()
         return Received(parts, self.ridge, self.basis, self.rule)
