@@ -37,7 +37,7 @@ CHARTER = Charter(
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("elmgrove.device.sources.base.POLL", 0.01)
+    monkeypatch.setattr("elmgrove.device.sources.text.POLL", 0.01)
     member = trained_member(CHARTER.start("fan"), normal_rows(1, ROWS, 4))
     for row in normal_rows(2, ANOMALOUS, 4):
         member.detector.observe(row + 30.0, 1.7e9)

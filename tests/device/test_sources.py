@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.device.sources import base, folder, open_source
-from elmgrove.device.sources.base import Bad, Reading
+from elmgrove.device.sources import folder, open_source, text
+from elmgrove.device.sources.text import Bad, Reading
 from support.laws import law_examples
 from support.sources import drop_file, open_rows, read_now, rows_in
 
@@ -133,7 +133,7 @@ def test_a_file_that_is_not_there_is_an_error_unless_it_is_followed(path: Path) 
 def test_a_line_without_an_end_is_cut_before_it_fills_the_memory(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "LONGEST", 100_000)
+    monkeypatch.setattr(text, "LONGEST", 100_000)
     path.write_bytes(b"a,b\n1,2\n" + b"x" * 1_000_000 + b"\n3,4\n")
     items = list(open_rows(path))
     assert rows_in(items) == [[1, 2], [3, 4]]
@@ -347,7 +347,7 @@ def test_columns_keep_their_order_over_files_and_restarts(path: Path) -> None:
 
 COPY = """
 from elmgrove.device.sources import open_source
-from elmgrove.device.sources.base import Reading
+from elmgrove.device.sources.text import Reading
 source = open_source("-", follow=False)
 idle = False
 for item in source:
@@ -632,7 +632,7 @@ def test_a_file_that_can_not_be_read_for_a_while_is_read_on(
     # What is read from a disk that breaks, or from a server that is away.
     broken = OSError(errno.EIO, "Input/output error")
     with monkeypatch.context() as patched:
-        patched.setattr(base.TextFile, "lines", lambda self: raising(broken))
+        patched.setattr(text.TextFile, "lines", lambda self: raising(broken))
         assert read_now(items) == []
     assert rows_in(read_now(items)) == [[5, 6]]
     assert warned(caplog) == [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elmgrove.device.sources import open_source
-from elmgrove.device.sources.base import Bad, Reading, Source
+from elmgrove.device.sources.text import Bad, Reading, Source
 from elmgrove.reading.layout import Layout
 from support.sources import rows_in
 
@@ -17,9 +17,7 @@ pytestmark = pytest.mark.usefixtures("unpaced")
 
 def opened(path: Path, **options: Any) -> Source:
     known = {name: options.pop(name) for name in ("features", "bookmark") if name in options}
-    first = options.pop("first_rows", 100)
-    layout = Layout(**options)
-    return open_source(str(path), follow=False, layout=layout, first_rows=first, **known)
+    return open_source(str(path), follow=False, layout=Layout(**options), **known)
 
 
 def reasons(items: list[Any]) -> list[str]:
@@ -154,30 +152,3 @@ def test_values_are_held_for_a_few_rows_over_restarts(path: Path) -> None:
             bookmark = json.loads(json.dumps(item.bookmark))
             again = opened(path, missing="hold", hold_rows=2, bookmark=bookmark)
             assert list(again) == whole[place + 1 :]
-
-
-# Words
-
-
-@pytest.mark.parametrize("first_rows", [3, 4, 100])
-def test_the_words_of_the_first_rows_are_the_categories(
-    path: Path, first_rows: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    path.write_text("a,mode\n1,on\n2,off\n3,on\n4,wild\n5,off\n")
-    read = opened(path, categories=["mode"], first_rows=first_rows)
-    found = list(read)
-    seen_wild = first_rows > 3
-    words = ["off", "on", "wild"] if seen_wild else ["off", "on"]
-    assert read.categories == {"mode": words}
-    assert read.names == ("a", *(f"mode={word}" for word in words))
-    modes = ["on", "off", "on", "wild", "off"]
-    assert rows_in(found) == [
-        [number, *(float(mode == word) for word in words)] for number, mode in enumerate(modes, 1)
-    ]
-    assert ("wild" in caplog.text) == (not seen_wild)
-
-
-def test_words_of_objects_are_found_as_well(path: Path) -> None:
-    path.write_text('{"a": 1, "mode": "x"}\nbroken\n{"a": 2, "mode": "y"}\n')
-    read = opened(path, categories=["mode"])
-    assert rows_in(list(read)) == [[1, 1, 0], [2, 0, 1]]

@@ -14,7 +14,7 @@ import pytest
 
 from elmgrove import BadInput
 from elmgrove.device.sources import open_source
-from elmgrove.device.sources.base import Bad, Reading, Source
+from elmgrove.device.sources.text import Bad, Reading, Source
 from elmgrove.reading.layout import Layout
 from support.sources import read_now, rows_in
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.sources.base import Reading
+from elmgrove.device.sources.text import Reading
 from support.sources import drop_file, open_rows, read_now
 
 pytestmark = pytest.mark.usefixtures("unpaced")

@@ -12,8 +12,8 @@ import pytest
 
 from elmgrove.device.mqtt import Access, client_id
 from elmgrove.device.sources import open_source
-from elmgrove.device.sources.base import Bad, Item, Reading, Source
 from elmgrove.device.sources.mqtt import MOST_NAMES, RowTopics, subscribed
+from elmgrove.device.sources.text import Bad, Item, Reading, Source
 from elmgrove.errors import BadInput
 from elmgrove.reading.layout import Layout
 from support.hostile import hostile

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.sources import base, open_source
-from elmgrove.device.sources.base import Gap, Reading, Timing
+from elmgrove.device.sources import open_source, text
+from elmgrove.device.sources.text import Reading
 from elmgrove.reading.layout import Layout
+from elmgrove.reading.times import Gap, Gaps
 
 pytestmark = pytest.mark.usefixtures("unpaced")
 
@@ -85,41 +86,41 @@ def test_rows_of_a_file_without_times_have_no_gaps(path: Path) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """The present time, to be changed."""
     now = [NOON]
-    monkeypatch.setattr(base.time, "time", lambda: now[0])
+    monkeypatch.setattr(text.time, "time", lambda: now[0])
     return now
 
 
-def arrivals(watched: Timing, clock: list[float], pauses: list[float]) -> list[Gap | None]:
+def arrivals(watched: Gaps, clock: list[float], pauses: list[float]) -> list[Gap | None]:
     """The gaps before rows that arrive after so many seconds each."""
     found = []
     for pause in pauses:
         watched.idle()
         clock[0] += pause
-        found.append(watched.gap_before(None))
+        found.append(watched.before(None))
     return found
 
 
 def test_live_rows_without_times_are_judged_by_their_arrival(clock: list[float]) -> None:
-    gaps = arrivals(Timing(live=True), clock, [60.0] * 20 + [3600.0] + [60.0] * 5)
+    gaps = arrivals(Gaps(live=True), clock, [60.0] * 20 + [3600.0] + [60.0] * 5)
     assert [n for n, gap in enumerate(gaps) if gap] == [20]
     assert gaps[20] == Gap(clock[0] - 3900, clock[0] - 300)
 
 
 def test_bursts_and_short_pauses_are_no_gaps(clock: list[float]) -> None:
-    watched = Timing(live=True)
+    watched = Gaps(live=True)
     assert not any(arrivals(watched, clock, [0.1] * 50 + [9.0] + [0.1] * 50))
     assert not any(arrivals(watched, clock, [1.0, 100.0, 1.0, 50.0] * 30)[8:])
 
 
 def test_what_arrives_together_says_nothing_about_pauses(clock: list[float]) -> None:
-    watched = Timing(live=True)
+    watched = Gaps(live=True)
     for _ in range(1000):
-        assert watched.gap_before(None) is None
+        assert watched.before(None) is None
     assert not any(arrivals(watched, clock, [3600.0] * 20))
 
 
 def test_rows_that_are_not_live_are_not_judged_by_the_clock(clock: list[float]) -> None:
-    assert not any(arrivals(Timing(), clock, [1.0] * 50 + [86400.0]))
+    assert not any(arrivals(Gaps(), clock, [1.0] * 50 + [86400.0]))
 
 
 def test_a_followed_file_has_gaps_by_the_clock(path: Path, clock: list[float]) -> None:

@@ -27,7 +27,7 @@ WIDE = "t,a,b,c,bad\n2024-05-01,1,2,3,0\n2024-05-02,4,5,6,1\n"
 
 
 def test_columns_may_be_chosen(table: Any) -> None:
-    assert table(WIDE, columns=("c", "a")).array.tolist() == [[3, 1], [6, 4]]
+    assert table(WIDE, columns=("c", "a")).rows.tolist() == [[3, 1], [6, 4]]
     assert table(WIDE, label="bad", drop=("b",)).names == ("a", "c")
     with pytest.raises(BadInput, match="no column 'z' among"):
         table(WIDE, columns=("z",))
@@ -44,7 +44,7 @@ def test_time_and_label_are_read_and_never_learned(table: Any) -> None:
 def test_columns_are_called_by_number_where_there_are_no_names(table: Any) -> None:
     text = "2024-05-01,1,2,0\n2024-05-02,3,4,1\n"
     read = table(text, label="4", drop=("2",))
-    assert read.array.tolist() == [[2], [4]]
+    assert read.rows.tolist() == [[2], [4]]
     assert read.labels.tolist() == [False, True]
     with pytest.raises(BadInput, match=r"without a line of names; use their numbers"):
         table(text, drop=("heat",))
@@ -93,7 +93,7 @@ MODES = "heat,mode\n1,auto\n2,off\n3, auto \n"
 def test_each_word_becomes_a_column(table: Any) -> None:
     read = table(MODES, categories=("mode",))
     assert read.names == ("heat", "mode=auto", "mode=off")
-    assert read.array.tolist() == [[1, 1, 0], [2, 0, 1], [3, 1, 0]]
+    assert read.rows.tolist() == [[1, 1, 0], [2, 0, 1], [3, 1, 0]]
     assert read.categories == {"mode": ("auto", "off")}
 
 
@@ -105,12 +105,12 @@ LEARNED = {
 
 def test_a_word_that_was_never_learned_is_none_of_them_and_said_once(table: Any) -> None:
     read = table("mode,heat\ntest,1\noff,2\ntest,3\n", LEARNED)
-    assert read.array.tolist() == [[1, 0, 0], [2, 0, 1], [3, 0, 0]]
+    assert read.rows.tolist() == [[1, 0, 0], [2, 0, 1], [3, 0, 0]]
     assert read.notes == ["the word mode=test was never learned: it is none of ['auto', 'off']"]
 
 
 def test_words_are_found_without_names_too(table: Any) -> None:
-    assert table("1,off\n2,auto\n", LEARNED).array.tolist() == [[1, 0, 1], [2, 1, 0]]
+    assert table("1,off\n2,auto\n", LEARNED).rows.tolist() == [[1, 0, 1], [2, 1, 0]]
 
 
 def test_numbers_may_be_words(table: Any) -> None:
@@ -134,7 +134,7 @@ def test_words_that_can_not_be_learned_are_refused(table: Any, text: str, compla
 @pytest.mark.parametrize(("yes", "no"), [("true", "False"), ("yes", "no"), ("ON", "off")])
 def test_columns_of_yes_and_no_are_numbers(table: Any, yes: str, no: str) -> None:
     read = table(f"a,valve\n1,{yes}\n2,{no}\n3,1\n")
-    assert read.array.tolist() == [[1, 1], [2, 0], [3, 1]]
+    assert read.rows.tolist() == [[1, 1], [2, 0], [3, 1]]
     with pytest.raises(BadInput, match=f"'{no}' is not a finite number"):
         table(f"a,heat\n1,21.5\n2,{no}\n")
 
@@ -155,7 +155,7 @@ def test_a_missing_value_is_refused_with_the_ways_out(table: Any) -> None:
 
 def test_a_missing_value_is_held_for_a_few_rows(table: Any) -> None:
     read = table(HOLES, missing="hold", hold_rows=2)
-    assert read.array.tolist() == [[1, 2], [1, 3], [1, 4], [5, 6], [5, 6], [7, 8]]
+    assert read.rows.tolist() == [[1, 2], [1, 3], [1, 4], [5, 6], [5, 6], [7, 8]]
     assert read.lines.tolist() == [3, 4, 5, 7, 8, 9]
     assert read.left_out == 2
     assert read.gaps == [0, 3]
@@ -171,7 +171,7 @@ def test_what_is_no_number_is_not_missing(table: Any) -> None:
 
 def test_words_are_held_as_well(table: Any) -> None:
     read = table("mode,b\nauto,1\n,2\noff,3\n", categories=("mode",), missing="hold")
-    assert read.array.tolist() == [[1, 0, 1], [1, 0, 2], [0, 1, 3]]
+    assert read.rows.tolist() == [[1, 0, 1], [1, 0, 2], [0, 1, 3]]
 
 
 def test_a_value_is_held_from_rows_that_were_read_at_once(
@@ -181,7 +181,7 @@ def test_a_value_is_held_from_rows_that_were_read_at_once(
     rows = [f"{i},{i}" for i in range(10, 60)]
     rows[40] = ",50"
     read = table("\n".join(["a,b", *rows]), missing="hold")
-    assert read.array[39:42].tolist() == [[49, 49], [49, 50], [51, 51]]
+    assert read.rows[39:42].tolist() == [[49, 49], [49, 50], [51, 51]]
 
 
 # Decimal commas
@@ -191,7 +191,7 @@ def test_decimal_commas_are_noticed_and_read(table: Any) -> None:
     text = "a;b\n1,5;2\n-0,25;3\n"
     with pytest.raises(BadInput, match=r"'1,5' is not a finite number \(decimal commas: --decima"):
         table(text)
-    assert table(text, decimal=",").array.tolist() == [[1.5, 2], [-0.25, 3]]
+    assert table(text, decimal=",").rows.tolist() == [[1.5, 2], [-0.25, 3]]
 
 
 def test_a_time_in_another_way_of_writing_is_noticed(table: Any) -> None:
@@ -214,7 +214,7 @@ def test_a_word_for_a_missing_value_is_named_as_one(table: Any, cell: str) -> No
 
 def test_a_column_of_words_is_named_with_the_option_that_reads_it(table: Any) -> None:
     words = "a,mode\n1,auto\n2,manual\n"
-    hint = "--categories mode reads it as words, --drop mode leaves it out"
+    hint = "--categories mode of learn reads it as words, --drop mode leaves it out"
     with pytest.raises(BadInput, match=hint):
         table(words)
     with pytest.raises(BadInput, match="'auto' is not a finite number; --drop leaves"):

@@ -68,7 +68,7 @@ def test_standard_input_is_read_as_a_file_is(
         path.write_bytes(content)
         with path.open() as file:
             monkeypatch.setattr(sys, "stdin", file)
-            assert read_table("-").array.tolist() == [[1, 0], [0, 1]]
+            assert read_table("-").rows.tolist() == [[1, 0], [0, 1]]
 
 
 def test_an_error_in_standard_input_says_so(

@@ -74,7 +74,7 @@ def test_a_table_is_the_same_in_every_format(
     path = tmp_path_factory.getbasetemp() / "table"
     path.write_bytes(content)
     read = read_table(path, Layout(**layout))
-    assert read.array.tolist() == rows
+    assert read.rows.tolist() == rows
     assert read.names == (None if name == "npy" else NAMES)
 
 
@@ -88,5 +88,5 @@ def test_a_table_is_the_same_however_many_bytes_are_read_at_once(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("elmgrove.reading.csv.CHUNK", len(text(rows)) // 2 + chunk)
         read = read_table(path)
-    assert read.array.tolist() == rows
+    assert read.rows.tolist() == rows
     assert read.lines.tolist() == list(range(2, len(rows) + 2))

@@ -206,7 +206,7 @@ def test_files_and_lines_are_read_alike(tmp_path: Path) -> None:
     layout = Layout(measurement="machine", drop=("boot_time",))
     table = read_table(path, layout, skip_bad=True)
     assert table.names == ("speed", "temp", "on")
-    assert table.array.tolist() == [[1500.0, 21.5, 1.0], [1501.0, 22.5, 0.0]]
+    assert table.rows.tolist() == [[1500.0, 21.5, 1.0], [1501.0, 22.5, 0.0]]
     assert table.times is not None
     assert table.times.tolist() == [1714564800.0, 1714564801.0]
     assert table.left_out == 2
@@ -218,7 +218,7 @@ def test_files_and_lines_are_read_alike(tmp_path: Path) -> None:
             bad += 1
         else:
             rows += [] if record is None else [record.values]
-    assert (reader.names, rows, bad) == (table.names, table.array.tolist(), table.left_out)
+    assert (reader.names, rows, bad) == (table.names, table.rows.tolist(), table.left_out)
 
 
 def test_the_time_of_a_line_wins_over_a_field_that_looks_like_one(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_missing_field_can_be_held(tmp_path: Path) -> None:
     path = tmp_path / "plant.influx"
     path.write_text("\n".join(FILE.splitlines()[:-1]))
     layout = Layout(measurement="machine,host=a", columns=("temp", "speed"), missing="hold")
-    assert read_table(path, layout).array[-1].tolist() == [23.5, 1501.0]
+    assert read_table(path, layout).rows[-1].tolist() == [23.5, 1501.0]
 
 
 def test_a_measurement_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -100,12 +100,6 @@ def test_a_bookmark_leads_to_the_same_columns(lines: list[str]) -> None:
     assert again.names == ("a", "b")
 
 
-def test_a_bookmark_of_before_is_understood() -> None:
-    again = LineReader(bookmark={"head": "b;a\n", "names": ["a", "b"]})
-    again.begin(at_start=False)
-    assert values(again, "2;1") == [[1, 2]]
-
-
 def test_words_must_be_known() -> None:
     reader = LineReader(features=("mode=auto", "a"), categories={"mode": ("auto",)})
     assert values(reader, "a,mode", "1,auto", "2,off") == [None, [1, 1], [0, 2]]

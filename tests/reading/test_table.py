@@ -637,7 +637,7 @@ def test_a_missing_cell_beside_is_named_and_never_held(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"line 5, column 2 \('mode'\): the value is missing"):
         read_table(path, Layout(beside="mode", missing="hold"))
     remembered = Layout(beside="mode", remembered=frozenset({"beside"}))
-    assert read_table(path, remembered).array.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
+    assert read_table(path, remembered).rows.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
 
 
 def test_other_formats_have_a_column_beside_too(tmp_path: Path) -> None:
@@ -647,11 +647,11 @@ def test_other_formats_have_a_column_beside_too(tmp_path: Path) -> None:
     plain = beside(tmp_path / "plain.csv", "1;2,5\n3;4,5\n", "2", decimal=",")
     assert plain.beside is not None
     assert plain.beside.cells.tolist() == ["2,5", "4,5"]
-    assert plain.array.tolist() == [[1], [3]]
+    assert plain.rows.tolist() == [[1], [3]]
     np.save(tmp_path / "rows.npy", np.array([[1.0, 2.0], [3.0, 4.0]]))
     array = read_table(tmp_path / "rows.npy", Layout(beside="1"))
     assert array.beside is not None
-    assert (array.beside.cells.tolist(), array.array.tolist()) == ([1.0, 3.0], [[2], [4]])
+    assert (array.beside.cells.tolist(), array.rows.tolist()) == ([1.0, 3.0], [[2], [4]])
 
 
 def test_a_file_without_the_column_beside_says_which_it_has(tmp_path: Path) -> None:

@@ -106,18 +106,16 @@ def test_few_rows_or_one_instant_have_no_usual_interval(times: list[float]) -> N
 def test_rows_as_they_come() -> None:
     gaps = Gaps()
     times = [*range(30), 33, 34, 40, 41, None, 90, 91, 80, 81]
-    assert [time for time in times if not gaps.follows(time)] == [40, 80]
-    assert gaps.count == 2
-    assert gaps.usual == 1.0
+    assert [time for time in times if gaps.before(time)] == [40, 80]
 
 
 def test_what_is_usual_may_change() -> None:
     gaps = Gaps()
     times = [*range(200), *range(210, 210 + 60 * 200, 60)]
-    apart = [time for time in times if not gaps.follows(time)]
+    apart = [time for time in times if gaps.before(time)]
     assert 0 < len(apart) < 80, "a minute is a gap until it is usual"
-    assert gaps.follows(times[-1] + 60.0)
-    assert not gaps.follows(times[-1] + 1000.0)
+    assert not gaps.before(times[-1] + 60.0)
+    assert gaps.before(times[-1] + 1000.0)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +135,7 @@ def test_times_that_run_backwards_are_in_no_order(times: list[float], first: int
 
 def test_rows_as_they_come_may_run_backwards() -> None:
     gaps = Gaps()
-    for time in (*range(100), 50, *range(51, 150)):
-        gaps.follows(time)
-        assert not gaps.backwards
-    for time in range(149, 49, -1):
-        gaps.follows(time)
-    assert gaps.backwards
+    found = [gap for time in (*range(100), 50, *range(51, 150)) if (gap := gaps.before(time))]
+    assert [gap.backwards for gap in found] == [False]
+    found = [gap for time in range(148, 49, -1) if (gap := gaps.before(time))]
+    assert found[-1].backwards

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from elmgrove.device.sources import base, open_source
-from elmgrove.device.sources.base import Reading, Source
+from elmgrove.device.sources import open_source, text
+from elmgrove.device.sources.text import Reading, Source
 from elmgrove.reading.layout import Layout
 
 
 @pytest.fixture
 def unpaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources look for new rows again at once."""
-    monkeypatch.setattr(base, "POLL", 0.0)
+    monkeypatch.setattr(text, "POLL", 0.0)
 
 
 @pytest.fixture(name="path")

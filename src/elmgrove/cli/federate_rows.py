@@ -84,7 +84,7 @@ class FleetRows:
         table = read(data, None, files.paired, files.skip_bad)
         pieces = np.array_split(np.arange(len(table.rows)), clients or 100)
         cells = [] if table.beside is None else [table.beside.at(piece) for piece in pieces]
-        rows = _named([table.array[piece] for piece in pieces])
+        rows = _named([table.rows[piece] for piece in pieces])
         return cls.of(rows, table.names, "standard", table.categories, cells=tuple(cells))
 
     @classmethod
@@ -230,7 +230,7 @@ class FleetFiles:
     def test(self, path: Path, like: Basis | Projection, target: Target | None) -> Pairs:
         """Read the rows of a test file in the columns that were learned, and their targets."""
         table = read(path, like, self.paired, self.skip_bad)
-        X, column, decimal = table.array, table.beside, self.layout.decimal
+        X, column, decimal = table.rows, table.beside, self.layout.decimal
         T = np.empty((0, 0))
         if target is not None and column is not None:
             fits = target.fits(column.cells, decimal)

@@ -24,7 +24,6 @@ from elmgrove.federation.charter import learned_of
 from elmgrove.federation.member import Member, borrowed_by
 from elmgrove.federation.similarity import Comparison, unlike_used, worth_telling
 from elmgrove.reading.formats import STANDARD_INPUT
-from elmgrove.reading.joined import read_folder
 from elmgrove.reading.layout import LAYOUT, Layout
 from elmgrove.reading.table import Table, read_label_spans, read_table, within
 from elmgrove.reading.times import Clock, format_time
@@ -375,7 +374,7 @@ def read(
     with bar() as progress:
         total = None if standard else _size(data)
         task = progress.add_task(f"Reading {data.name}", total=total)
-        table = (read_folder if data.is_dir() else read_table)(
+        table = read_table(
             data,
             layout,
             features=names,

@@ -67,7 +67,7 @@ def predict(
     table = read(data, predictor.reads, layout, skip_bad)
     if not len(table.rows):
         raise BadInput(f"{data}: no rows to predict")
-    said, column = predictor.predict(table.array, place), table.beside
+    said, column = predictor.predict(table.rows, place), table.beside
     actual = () if column is None else column.cells
     columns = ("line", "predicted", "actual")[: 2 if column is None else 3]
     writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -113,7 +113,7 @@ def _note_marks(
     if not fits.any():
         return
     T = target.scaled(target.coded(column.at(fits), decimal))
-    exam = Exam(predictor.inputs(table.array[fits]), T, target.classes)
+    exam = Exam(predictor.inputs(table.rows[fits]), T, target.classes)
     found = exam.evaluate(predictor.basis, [predictor.models[place]])
     assert found is not None
     notes.print(Marks(target, exam, predictor.basis).sentence(found.value))

@@ -26,8 +26,8 @@ from elmgrove.device.output import Observation, Observer, Verdicts
 from elmgrove.device.report import AgentReports
 from elmgrove.device.settings import ASK, NO_REPORTS, Settings
 from elmgrove.device.sources import open_source
-from elmgrove.device.sources.base import Bad, Bookmark, Item, Reading, Source
 from elmgrove.device.sources.mqtt import Subscription, subscribed
+from elmgrove.device.sources.text import Bad, Bookmark, Item, Reading, Source
 from elmgrove.device.start import (
     Begun,
     LearnedAlready,
@@ -451,7 +451,6 @@ class Agent:
             layout=layout,
             features=None if basis is None else basis.features,
             categories=None if basis is None else dict(basis.categories),
-            first_rows=self._first_rows,
             bookmark=notes.get(SOURCE),
             # Between two programs that speak line protocol, nothing of what they say gets lost.
             pass_on=Verdicts(settings.verdicts).put if between else None,

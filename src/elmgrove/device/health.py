@@ -3,13 +3,11 @@
 import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elmgrove.errors import BadInput
 from elmgrove.reading.formats import STANDARD_INPUT
-
-if TYPE_CHECKING:
-    from elmgrove.device.sources.base import Gap
+from elmgrove.reading.times import Gap
 
 log = logging.getLogger("elmgrove.device")
 
@@ -76,7 +74,7 @@ class InputHealth:
         if self.deaf:
             self._say(f"{self._heard or 'none'} of the last {len(self._last)} rows could be used")
 
-    def notice(self, gap: "Gap") -> None:
+    def notice(self, gap: Gap) -> None:
         """Counts a gap in time, and tells it; of many within a minute, the first."""
         self.gaps += 1
         if gap.backwards and not self._backwards_told:

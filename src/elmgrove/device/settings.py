@@ -77,9 +77,6 @@ class Settings:
     missing: Annotated[
         str, "Where a value is missing: refuse the row, or hold the last value.", SOURCE
     ] = REFUSE
-    categories: Annotated[
-        list[str], "New device: column of words, each becomes a 0 or 1 (repeatable).", SOURCE
-    ] = field(default_factory=list)
     mqtt_seconds: Annotated[
         float,
         "Of a broker, one number a topic: a row every this many seconds; 0 = when each topic has "

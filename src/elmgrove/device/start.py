@@ -16,7 +16,7 @@ from elmgrove.detector.inputs import choose_window, rows_to_decide
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.detector.tuning import tune
 from elmgrove.device.settings import Settings
-from elmgrove.device.sources.base import Reading, Source
+from elmgrove.device.sources.text import Reading, Source
 from elmgrove.errors import BadInput, ElmgroveError, Mismatch, Unreachable
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import Exchange
@@ -125,7 +125,6 @@ def _made_for(settings: Settings, X: Array, source: Source) -> Member:
         scaling="standard",
         window=_window(settings, X),
         spectrum=settings.chosen_spectrum,
-        categories=source.categories,
     )
     return _member(settings, Charter("alone", basis), None, "these rows have")
 
@@ -245,7 +244,7 @@ def _normal_rows(settings: Settings, basis: Basis) -> Array | None:
     if not settings.units_from:
         return None
     path = Path(settings.units_from)
-    return read_table(path, Layout(drop=tuple(settings.drop)), features=basis.features).array
+    return read_table(path, Layout(drop=tuple(settings.drop)), features=basis.features).rows
 
 
 def _detector_settings(settings: Settings) -> dict[str, Any]:

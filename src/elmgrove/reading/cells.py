@@ -122,7 +122,9 @@ def refusal(where: str, column: str, cell: Any, of_words: str | None = None) -> 
     if isinstance(cell, str) and _LIKE_A_TIME.search(cell):
         return BadInput(f"{said} (a time? --time COLUMN=FORMAT, like {format_like(cell)})")
     if of_words is not None:
-        ways = f"--categories {of_words} reads it as words, --drop {of_words} leaves it out"
+        ways = (
+            f"--categories {of_words} of learn reads it as words, --drop {of_words} leaves it out"
+        )
         return BadInput(f"{said} ({ways})")
     return BadInput(said)
 

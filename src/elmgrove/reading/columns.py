@@ -140,6 +140,16 @@ class Record(NamedTuple):
     point: Point | None = None
 
 
+class Numbers(NamedTuple):
+    """Rows that were read at once, with their lines, times and labels."""
+
+    rows: NDArray[np.float64]
+    lines: NDArray[np.int64]
+    times: NDArray[np.float64] | None = None
+    labels: NDArray[np.bool_] | None = None
+    beside: Sequence[Any] = ()
+
+
 class Header(NamedTuple):
     """The columns of a file: their names, or their numbers from 1, and some of their cells."""
 

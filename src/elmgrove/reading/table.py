@@ -1,37 +1,36 @@
 """A file as a table: its rows with their lines, times and labels, and notes on it."""
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, BinaryIO, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Categories, columns_of, word_of
 from elmgrove.errors import BadInput, MissingValue
-from elmgrove.reading.arrays import NpyArray, ParquetTable
 from elmgrove.reading.cells import is_missing
-from elmgrove.reading.columns import Columns, Header, doubts_about
-from elmgrove.reading.csv import Cells, CsvText, Numbers
+from elmgrove.reading.columns import Columns, Header, Numbers, doubts_about
+from elmgrove.reading.csv import LOOK, Cells, CsvText, whole_lines
 from elmgrove.reading.formats import (
     JSON_LINES,
     NOT_TEXT,
     NPY,
     PARQUET,
+    ArrayBlock,
+    NpyArray,
     Opened,
-    Spool,
-    StoredRows,
-    format_of,
+    ParquetTable,
     opened,
 )
-from elmgrove.reading.jsonl import ObjectText, json_object
 from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.line_protocol import Measurement
-from elmgrove.reading.times import Clock, first_back, gaps_in, usual_interval
+from elmgrove.reading.lines import json_object
+from elmgrove.reading.times import SEVERAL, Clock, first_back, format_time, gaps_in, usual_interval
 
 _WAY_OUT = "FILE=FORMAT says how times are written, like labels.csv=%m/%d/%Y %H:%M"
 
@@ -109,6 +108,77 @@ class Blocks(Protocol):
         ...
 
 
+class _Objects(NamedTuple):
+    """Records of some lines, which are read one by one."""
+
+    found: Iterator[tuple[int, Cells]]
+
+    def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
+        return None
+
+    def records(self) -> Iterator[tuple[int, Cells]]:
+        return self.found
+
+
+class ObjectText:
+    """A file of objects, one a line: its first objects' keys are the columns.
+
+    ``read`` makes an object of a line; None where it is none and need not be.
+    """
+
+    unit = "line"
+
+    def __init__(
+        self,
+        name: str,
+        file: BinaryIO,
+        layout: Layout,
+        read: Callable[[str, str | bytes], dict[str, Any] | None],
+    ) -> None:
+        self._name, self._file, self._encoding = name, file, layout.encoding
+        self._read = read
+        self.notes: list[str] = []
+        found, bad = list[dict[str, Any]](), list[BadInput]()
+        for _, one in self._objects(next(self._texts(), b""), 1):
+            if isinstance(one, BadInput):
+                bad.append(one)
+            else:
+                found.append(one)
+            if len(found) == LOOK:
+                break
+        if bad and not found:
+            raise bad[0]
+        keys = list(dict.fromkeys(key for one in found for key in one))
+        self.header = Header(name, keys, True, [[one.get(key) for key in keys] for one in found])
+
+    def blocks(self) -> Iterator[_Objects]:
+        """The lines, many at a time."""
+        line = 1
+        for text in self._texts():
+            yield _Objects(self._cells(text, line))
+            line += text.count(b"\n")
+
+    def _texts(self) -> Iterator[bytes]:
+        return whole_lines(self._name, self._file, self._encoding)
+
+    def _cells(self, text: bytes, first: int) -> Iterator[tuple[int, Cells]]:
+        keys = self.header.cells
+        for line, one in self._objects(text, first):
+            yield line, one if isinstance(one, BadInput) else [one.get(key) for key in keys]
+
+    def _objects(self, text: bytes, first: int) -> Iterator[tuple[int, dict[str, Any] | BadInput]]:
+        for line, data in enumerate(text.split(b"\n"), first):
+            if not data.strip():
+                continue
+            try:
+                found = self._read(f"{self._name}, line {line}", data)
+            except BadInput as error:
+                yield line, error
+            else:
+                if found is not None:
+                    yield line, found
+
+
 def blocks_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> Blocks:
     """An open file as blocks of records, whatever it is; ``wanted`` are its known columns."""
     if file.format == NPY:
@@ -116,30 +186,23 @@ def blocks_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> Blo
     if file.format == PARQUET:
         return ParquetTable(file.name, file.file)
     if layout.is_influx(file.name):
-        return _points_in(file, layout, wanted)
+        measured = Measurement(layout.measurement, lambda: list(wanted or ()))
+        text = ObjectText(file.name, file.file, layout, measured)
+        if measured.point is None and measured.other is not None:
+            raise BadInput(
+                f"{file.name}: none of the first lines is a row, as {measured.other} is none; "
+                "--measurement chooses"
+            )
+        text.notes = measured.notes
+        return text
     if file.format == JSON_LINES:
         return ObjectText(file.name, file.file, layout, json_object)
     return CsvText(file.name, file.file, layout, wanted)
 
 
-def _points_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> ObjectText:
-    measured = Measurement(layout.measurement, lambda: list(wanted or ()))
-    text = ObjectText(file.name, file.file, layout, measured)
-    if measured.point is None and measured.other is not None:
-        raise BadInput(
-            f"{file.name}: none of the first lines is a row, as {measured.other} is none; "
-            "--measurement chooses"
-        )
-    text.notes = measured.notes
-    return text
-
-
-# Words that a column may have.
-_MOST_WORDS = 64
-
-
-def found_words(source: Blocks, layout: Layout) -> dict[str, list[str]]:
+def _found_words(source: Blocks, layout: Layout) -> dict[str, list[str]]:
     """Finds the words that a file has in each column of words, in their order."""
+    most = 64
     places = source.header.places(layout.categories)
     found: list[set[str]] = [set() for _ in places]
     for block in source.blocks():
@@ -150,30 +213,12 @@ def found_words(source: Blocks, layout: Layout) -> dict[str, list[str]]:
                 if place < len(cells) and not is_missing(cells[place]):
                     words.add(word_of(cells[place]))
         for name, words in zip(layout.categories, found, strict=True):
-            if len(words) > _MOST_WORDS:
+            if len(words) > most:
                 raise BadInput(
-                    f"{source.header.name}: column {name!r} has more than {_MOST_WORDS} different "
+                    f"{source.header.name}: column {name!r} has more than {most} different "
                     f"words, too many for categories; --drop {name}"
                 )
     return {name: sorted(words) for name, words in zip(layout.categories, found, strict=True)}
-
-
-def words_in(name: str, lines: Sequence[bytes], layout: Layout) -> dict[str, list[str]]:
-    """Finds the words of categories in the first lines of a text; ``BadInput`` if it has none."""
-    text = b"".join(lines)
-    form = format_of(name, text, layout.encoding)
-    if form == JSON_LINES:
-        text = b"".join(line for line in lines if _is_object(line))
-    file = Opened(name, BytesIO(text), form, lambda: 0)
-    return found_words(blocks_in(file, layout, None), layout)
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        json_object("", line)
-    except BadInput:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -198,27 +243,19 @@ class ColumnCells:
         return f"{self.file}, {self.unit} {self.lines[place]}, {self.column}"
 
 
-_WAYS_OUT = "--drop leaves a named column out, --skip-bad a row"
-# Texts about bad rows that are kept.
-_MOST_TEXTS = 1000
-#: Rows that are looked at for columns that are no sensors.
-DOUBTED = 5000
-
-
 @dataclass
 class Table:
     """Rows of a file, and what goes with each: its line, and where known its time and label.
 
-    ``lines`` counts from 1 as an editor does (rows of an array from 0). ``rows`` of a large file
-    are on disk, and given in slices. ``gaps`` are the places of rows that do not follow the row
-    before: one between them was left out, or they are far apart in time. ``skipped`` says of the
-    first rows that were ``left_out`` why, ``notes`` what else there is to tell. ``categories`` are
-    the words of columns of words; each is a column of 0 and 1. ``beside`` has the cells of the
-    column that the layout has read beside the rows.
+    ``lines`` counts from 1 as an editor does (rows of an array from 0). ``gaps`` are the places of
+    rows that do not follow the row before: one between them was left out, or they are far apart in
+    time. ``skipped`` says of the first rows that were ``left_out`` why, ``notes`` what else there
+    is to tell. ``categories`` are the words of columns of words; each is a column of 0 and 1.
+    ``beside`` has the cells of the column that the layout has read beside the rows.
     """
 
     names: tuple[str, ...] | None
-    rows: StoredRows
+    rows: NDArray[np.float64]
     lines: NDArray[np.int64]
     times: NDArray[np.float64] | None = None
     labels: NDArray[np.bool_] | None = None
@@ -228,11 +265,6 @@ class Table:
     notes: list[str] = field(default_factory=list)
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     beside: ColumnCells | None = None
-
-    @property
-    def array(self) -> NDArray[np.float64]:
-        """All rows in memory."""
-        return np.asarray(self.rows)
 
     @property
     def stretches(self) -> list[slice]:
@@ -266,7 +298,7 @@ class Table:
         follows[np.isin(kept, self.gaps)] = False
         return replace(
             self,
-            rows=self.rows[:][kept],
+            rows=self.rows[kept],
             lines=self.lines[kept],
             times=None if self.times is None else self.times[kept],
             labels=None if self.labels is None else self.labels[kept],
@@ -283,9 +315,9 @@ def read_table(
     categories: Categories | None = None,
     skip_bad: bool = False,
     doubts: bool = True,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Table:
-    """Reads all rows of a file, or of standard input (``-``).
+    """Reads all rows of a file, of standard input (``-``), or of a folder.
 
     CSV, JSON lines (both packed with gzip or not), .npy and Parquet are detected by their
     content, InfluxDB line protocol by its name or the layout. ``features`` picks and orders columns
@@ -293,31 +325,48 @@ def read_table(
     or with ``skip_bad`` left out. With ``doubts`` there are notes about columns that may be no
     sensors, unless the layout names those to read, and those that look like a label are left out.
     ``progress`` is called with the number of bytes read so far.
+
+    The files of a folder hold columns of one table, which times join, as historians and cloud
+    services keep sensors. A file is a component of it, and so is a folder in it, whose files follow
+    each other. Of the components with wanted columns, the one with the longest interval says when
+    there are rows: of each other column they have the last value, unless that is older than five of
+    its usual intervals; such rows are left out. A column ``value`` that is alone in its component
+    is called as that is.
     """
     layout = layout or Layout()
+    wanted = columns_of(features, categories or {}) if features else None
+    doubts = doubts and not layout.columns
+    if Path(where).is_dir():
+        folder = _Folder(Path(where), layout, wanted, skip_bad, progress)
+        # Of its columns the first is the time, whatever the files call it.
+        drop = [name for name in layout.drop if name in folder.header.cells]
+        layout = replace(layout, time="", drop=tuple(drop))
+        columns = Columns(folder.header, layout, features, categories, doubts)
+        return _Gathering(folder, columns, layout, skip_bad).table(doubts and features is None)
     with opened(where, layout.encoding) as file:
-        wanted = columns_of(features, categories or {}) if features else None
         source = blocks_in(file, layout, wanted)
-        if categories is None and layout.categories:
-            categories = found_words(source, layout)
+        if layout.categories and categories is None:
+            categories = _found_words(source, layout)
         columns = Columns(source.header, layout, features, categories, doubts)
-        gathering = _Gathering(file.name, source, columns, layout, skip_bad)
-        for block in source.blocks():
-            gathering.take(block)
-            if progress is not None:
-                progress(file.position())
-        return gathering.table(doubted=doubts and features is None)
+        gathering = _Gathering(source, columns, layout, skip_bad, lambda: progress(file.position()))
+        return gathering.table(doubts and features is None)
 
 
 class _Gathering:
     """Gathers the rows of a file, block by block."""
 
     def __init__(
-        self, name: str, source: Blocks, columns: Columns, layout: Layout, skip_bad: bool
+        self,
+        source: Blocks,
+        columns: Columns,
+        layout: Layout,
+        skip_bad: bool,
+        taken: Callable[[], None] = lambda: None,
     ) -> None:
-        self._name, self._unit, self._source = name, source.unit, source
-        self._columns, self._layout, self._skip_bad = columns, layout, skip_bad
-        self._spool = Spool(columns.count)
+        self._source, self._columns = source, columns
+        self._layout, self._skip_bad = layout, skip_bad
+        self._blocks: list[NDArray[np.float64]] = []
+        self._count = 0
         self._lines: list[NDArray[np.int64]] = []
         self._times: list[NDArray[np.float64]] = []
         self._labels: list[NDArray[np.bool_]] = []
@@ -326,8 +375,11 @@ class _Gathering:
         self._gaps: list[int] = []
         self._left_out = 0
         self._doubts: list[str] | None = None
+        for block in source.blocks():
+            self._take(block)
+            taken()
 
-    def take(self, block: RecordBlock) -> None:
+    def _take(self, block: RecordBlock) -> None:
         """Reads a block, at once or else record by record."""
         found = block.numbers(self._columns, self._layout.decimal)
         if found is None:
@@ -336,8 +388,9 @@ class _Gathering:
             self._columns.held.saw(found.rows[-1].tolist())
         if self._doubts is None and len(found.rows):
             names = self._columns.names or [str(i + 1) for i in self._columns.places]
-            self._doubts = doubts_about(names, found.rows[:DOUBTED])
-        self._spool.add(found.rows)
+            self._doubts = doubts_about(names, found.rows[:5000])
+        self._blocks.append(found.rows)
+        self._count += len(found.rows)
         self._lines.append(found.lines)
         if found.times is not None:
             self._times.append(found.times)
@@ -352,12 +405,14 @@ class _Gathering:
             try:
                 if isinstance(cells, BadInput):
                     raise cells
-                record = self._columns.record(f"{self._name}, {self._unit} {line}", cells)
+                where = f"{self._source.header.name}, {self._source.unit} {line}"
+                record = self._columns.record(where, cells)
             except MissingValue as error:
                 self._leave_out(str(error), len(values))
             except BadInput as error:
                 if not self._skip_bad:
-                    raise BadInput(f"{error}; {_WAYS_OUT}") from error
+                    ways_out = "--drop leaves a named column out, --skip-bad a row"
+                    raise BadInput(f"{error}; {ways_out}") from error
                 self._leave_out(str(error), len(values))
             else:
                 values.append(record.values)
@@ -375,8 +430,8 @@ class _Gathering:
 
     def _leave_out(self, reason: str, before: int) -> None:
         self._left_out += 1
-        self._gaps.append(self._spool.count + before)
-        if len(self._skipped) < _MOST_TEXTS:
+        self._gaps.append(self._count + before)
+        if len(self._skipped) < 1000:
             self._skipped.append(reason)
 
     def _require_order(self, times: NDArray[np.float64], lines: NDArray[np.int64]) -> None:
@@ -384,13 +439,14 @@ class _Gathering:
         first = first_back(np.diff(times))
         if first is not None:
             assert self._columns.time is not None
-            told = self._source.header.describe(self._columns.time)
+            header = self._source.header
             raise BadInput(
-                f"{self._name}: times run backwards from {self._unit} {lines[first + 1]} on: sort "
-                f"the rows by time, oldest first (if {told} is their time; else --time COLUMN)"
+                f"{header.name}: times run backwards from {self._source.unit} {lines[first + 1]} "
+                f"on: sort the rows by time, oldest first (if {header.describe(self._columns.time)}"
+                " is their time; else --time COLUMN)"
             )
 
-    def table(self, *, doubted: bool) -> Table:
+    def table(self, doubted: bool) -> Table:
         """The table of all rows that were taken."""
         columns = self._columns
         times = None if columns.time is None else np.concatenate([np.empty(0), *self._times])
@@ -406,7 +462,7 @@ class _Gathering:
             notes.append(f"{columns.held.count} missing values were filled with the last ones")
         return Table(
             columns.names,
-            self._spool.rows(),
+            self._rows(),
             lines,
             times,
             None if columns.label is None else np.concatenate(labels),
@@ -418,13 +474,23 @@ class _Gathering:
             self._cells_beside(lines),
         )
 
+    def _rows(self) -> NDArray[np.float64]:
+        rows, end = np.empty((self._count, self._columns.count)), self._count
+        # Each block goes once it is copied: a large table is in memory once.
+        while self._blocks:
+            block = self._blocks.pop()
+            rows[end - len(block) : end] = block
+            end -= len(block)
+        return rows
+
     def _cells_beside(self, lines: NDArray[np.int64]) -> ColumnCells | None:
         if self._columns.beside is None:
             return None
         cells = np.empty(len(lines), object)
         cells[:] = self._beside
-        told = self._source.header.describe(self._columns.beside)
-        return ColumnCells(self._name, told, self._unit, cells, lines)
+        header = self._source.header
+        called = header.describe(self._columns.beside)
+        return ColumnCells(header.name, called, self._source.unit, cells, lines)
 
 
 def _describe_gaps(times: NDArray[np.float64], late: list[int]) -> str:
@@ -439,3 +505,144 @@ def _describe_gaps(times: NDArray[np.float64], late: list[int]) -> str:
         many = f"{len(back)} jump{'s' * (len(back) > 1)} back in time"
         told.append(f"{many}, by up to {-back.min():g} s")
     return f"{' and '.join(told)}: windows begin again there"
+
+
+# Folders
+
+
+class _Component(NamedTuple):
+    """Some columns of a folder's table, with the times at which they have values."""
+
+    name: str
+    columns: tuple[str, ...]
+    times: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    notes: tuple[str, ...]
+
+    @property
+    def usual(self) -> float:
+        """The usual interval between two rows, in seconds; without end where few rows tell it."""
+        return usual_interval(np.diff(self.times)) or np.inf
+
+    def at(self, times: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """The last values at these times, and where they are too old, or there is none."""
+        places = np.searchsorted(self.times, times, side="right") - 1
+        ages = times - self.times[places]
+        return self.rows[places], (places < 0) | (ages > SEVERAL * self.usual)
+
+
+class _Folder:
+    """The components of a folder, joined by time."""
+
+    unit = "row"
+
+    def __init__(
+        self,
+        folder: Path,
+        layout: Layout,
+        wanted: Sequence[str] | None,
+        skip_bad: bool,
+        progress: Callable[[int], None],
+    ) -> None:
+        every = list(_components(folder, layout, skip_bad, progress))
+        named = _names(every)
+        wanted = wanted or layout.columns or [one for one in named if one not in layout.drop]
+        Header(str(folder), [*named], True, []).places([*wanted, *layout.drop])
+        read = {*wanted, layout.label, layout.beside}
+        places = sorted({place for name, place in named.items() if name in read})
+        used = self._used = [every[place] for place in places]
+        self._times = max(used, key=lambda one: one.usual).times
+        found = [one.at(self._times) for one in used]
+        self._values = np.concatenate([values for values, _ in found], axis=1)
+        self._too_old = np.column_stack([old for _, old in found])
+        self._left_out: NDArray[np.bool_] = self._too_old.max(axis=1)
+        if self._left_out.all():
+            spans = (
+                f"{one.name} {format_time(one.times[0])} to {format_time(one.times[-1])}"
+                for one in used[:3]
+            )
+            raise BadInput(f"{folder}: at no time do all have values: {', '.join(spans)}")
+        names = [name for name, place in named.items() if place in places]
+        sample = [[None, *row] for row in self._values[~self._left_out][:LOOK].tolist()]
+        self.header = Header(str(folder), ["", *names], True, sample)
+        many = Counter(note for one in used for note in one.notes)
+        self.notes = [
+            *(note for note, count in many.items() if count == len(used)),
+            *(
+                f"{one.name}: {note}"
+                for one in used
+                for note in one.notes
+                if many[note] < len(used)
+            ),
+            f"{len(used)} components were joined by time",
+        ]
+
+    def blocks(self) -> Iterator[RecordBlock]:
+        """The rows, those that have too old a value by themselves."""
+        times = (self._times * 1e6).round().astype(np.int64).view("M8[us]")
+        first, ends = 1, np.flatnonzero(np.diff(self._left_out)) + 1
+        for rows in np.split(np.arange(len(times)), ends):
+            if self._left_out[rows[0]]:
+                yield _Objects((first, self._reason(row)) for row in rows.tolist())
+            else:
+                yield ArrayBlock([times[rows], *self._values[rows].T], first)
+                first += len(rows)
+
+    def _reason(self, row: int) -> MissingValue:
+        name = self._used[int(self._too_old[row].argmax())].name
+        at = f"{self.header.name}, {format_time(self._times[row])}"
+        return MissingValue(f"{at}: {name} has had no value for long")
+
+
+def _components(
+    folder: Path, layout: Layout, skip_bad: bool, progress: Callable[[int], None]
+) -> Iterator[_Component]:
+    endings = (".csv", ".tsv", ".jsonl", ".ndjson", ".lp", ".influx", ".parquet", ".gz")
+    bare, done = replace(layout, columns=(), drop=(), label=None, beside=None), 0
+    for path in sorted(one for one in folder.iterdir() if not one.name.startswith(".")):
+        tables = dict[Path, Table]()
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file.is_file() and file.name.lower().endswith(endings) and file.name[0] != ".":
+                tables[file] = read_table(file, bare, skip_bad=skip_bad, doubts=False)
+                done += file.stat().st_size
+                progress(done)
+        if tables:
+            name = path.name if path.is_dir() else path.name.removesuffix(".gz").rpartition(".")[0]
+            yield _component(name, tables)
+    if not done:
+        raise BadInput(f"{folder}: no file in it ends in {', '.join(endings)}")
+
+
+def _component(name: str, tables: dict[Path, Table]) -> _Component:
+    """The rows of a component's files, one after the other."""
+    first, found = next(iter(tables)), list[tuple[NDArray[np.float64], Table]]()
+    for file, table in tables.items():
+        if table.times is None:
+            raise BadInput(f"{file}: which column is the time? --time COLUMN or COLUMN=FORMAT")
+        if not table.names:
+            raise BadInput(f"{file}: no column with a name beside the time; keep other files apart")
+        if table.names != tables[first].names:
+            raise BadInput(f"{file}: other columns than {first}, which is of the same component")
+        found.append((table.times, table))
+    found.sort(key=lambda one: one[0][:1].tolist())
+    times = np.concatenate([times for times, _ in found])
+    if len(times) < 2 or (np.diff(times) < 0.0).any():
+        reason = "fewer than two rows" if len(times) < 2 else "times run back, or files overlap"
+        raise BadInput(f"{name}: {reason}, so nothing can be joined to it by time")
+    rows = np.concatenate([table.rows for _, table in found])
+    notes = dict.fromkeys(note for table in tables.values() for note in table.notes)
+    return _Component(name, tables[first].names or (), times, rows, tuple(notes))
+
+
+def _names(components: Sequence[_Component]) -> dict[str, int]:
+    """Names the columns: by themselves, as their component, or by both where one comes twice."""
+    own = [
+        (place, one.name if one.columns == ("value",) else column)
+        for place, one in enumerate(components)
+        for column in one.columns
+    ]
+    many = Counter(column for _, column in own)
+    named = {f"{components[at].name}.{name}" if many[name] > 1 else name: at for at, name in own}
+    if len(named) < len(own):
+        raise BadInput(f"two columns are called alike, among {[*named]}: rename one, or its file")
+    return named

@@ -2,11 +2,12 @@
 
 import math
 import re
+import time
 from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,21 +88,21 @@ def stated_time(name: str, stated: Any) -> float:
         ) from error
 
 
-def _seconds(time: datetime) -> float:
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+def _seconds(when: datetime) -> float:
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
-def format_time(time: float) -> str:
+def format_time(when: float) -> str:
     """Writes a time for people, to the second, in UTC.
 
     >>> format_time(1714573200.5), format_time(1e30)
     ('2024-05-01 14:20:00', '1e+30 s after 1970')
     """
     try:
-        return datetime.fromtimestamp(time, UTC).isoformat(" ", "seconds").replace("+00:00", "")
+        return datetime.fromtimestamp(when, UTC).isoformat(" ", "seconds").replace("+00:00", "")
     except (ValueError, OverflowError, OSError):
         # No calendar has it: a state that was made before times were looked at may.
-        return f"{time:g} s after 1970"
+        return f"{when:g} s after 1970"
 
 
 def is_named_like_a_time(name: str) -> bool:
@@ -121,7 +122,7 @@ def are_epochs(cells: Sequence[Any]) -> bool:
     except (ValueError, OverflowError):
         return False
     rising = all(a <= b for a, b in pairwise(found))
-    return bool(found) and rising and all(_EARLIEST <= time <= _LATEST for time in found)
+    return bool(found) and rising and all(_EARLIEST <= one <= _LATEST for one in found)
 
 
 def _is_date(cell: Any) -> bool:
@@ -138,10 +139,8 @@ def _is_date(cell: Any) -> bool:
 
 #: A gap is so many times as long as the usual interval, which is the median.
 SEVERAL = 5.0
-# Intervals that say what is usual: at least, and the last so many at most.
-_LEAST, _MOST = 8, 101
-# Where more than one of so many intervals runs back, times are in no order.
-_UNSORTED = 3
+# Intervals that say what is usual, at least.
+_LEAST = 8
 
 
 def usual_interval(intervals: Sequence[float] | NDArray[np.float64]) -> float | None:
@@ -160,66 +159,97 @@ def gaps_in(times: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def first_back(intervals: Sequence[float] | NDArray[np.float64]) -> int | None:
-    """Finds the first interval that runs back, where so many do that rows are in no order of time.
+    """Finds the first interval that runs back, where more than a third do: rows are in no order.
 
-    None where they are in order: a clock that was set back once, or now and then, is a gap.
+    A clock that was set back once, or now and then, is a gap.
     """
     back = np.flatnonzero(np.asarray(intervals, np.float64) < 0.0)
-    many = len(back) > 1 and _UNSORTED * len(back) > len(intervals)
+    many = len(back) > 1 and 3 * len(back) > len(intervals)
     return int(back[0]) if many else None
 
 
-class Gaps:
-    """Finds the rows, as they come, that do not follow the last one in time."""
+class Gap(NamedTuple):
+    """A time without rows, from the last row before it to the first one after it.
 
-    def __init__(self) -> None:
+    ``backwards`` says that many of the last rows came before the one in front of them.
+    """
+
+    begin: float
+    end: float
+    backwards: bool = False
+
+    def __str__(self) -> str:
+        begin, end = format_time(self.begin), format_time(self.end)
+        if self.end < self.begin:
+            return f"times went back from {begin} to {end} ({_lasting(self.begin - self.end)})"
+        return f"no rows from {begin} to {end} ({_lasting(self.end - self.begin)})"
+
+
+def _lasting(seconds: float) -> str:
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+class Gaps:
+    """Finds the gaps between rows, as they come.
+
+    Rows that have times are judged by these. Rows without can be judged only where they are
+    ``live``: by when they arrive. What arrives together, such as all rows that a file has when an
+    agent begins, is one arrival.
+    """
+
+    def __init__(self, *, live: bool = False, state: Sequence[Any] | None = None) -> None:
+        self._live = live
         self._last: float | None = None
-        self._intervals: deque[float] = deque(maxlen=_MOST)
+        self._intervals: deque[float] = deque(maxlen=101)
         self._usual: float | None = None
         self._seen = 0
-        #: Gaps up to now, and how long the last one was, in seconds.
-        self.count, self.length = 0, 0.0
+        self._pauses: deque[float] = deque(maxlen=100)
+        self._arrived: float | None = None
+        self._idle = False
+        if state is not None:
+            self._last, self._seen, self._usual, intervals = state
+            self._intervals.extend(intervals)
 
-    def follows(self, time: float | None) -> bool:
-        """Takes the time of the next row; False where it comes after a gap."""
-        last, self._last = self._last, time
-        if last is None or time is None:
-            return True
-        interval = time - last
+    @property
+    def state(self) -> list[Any] | None:
+        """What a restart must know, as JSON holds it; None where rows have no times."""
+        if self._last is None:
+            return None
+        return [self._last, self._seen, self._usual, list(self._intervals)]
+
+    def idle(self) -> None:
+        """Takes note that there is nothing more for now."""
+        self._idle = True
+
+    def before(self, when: float | None) -> Gap | None:
+        """Takes the time of the next row; gives the gap before it, if there is one."""
+        last, self._last = self._last, when
+        if when is None:
+            return self._before_arrival() if self._live else None
+        if last is None:
+            return None
+        interval = when - last
         gap = interval < 0.0 or (self._usual is not None and interval > SEVERAL * self._usual)
-        if gap:
-            self.count, self.length = self.count + 1, interval
         self._intervals.append(interval)
         # The median of a hundred changes little with one more: it is not found for each row.
         self._seen += 1
         if self._seen <= 2 * _LEAST or self._seen % _LEAST == 0:
             self._usual = usual_interval(self._intervals)
-        return not gap
+        if not gap:
+            return None
+        backwards = len(self._intervals) >= _LEAST and first_back(self._intervals) is not None
+        return Gap(last, when, backwards)
 
-    @property
-    def backwards(self) -> bool:
-        """Whether the last rows run backwards in time, or in no order at all."""
-        return len(self._intervals) >= _LEAST and first_back(self._intervals) is not None
-
-    @property
-    def last(self) -> float | None:
-        """The time of the last row; None before the first one."""
-        return self._last
-
-    @property
-    def state(self) -> list[Any]:
-        """What is known, as JSON holds it."""
-        return [self._last, self._seen, self._usual, list(self._intervals)]
-
-    @classmethod
-    def from_state(cls, state: Sequence[Any]) -> Self:
-        """Goes on from what was known."""
-        made = cls()
-        made._last, made._seen, made._usual, intervals = state
-        made._intervals.extend(intervals)
-        return made
-
-    @property
-    def usual(self) -> float | None:
-        """The usual interval in seconds; None where too few rows tell it."""
-        return self._usual
+    def _before_arrival(self) -> Gap | None:
+        now = time.time()
+        (last, after_idle), self._arrived, self._idle = (self._arrived, self._idle), now, False
+        if last is None or not after_idle:
+            return None
+        pause, known = now - last, len(self._pauses)
+        longest = max(self._pauses, default=0.0)
+        self._pauses.append(pause)
+        # Rows may wait in buffers, and come in bursts.
+        return Gap(last, now) if known >= _LEAST and pause > max(10.0, 5.0 * longest) else None

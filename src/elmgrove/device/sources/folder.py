@@ -6,22 +6,11 @@ from fnmatch import fnmatch
 from itertools import count
 from pathlib import Path
 from stat import S_ISREG
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from elmgrove.device.health import Outage
-from elmgrove.device.sources.base import (
-    Bad,
-    Bookmark,
-    Item,
-    Line,
-    Records,
-    Source,
-    Text,
-    Timing,
-    open_file,
-)
+from elmgrove.device.sources.text import Bad, Bookmark, Item, Line, Source, Text, open_file
 from elmgrove.errors import BadInput
-from elmgrove.reading.layout import Layout
 
 #: Seconds for which a file must not have changed: its writer is then taken to be done.
 SETTLE = 1.0
@@ -48,21 +37,11 @@ class Folder(Source):
     that can't be read for a while is told, and looked at again.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        pattern: str,
-        records: Records,
-        timing: Timing,
-        bookmark: Bookmark | None,
-        layout: Layout,
-    ) -> None:
-        super().__init__(records, timing)
+    def __init__(self, path: Path, pattern: str, *reading: Any) -> None:
+        super().__init__(*reading)
         self._path = path
         every = "*.csv *.tsv *.jsonl *.ndjson *.lp *.influx *.npy *.parquet *.gz"
         self._patterns = (pattern or every).split()
-        self._bookmark = bookmark
-        self._layout = layout
         self._finished: dict[str, _Finished] = {}
         # Files that could not be moved, and where they belong.
         self._stuck: dict[str, tuple[int, str]] = {}

@@ -14,18 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmgrove.algebra.basis import Categories, columns_of
 from elmgrove.device.mqtt import Access, Away, client_id
-from elmgrove.device.sources.base import (
-    POLL,
-    Bad,
-    Bookmark,
-    Item,
-    Line,
-    Reading,
-    Records,
-    Source,
-    Text,
-    Timing,
-)
+from elmgrove.device.sources.text import POLL, Bad, Bookmark, Item, Line, Reading, Source, Text
 from elmgrove.errors import BadInput
 from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.responses import plain
@@ -372,17 +361,15 @@ class Messages(Source):
     def __init__(
         self,
         subscription: Subscription,
-        records: Records,
-        timing: Timing,
-        layout: Layout,
         gathering: Gathering,
+        layout: Layout,
+        features: Sequence[str] | None,
+        categories: Categories | None,
         bookmark: Bookmark | None,
     ) -> None:
-        super().__init__(records, timing)
+        super().__init__(layout, features, categories, bookmark, live=True)
         self._subscription = subscription
-        self._layout = layout
         self._gathering = gathering
-        self._bookmark = bookmark
         self._text = MessageText(layout.encoding)
         self._rows = MessageText("utf-8")
         self._rows.unit = "row"
@@ -390,9 +377,9 @@ class Messages(Source):
         self._gathers = None if bookmark is None else bookmark[GATHERED] is not None
         self._influx = layout.is_influx()
         # Columns whose values need not be numbers.
-        self._worded = {*layout.categories, *_more_columns(layout)}
+        self._worded = {*(categories or {}), *_more_columns(layout)}
         self._left: set[str] = set()
-        records.go_back(bookmark)
+        self._begin_lines(at_start=bookmark is None)
 
     def __iter__(self) -> Iterator[Item]:
         with closing(self._subscription) as messages:
@@ -404,7 +391,7 @@ class Messages(Source):
                 if row is not None:
                     yield from self._gathered(row)
                 if message is None:
-                    self._timing.idle()
+                    self._gaps.idle()
                     yield None
                 else:
                     yield from self._read(message)
@@ -438,9 +425,9 @@ class Messages(Source):
         for item in self._tried(self._text, lines):
             silent = False
             yield item
-        if self._bookmark is None and not self._records.waits and not self._influx:
+        if self._bookmark is None and not self._influx:
             # The next message stands for itself: this one may have been nothing of ours.
-            self._records.go_back(None)
+            self._go_back(None)
             if silent:
                 yield self._bad("no row; names come in one message with their values, or in JSON")
 
@@ -453,7 +440,7 @@ class Messages(Source):
                     self._gathers = text.gathered is not None
                 yield item
         except BadInput as error:
-            self._records.go_back(self._bookmark)
+            self._go_back(self._bookmark)
             self._gap = True
             yield Bad(text.where, str(error).removeprefix(text.where).lstrip(":, "))
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.reading.joined import read_folder
 from elmgrove.reading.layout import Layout
+from elmgrove.reading.table import read_table
 
 START = np.datetime64("2026-03-02T06:00:00")
 
@@ -31,9 +31,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_files_of_one_column_are_called_as_their_files(folder: Path) -> None:
-    table = read_folder(folder)
+    table = read_table(folder)
     assert table.names == ("flow", "temp")
-    assert table.array.tolist() == [[i, 50.0 + i] for i in range(20)]
+    assert table.rows.tolist() == [[i, 50.0 + i] for i in range(20)]
     assert table.times is not None
     assert np.diff(table.times).tolist() == [60.0] * 19
     assert (table.gaps, table.left_out, table.lines[0]) == ([], 0, 1)
@@ -49,16 +49,16 @@ def test_a_folder_in_it_is_one_component_whose_files_follow_each_other(folder: P
     for name, first in {"b": 0, "a": 600}.items():
         seconds = [first + 60 * i for i in range(10)]
         write(folder / "motor" / f"{name}.csv", seconds, {"amp": [first / 600.0] * 10})
-    table = read_folder(folder)
+    table = read_table(folder)
     assert table.names == ("flow", "amp", "temp")
-    assert table.array[:, 1].tolist() == [0.0] * 10 + [1.0] * 10
+    assert table.rows[:, 1].tolist() == [0.0] * 10 + [1.0] * 10
 
 
 def test_columns_of_one_name_are_told_apart_by_their_components(folder: Path) -> None:
     minutes = [60 * i for i in range(20)]
     for part in ("one", "two"):
         write(folder / f"{part}.csv", minutes, {"bar": [1.0] * 20, part: [2.0] * 20})
-    assert read_folder(folder).names == ("flow", "one.bar", "one", "temp", "two.bar", "two")
+    assert read_table(folder).names == ("flow", "one.bar", "one", "temp", "two.bar", "two")
 
 
 def test_the_slowest_says_when_there_are_rows_and_others_give_their_last_value(
@@ -66,9 +66,9 @@ def test_the_slowest_says_when_there_are_rows_and_others_give_their_last_value(
 ) -> None:
     fast = list(range(5, 1200, 10))
     write(folder / "fast.csv", fast, {"value": [float(second) for second in fast]})
-    table = read_folder(folder)
+    table = read_table(folder)
     # At the first minute nothing fast had come, and later it is the value five seconds before.
-    assert table.array[:, table.names.index("fast") if table.names else 0].tolist() == [
+    assert table.rows[:, table.names.index("fast") if table.names else 0].tolist() == [
         60.0 * i - 5.0 for i in range(1, 20)
     ]
     assert table.left_out == 1
@@ -78,16 +78,16 @@ def test_the_slowest_says_when_there_are_rows_and_others_give_their_last_value(
 def test_rows_are_left_out_where_a_sensor_is_silent_and_there_is_a_gap(folder: Path) -> None:
     silent = [60 * i for i in range(20) if not 5 < i < 15]
     write(folder / "temp.csv", silent, {"value": [1.0] * len(silent)})
-    table = read_folder(folder)
+    table = read_table(folder)
     # Five usual intervals a value counts; the four after that are left out.
     assert (len(table.rows), table.left_out, table.gaps) == (16, 4, [11])
 
 
 def test_what_is_not_wanted_has_no_say_in_when_there_are_rows(folder: Path) -> None:
     write(folder / "slow.csv", [400 * i for i in range(10)], {"value": [1.0] * 10})
-    assert len(read_folder(folder).rows) == 4
-    assert len(read_folder(folder, Layout(drop=("slow",))).rows) == 20
-    assert len(read_folder(folder, features=["flow"]).rows) == 20
+    assert len(read_table(folder).rows) == 4
+    assert len(read_table(folder, Layout(drop=("slow",))).rows) == 20
+    assert len(read_table(folder, features=["flow"]).rows) == 20
 
 
 def test_no_column_gets_the_name_of_another(folder: Path) -> None:
@@ -95,15 +95,15 @@ def test_no_column_gets_the_name_of_another(folder: Path) -> None:
         write(folder / f"{part}.csv", [0, 60], {"bar": [1.0, 2.0]})
     write(folder / "three.csv", [0, 60], {"one.bar": [1.0, 2.0]})
     with pytest.raises(BadInput, match="two columns are called alike"):
-        read_folder(folder)
+        read_table(folder)
 
 
 def test_columns_are_chosen_as_in_a_file(folder: Path) -> None:
-    assert read_folder(folder, Layout(columns=("temp",))).names == ("temp",)
-    assert read_folder(folder, Layout(drop=("temp",))).names == ("flow",)
-    assert read_folder(folder, features=["temp", "flow"]).names == ("temp", "flow")
+    assert read_table(folder, Layout(columns=("temp",))).names == ("temp",)
+    assert read_table(folder, Layout(drop=("temp",))).names == ("flow",)
+    assert read_table(folder, features=["temp", "flow"]).names == ("temp", "flow")
     with pytest.raises(BadInput, match=r"no column 'rpm' among \['flow', 'temp'\]"):
-        read_folder(folder, features=["rpm"])
+        read_table(folder, features=["rpm"])
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,6 @@ def test_columns_are_chosen_as_in_a_file(folder: Path) -> None:
         ("x.csv", "timestamp,v\n2026-03-02,1\n2026-03-01,2\n", {}, "x: times run back, or files"),
         ("x.csv", "timestamp,v\n2020-03-02,1\n2020-03-03,2\n", {}, "at no time do all have values"),
         ("x.csv", "timestamp,v\n2026-03-02,1\n2026-03-03,?\n", {}, "'?' is not a finite number"),
-        ("x.txt", "", {"label": "odd"}, "labels and categories are read from single files only"),
     ],
 )
 def test_what_can_not_be_joined_is_refused_by_name(
@@ -125,7 +124,7 @@ def test_what_can_not_be_joined_is_refused_by_name(
         content += "".join(f"2020-03-{day:02},1\n" for day in range(4, 20))
     (folder / name).write_text(content)
     with pytest.raises(BadInput) as error:
-        read_folder(folder, Layout(**layout))
+        read_table(folder, Layout(**layout))
     assert text in str(error.value)
 
 
@@ -133,11 +132,11 @@ def test_files_of_a_component_have_the_same_columns(folder: Path) -> None:
     write(folder / "motor" / "a.csv", [0, 60], {"amp": [1.0, 2.0]})
     write(folder / "motor" / "b.csv", [120, 180], {"volt": [1.0, 2.0]})
     with pytest.raises(BadInput, match=r"b\.csv: other columns than .*a\.csv"):
-        read_folder(folder)
+        read_table(folder)
 
 
 def test_a_folder_without_a_file_of_rows_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".hidden.csv").write_text("a\n1\n")
     (tmp_path / "readme.md").write_text("Rows.")
     with pytest.raises(BadInput, match=r"no file in it ends in \.csv"):
-        read_folder(tmp_path)
+        read_table(tmp_path)
