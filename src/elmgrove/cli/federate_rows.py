@@ -112,7 +112,7 @@ class FleetRows:
             raise BadInput(f"{folder}: files have different numbers of columns: {columns}")
         # A client without rows may have no columns either.
         nothing = np.empty((0, max(columns.values(), default=0)))
-        rows = {name: one.array if len(one.rows) else nothing for name, one in tables.items()}
+        rows = {name: one.rows if len(one.rows) else nothing for name, one in tables.items()}
         names, words = (None, {}) if first is None else (first.names, first.categories)
         cells = tuple(one.beside for one in tables.values() if one.beside is not None)
         return cls.of(rows, names, "standard", words, cells=cells)
