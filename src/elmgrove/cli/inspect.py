@@ -85,6 +85,7 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "state": detector.state,
         "rows missing": detector.rows_missing,
         "rows learned": detector.learned,
+        "patterns": detector.patterns_in_words or "not told apart: one model",
         "threshold": f"{detector.threshold:.6g}",
         "flagged": flagged(found),
         "merged": member.merges,

@@ -38,6 +38,7 @@ from elmgrove.detector.decision import CHANGING, WATCHING, Flagged, RateTest
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import when_text
 from elmgrove.detector.inputs import Choice, choose_window, require_window
+from elmgrove.detector.papers import PAPERS, Paper
 from elmgrove.detector.self_test import errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, Threshold
 from elmgrove.device.status import mark_state
@@ -247,6 +248,14 @@ def learn(
         bool, _new("Raise alarms at once, however few rows there are.", "--watch-now")
     ] = False,
     merged: MergedFlag = False,
+    as_: Annotated[
+        str | None,
+        _new(
+            f"{' or '.join(PAPERS)}: that paper's detector (loss, rows as they are, merged; mlmg "
+            "with patterns), with these units and activation; prints what it sets.",
+            "--as",
+        ),
+    ] = None,
     *,
     layout: Layout,
 ) -> None:
@@ -269,6 +278,10 @@ def learn(
                 notes.print(f"There is nothing new to learn. {state} stays as it is.")
                 return
         else:
+            paper = _paper(context, as_)
+            if paper is not None:
+                scaling, window, score = paper.scaling, str(paper.window), paper.score
+                merged = paper.merged
             if like:
                 require_not_given(context, _OF_LAYER, f"--like takes this from {like[0]}")
             given = basis_like(like) if like else None
@@ -294,7 +307,10 @@ def learn(
             limit: Threshold = FalseAlarmRate(rate, 0.0) if watch_now else FalseAlarmRate(rate)
             if threshold is not None:
                 limit = FixedThreshold(threshold)
-            detector = Detector.for_basis(basis, ridge=ridge, threshold=limit)
+            rule = None if paper is None else paper.patterns
+            detector = Detector.for_basis(basis, patterns=rule, ridge=ridge, threshold=limit)
+            if paper is not None:
+                notes.print(paper.in_words(basis.layer.units, activation))
             member = Member(name or state.stem, detector, merges=merged)
             remember(member, layout)
         run = LearnRun(member.detector, table, gate)
@@ -302,7 +318,7 @@ def learn(
         run.require_solution()
         mark_state(member, None if table.times is None else float(table.times[-1]))
         save(state, member)
-        note_window(choice)
+        note_window(None if as_ else choice)
         _report(member, run)
         notes.print(f"{_outlook(member.detector)} Saved {state}.")
 
@@ -312,7 +328,18 @@ _OF_LAYER = (
     *("columns", "drop", "categories", "scaling", "window", "spectrum", "score", "units"),
     "activation",
 )
-_FOR_NEW = (*_OF_LAYER, "name", "like", "ridge", "rate", "threshold", "watch_now", "merged")
+_FOR_NEW = (*_OF_LAYER, "name", "like", "ridge", "rate", "threshold", "watch_now", "merged", "as_")
+
+
+def _paper(context: typer.Context, name: str | None) -> Paper | None:
+    """The paper whose detector is to be made; None for the default one."""
+    if name is None:
+        return None
+    if name not in PAPERS:
+        raise BadInput(f"--as: {' or '.join(PAPERS)}, not {name!r}")
+    set_by_it = ("score", "scaling", "window", "merged", "like", "spectrum")
+    require_not_given(context, set_by_it, f"--as {name} sets this itself")
+    return PAPERS[name]
 
 
 def _window(window: str, table: Table, spectrum: Spectrum | None) -> Choice:
@@ -340,6 +367,8 @@ def _report(member: Member, run: LearnRun) -> None:
     samples = "" if basis.spectrum is None else f" of {basis.spectrum.length} samples"
     learned = f"learned {run.learned} {basis.counted}{samples}{left_out}"
     notes.print(f"{member.name}: {learned}, {detector.learned}{of_ten} in all.")
+    if patterns := detector.patterns_in_words:
+        notes.print(f"Patterns: {patterns}.")
     if run.seen.rows:
         notes.print(_finding(run, detector))
     if errors := errors_in_words(smallest_errors(detector)):

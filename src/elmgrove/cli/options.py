@@ -118,7 +118,7 @@ def require_not_given(context: typer.Context, options: Iterable[str], because: s
     # By name: releases of Typer bring the enumeration from different packages.
     given = [name for name, by in sources.items() if by and by.name == "COMMANDLINE"]
     if given:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        flags = ", ".join(f"--{name.strip('_').replace('_', '-')}" for name in given)
         raise BadInput(f"{flags}: {because}")
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, TextIO
 
 import numpy as np
@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from elmgrove.algebra.rows import Array
 from elmgrove.cli.options import (
     Data,
     SavedState,
@@ -26,6 +27,7 @@ from elmgrove.cli.options import (
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import Drift
 from elmgrove.detector.drift_detector import drift_in
+from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.replay import ScoredRows
 from elmgrove.detector.verdict import Cause
 from elmgrove.errors import BadInput
@@ -56,6 +58,7 @@ class Scored:
     anomalous: bool
     known: tuple[str, ...]
     causes: list[Cause]
+    pattern: int | None = None
 
 
 def score(
@@ -96,7 +99,8 @@ def score(
         # Millions of rows are normal, and nobody asks why.
         places = tracked(range(len(scores)), "Writing")
         every = (judged.row(i, explain if judged.anomalous[i] else 0) for i in places)
-        WRITERS[style](every, sys.stdout, timed=table.times is not None)
+        timed, patterned = table.times is not None, judged.patterns is not None
+        WRITERS[style](every, sys.stdout, timed=timed, patterned=patterned)
     found = int(judged.anomalous.sum())
     if detector.state == "learning":
         more = f"{detector.rows_missing} more {detector.basis.counted}"
@@ -107,6 +111,8 @@ def score(
         notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous{known}.")
         if drift := judged.drift:
             notes.print(f"Drift: {drift}.")
+    if judged.patterns is not None:
+        notes.print(_patterns_in_words(judged.patterns[judged.whole], detector.basis.counted))
     if check and found:
         raise typer.Exit(ANOMALIES_FOUND)
 
@@ -122,13 +128,24 @@ class Judged:
         self._rows = ScoredRows(
             detector, table.rows, table.gaps, lambda blocks: tracked(blocks, "Scoring")
         )
-        self.scores = self._rows.scores
+        self.scores, self.whole = self._rows.scores, self._rows.whole
         self.anomalous = self._rows.whole & (self.scores > detector.threshold)
         places = np.flatnonzero(self.anomalous).tolist() if len(detector.elsewhere) else []
         self._known = {
             place: detector.known_at(*self._rows.window_of(place))
             for place in tracked(places, "Asking others")
         }
+
+    @cached_property
+    def patterns(self) -> Array | None:
+        """The number of the pattern that explains each row best; None where there is one model."""
+        model, rows = self._detector.model, self._rows
+        if not isinstance(model, Mixture):
+            return None
+        found, whole = np.zeros(len(self.scores), int), np.flatnonzero(rows.whole)
+        for places in np.array_split(whole, -(-len(whole) // 4096) or 1):
+            found[places] = model.numbers_of(rows.inputs(places))
+        return found
 
     @property
     def known(self) -> int:
@@ -174,6 +191,7 @@ class Judged:
     def row(self, place: int, explain: int) -> Scored:
         """The row at a place for the output, with at most ``explain`` causes."""
         last, times = self._rows.last[place], self._table.times
+        whole = self._rows.whole[place]
         causes = list[Cause]()
         if explain:
             causes = self._detector.blame_at(*self._rows.window_of(place), explain)
@@ -185,15 +203,27 @@ class Judged:
             bool(self.anomalous[place]),
             self._known.get(place, ()),
             causes,
+            int(self.patterns[place]) if self.patterns is not None and whole else None,
         )
+
+
+def _patterns_in_words(numbers: Array, counted: str) -> str:
+    """A sentence on how many rows each pattern explains best."""
+    counts = Counter(numbers.tolist())
+    each = [f"{counts[n]:,} of number {n}" for n in sorted(counts) if n >= 0]
+    if foreign := sum(count for number, count in counts.items() if number < 0):
+        each.append(f"{foreign:,} of those that only others know")
+    return f"{counted.capitalize()} by the pattern that explains them best: {', '.join(each)}."
 
 
 def _write_table(rows: list[Scored], out: TextIO) -> None:
     timed = any(row.time is not None for row in rows)
+    patterned = any(row.pattern is not None for row in rows)
     grid = Grid(
         title="The most anomalous row" if len(rows) == 1 else f"The {len(rows)} most anomalous rows"
     )
-    for heading in ("line", *(["time"] * timed), "score", "× threshold", "anomalous", "because of"):
+    first = ["line", *(["time"] * timed), *(["pattern"] * patterned)]
+    for heading in (*first, "score", "× threshold", "anomalous", "because of"):
         grid.add_column(heading, justify="left" if heading == "because of" else "right")
     for row in rows:
         times = f"{row.score / row.threshold:.2f}" if 0 < row.threshold < np.inf else "-"
@@ -202,7 +232,8 @@ def _write_table(rows: list[Scored], out: TextIO) -> None:
         if row.known and row.anomalous:
             yes += f": normal at {', '.join(row.known)}"
         when = [] if row.time is None else [format_time(row.time)]
-        grid.add_row(str(row.line), *when, f"{row.score:.4g}", times, yes, because)
+        pattern = [] if row.pattern is None else [str(row.pattern)]
+        grid.add_row(str(row.line), *when, *pattern, f"{row.score:.4g}", times, yes, because)
     Console(file=out, markup=False, emoji=False).print(grid)
 
 
@@ -213,25 +244,27 @@ def _because(cause: Cause) -> str:
     return f"{text}, {cause.ago} row{'s' if cause.ago > 1 else ''} ago"
 
 
-def _write_csv(rows: Iterable[Scored], out: TextIO, *, timed: bool) -> None:
+def _write_csv(rows: Iterable[Scored], out: TextIO, *, timed: bool, patterned: bool) -> None:
     writer = csv.writer(out, lineterminator="\n")
     first = ["line", *(["time"] * timed), "score", "threshold"]
-    writer.writerow([*first, "anomalous", "known", "causes"])
+    writer.writerow([*first, "anomalous", "known", "causes", *(["pattern"] * patterned)])
     for row in rows:
         causes = " ".join(f"{cause.feature}={cause.share:.4f}" for cause in row.causes)
         known = "; ".join(row.known)
         verdict = [int(row.anomalous), known, causes]
         when = [row.time] if timed else []
-        writer.writerow([row.line, *when, row.score, row.threshold, *verdict])
+        pattern = [row.pattern] if patterned else []
+        writer.writerow([row.line, *when, row.score, row.threshold, *verdict, *pattern])
 
 
-def _write_jsonl(rows: Iterable[Scored], out: TextIO, *, timed: bool) -> None:
+def _write_jsonl(rows: Iterable[Scored], out: TextIO, *, timed: bool, patterned: bool) -> None:
     for row in rows:
         limit = row.threshold if np.isfinite(row.threshold) else None
         fields: dict[str, Any] = {"line": row.line, **({"time": row.time} if timed else {})}
         fields |= {"score": row.score, "threshold": limit}
         causes = [cause._asdict() for cause in row.causes]
         fields |= {"anomalous": row.anomalous, "known": row.known}
+        fields |= {"pattern": row.pattern} if patterned else {}
         out.write(json.dumps({**fields, "causes": causes}) + "\n")
 
 

@@ -52,6 +52,7 @@ def lines_of(found: Fields) -> dict[str, str]:
     waiting = found["quarantine"]
     lines = {
         "learned": f"{learned:,} {counted}{left}",
+        "patterns": found["patterns"] or "",
         "state": _state(found),
         "flagged": f"{flagged(found)}{stated}",
         "events": "\n".join(map(_event, events)) or "none",

@@ -424,6 +424,12 @@ class Detector:
         return self.model.parts
 
     @property
+    def patterns_in_words(self) -> str | None:
+        """How many patterns there are, and what was learned in each; None where one model is."""
+        model = self.model
+        return model.in_words(self.basis.counted) if isinstance(model, Mixture) else None
+
+    @property
     def rows_undecided(self) -> int:
         """Rows to come until ``parts`` are settled, and from then on only grow; 0 if they are."""
         return self.model.rows_undecided

@@ -182,6 +182,11 @@ class Mixture:
     def scores(self, X: Array) -> Array:
         return np.asarray(self._weighing.scores(X).min(axis=0))
 
+    def numbers_of(self, X: Array) -> Array:
+        """Find the number of the pattern that explains each row best."""
+        numbers = np.array([self._weighing.number(index) for index in range(len(self.models))])
+        return np.asarray(numbers[self._weighing.scores(X).argmin(axis=0)])
+
     def left_out(self, X: Array) -> Array:
         scores, labels = self._weighing.scores(X), self.patterns.nearest_to_each(X)
         return np.asarray(self._weighing.scores_left_out(X, scores, labels).min(axis=0))
@@ -190,6 +195,20 @@ class Mixture:
         number = self.answer(x).pattern
         model = next(one for i, one in enumerate(self.models) if self._weighing.number(i) == number)
         return number, model.explainer(x)[1]
+
+    def in_words(self, counted: str) -> str:
+        """How many patterns there are, and what was learned in each, like rows (``counted``)."""
+        rows = {one.number: sum(part.learned for part in one.parts) for one in self.own}
+        if self.rows_undecided:
+            more = f"{self.rows_undecided:,} more {counted}"
+            found = f"one so far: {more} decide how many there are"
+        elif len(rows) == 1:
+            found = f"one, of {self.learned:,} {counted}"
+        else:
+            each = ", ".join(f"{count:,} of number {n}" for n, count in sorted(rows.items()))
+            found = f"{len(rows)}, with {counted} learned: {each}"
+        others = len(self.foreign)
+        return f"{found}; {others} more that only others know" if others else found
 
     # Learning
 

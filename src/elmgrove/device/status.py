@@ -39,6 +39,7 @@ def status_of(member: Member) -> dict[str, Any]:
         "learned": detector.learned,
         "kept": detector.evidence.count,
         "counted": detector.basis.counted,
+        "patterns": detector.patterns_in_words,
         "state": detector.state,
         "since": _since(member.notes.get(STATE), detector.state),
         "rows_missing": detector.rows_missing,

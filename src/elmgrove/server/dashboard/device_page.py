@@ -448,6 +448,7 @@ def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     sync = _mapping(status.get("sync"))
     return [
         ("State", f"{state} since {since.replace('T', ' ')}" if since else state),
+        *([("Patterns", patterns)] if (patterns := _text(status.get("patterns"))) else []),
         (
             "Threshold",
             f"{threshold}; alarms after {counted(missing, 'row')}" if missing else threshold,
