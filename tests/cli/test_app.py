@@ -6,7 +6,6 @@ import pty
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import typer
 
 from elmgrove import Detector, HiddenLayer, __version__
 from elmgrove.cli import app as module
-from elmgrove.cli.app import SUMMARIES, app
+from elmgrove.cli.app import GROUPS, app
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.commands import Elmgrove, Ran, elmgrove_fixture, one_clear_line
@@ -99,7 +98,7 @@ def test_the_help_says_of_each_command_what_it_says_of_itself() -> None:
     context = typer.Context(group)
     names = group.list_commands(context)
     said = {name: _first_paragraph(group.get_command(context, name)) for name in names}
-    assert said == SUMMARIES
+    assert said == {name: what for group in GROUPS.values() for name, (_, what) in group.items()}
 
 
 # In a process of its own
@@ -331,7 +330,7 @@ def test_columns_without_names_are_said_to_be_in_the_order_that_was_learned(
     )
 
 
-# Commands of other distributions: added where they are installed, explained where they are not
+# The appendix: explained where it is not installed
 
 __all__ = ["elmgrove_fixture"]
 SOURCES = sorted((ROOT / "src/elmgrove").rglob("*.py"))
@@ -339,72 +338,19 @@ SOURCES = sorted((ROOT / "src/elmgrove").rglob("*.py"))
 APPENDIX = {"elmgrove_papers", "torch"}
 #: Functions that import what their first argument names.
 BY_NAME = ("require_extra", "import_module")
-greeting = typer.Typer()
 
 
-@greeting.callback()
-def greetings() -> None:
-    """A group, though it has one command."""
-
-
-@greeting.command()
-def greet(name: str) -> None:
-    """Say hello."""
-    print(f"Hello {name}")
-
-
-def _installed(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
-    """Only these are installed; a value is where the command is."""
-    entries = EntryPoints(
-        EntryPoint(name, value, module.PLUG_INS) for name, value in values.items()
-    )
-    monkeypatch.setattr(module, "entry_points", lambda group: entries)
-
-
-@pytest.mark.parametrize("arguments", [(), ("mlmg", "table2", "--data", "."), ("all", "--quick")])
+@pytest.mark.parametrize("arguments", [(), ("mlmg", "table2", "--data", "."), ("--help",)])
 def test_without_the_appendix_the_command_says_how_to_get_it(
     elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
-    _installed(monkeypatch)
+    monkeypatch.delitem(sys.modules, "elmgrove_papers.command", raising=False)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert one_clear_line(elmgrove("paper", *arguments)) == (
         "Error: elmgrove paper needs the appendix: pip install elmgrove-papers "
         "(from a checkout: pip install ./papers)\n"
     )
-
-
-def test_without_the_appendix_help_has_its_command(
-    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _installed(monkeypatch)
     assert "paper " in elmgrove("--help").out
-    assert "pip install elmgrove-papers" in elmgrove("paper", "--help").out
-
-
-def test_a_command_of_another_distribution_is_added(
-    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A test's own module can't be imported by its name.
-    monkeypatch.setattr(module, "greeting", greeting, raising=False)
-    _installed(monkeypatch, greeting=f"{module.__name__}:greeting")
-    assert elmgrove("greeting", "greet", "fan-1").out == "Hello fan-1\n"
-    assert "paper" in elmgrove("--help").out
-
-
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        ("no_such_module:app", "No module named 'no_such_module'"),
-        ("os:path", "os:path is not a Typer app"),
-    ],
-)
-def test_a_plug_in_that_is_broken_takes_nothing_else_away(
-    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch, value: str, reason: str
-) -> None:
-    _installed(monkeypatch, broken=value)
-    said = one_clear_line(elmgrove("broken", "--any"))
-    assert said.startswith("Error: elmgrove broken can't be loaded: ")
-    assert reason in said
-    assert elmgrove("--version").code == 0
 
 
 def _imported(path: Path) -> Iterator[str]:

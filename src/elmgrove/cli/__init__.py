@@ -1,4 +1,4 @@
-"""The command ``elmgrove``, and what distributions that add commands to it may use."""
+"""The command ``elmgrove``, and what the appendix in ``papers`` uses of it."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,17 +12,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DemoProcesses", "DemoServer", "Digits", "main", "notes", "tracked"]
 
-#: What plug-ins use, by module: loaded when asked for, since no command needs all of it.
-_FOR_PLUG_INS = {
-    "DemoProcesses": "demo.processes",
-    "DemoServer": "demo.processes",
-    "Digits": "federate_rows",
-    "notes": "options",
-    "tracked": "options",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _FOR_PLUG_INS:
+    # Loaded when asked for, since no command needs all of it.
+    modules = {"DemoProcesses": "demo.processes", "DemoServer": "demo.processes"}
+    modules |= {"Digits": "federate_rows", "notes": "options", "tracked": "options"}
+    if name not in modules:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_FOR_PLUG_INS[name]}"), name)
+    return getattr(import_module(f"{__name__}.{modules[name]}"), name)
