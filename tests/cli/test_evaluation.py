@@ -77,7 +77,8 @@ def test_a_state_judges_all_rows_and_learns_none(elmgrove: Elmgrove, data: Path)
 
 def test_a_state_that_flags_every_row_finds_nothing(elmgrove: Elmgrove, data: Path) -> None:
     write_labelled("normal.csv", labelled_pump_rows(2000, seed=3))
-    elmgrove("learn", "normal.csv", "--state", "pump.elm", "--threshold", 1e-7)
+    elmgrove("learn", "normal.csv", "--state", "pump.elm")
+    elmgrove("tune", "pump.elm", "--threshold", 1e-7)
     given = ("--label", "anomaly", "--state", "pump.elm")
     [own, on] = numbers(elmgrove, data, *given)["methods"]
     for one in (own, on):

@@ -82,11 +82,11 @@ def test_create_prints_the_token_and_nothing_else(ask: Ask, running_server: Serv
     assert made.basis.features == tuple(NAMES)
 
 
-def test_a_state_that_has_learned_decides_layer_columns_and_ridge(
+def test_a_state_that_has_learned_decides_layer_and_columns(
     ask: Ask, elmgrove: Elmgrove, running_server: Server
 ) -> None:
     write_rows(Path("sample.csv"), normal_rows(1, 50) * 5 + 1, NAMES)
-    given = {"--units": 4, "--activation": "tanh", "--ridge": 0.5, "--scaling": "minmax"}
+    given = {"--units": 4, "--activation": "tanh", "--scaling": "minmax"}
     options = [word for pair in given.items() for word in pair]
     learned = elmgrove("learn", "sample.csv", "-s", "s.elm", "--drop", NAMES[0], *options)
     assert learned.code == 0
@@ -95,7 +95,7 @@ def test_a_state_that_has_learned_decides_layer_columns_and_ridge(
         made = exchange.charter
     layer = made.basis.layer
     assert (layer.inputs, layer.units, layer.activation) == (5, 4, "tanh")
-    assert (made.ridge, made.basis.scaling.kind) == (0.5, "minmax")
+    assert made.basis.scaling.kind == "minmax"
     assert made.basis.features == tuple(NAMES[1:])
 
 

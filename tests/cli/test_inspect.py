@@ -17,7 +17,16 @@ from support.places import GOLDEN
 
 def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
     elmgrove("merge", "--state", fan_2, "fan-1.evidence")
-    elmgrove("learn", write_fan_rows("more.csv", np.zeros((40, 6))), "--state", fan_2, "--gate")
+    elmgrove(
+        "device",
+        "run",
+        "--source",
+        write_fan_rows("more.csv", np.zeros((40, 6))),
+        "--state",
+        fan_2,
+        "--verdicts",
+        "",
+    )
     facts = json.loads(elmgrove("inspect", fan_2, "--json").out)
     assert facts["holds"] == "a device's state"
     assert (facts["name"], facts["rows learned"]) == ("fan-2", 240)

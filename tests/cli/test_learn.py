@@ -4,14 +4,13 @@ import itertools
 import logging
 import os
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from elmgrove import Detector, FalseAlarmRate, FixedThreshold, HiddenLayer
+from elmgrove import Detector, FalseAlarmRate, HiddenLayer
 from elmgrove.cli.options import moment, shown
 from elmgrove.detector.inputs import choose_window, rows_to_decide
 from elmgrove.errors import BadInput
@@ -91,22 +90,18 @@ def test_the_last_part_of_a_file_shows_that_the_rate_was_kept(elmgrove: Elmgrove
 
 
 @pytest.mark.parametrize("rise", [1.0, 8.0, 40.0])
-@pytest.mark.parametrize("gate", [False, True])
-def test_a_file_that_was_still_changing_is_named_so(
-    elmgrove: Elmgrove, rise: float, gate: bool
-) -> None:
+def test_a_file_that_was_still_changing_is_named_so(elmgrove: Elmgrove, rise: float) -> None:
     """Even where the model followed: what comes next may be as new again."""
     steady = fan_rows(1, 1600)
     ramp = np.linspace(0.0, rise, 400)[:, np.newaxis] * steady.std(axis=0)
     write_fan_rows("drift.csv", np.vstack([steady, fan_rows(2, 400) + ramp]))
-    given = ["--state", "fan.elm", "--window", 1, *(["--gate"] * gate)]
-    ran = elmgrove("learn", "drift.csv", *given)
+    ran = elmgrove("learn", "drift.csv", "--state", "fan.elm", "--window", 1)
     assert re.search(
         r"before it was learned, \d+(\.\d)? % of rows were above the threshold, not 1 %: it was "
         r"still changing\. Expect more false alarms until you learn rows of a longer time\.\n",
         ran.err,
     )
-    assert detector_in("fan.elm").state == ("changing" if gate else "watching")
+    assert detector_in("fan.elm").state == "watching"
 
 
 def test_a_last_part_that_is_another_but_steady_is_not_still_changing(elmgrove: Elmgrove) -> None:
@@ -121,22 +116,20 @@ def test_a_last_part_that_is_another_but_steady_is_not_still_changing(elmgrove: 
 
 def test_without_a_rate_the_last_part_is_counted_all_the_same(elmgrove: Elmgrove) -> None:
     write_fan_rows("a.csv", fan_rows(1, 200))
-    ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--threshold", 0)
+    elmgrove("learn", "a.csv", "--state", "fan.elm")
+    elmgrove("tune", "fan.elm", "--threshold", 0)
+    ran = elmgrove("learn", "a.csv", "--state", "fan.elm")
     assert "100 % of rows were above the threshold: expect as many alarms" in ran.err
     assert "Watching: scores above 0 are anomalous." in ran.err
-
-
-def test_a_gate_lets_the_last_part_be_counted_too(elmgrove: Elmgrove, fan_1: Path) -> None:
-    write_fan_rows("mixed.csv", np.vstack([np.zeros((40, 6)), fan_rows(6, 10, shift=9.0)]))
-    ran = elmgrove("learn", "mixed.csv", "--state", fan_1, "--gate")
-    assert "before it was learned, 100 % of rows were above the threshold, not 1 %" in ran.err
 
 
 def test_a_state_that_finds_far_too_much_anomalous_says_that_it_changes(
     elmgrove: Elmgrove, fan_1: Path
 ) -> None:
     write_fan_rows("shifted.csv", fan_rows(6, 60, shift=9.0))
-    ran = elmgrove("learn", "shifted.csv", "--state", fan_1, "--gate")
+    elmgrove("device", "run", "--source", "shifted.csv", "--state", fan_1, "--verdicts", "")
+    write_fan_rows("few.csv", fan_rows(1, 5))
+    ran = elmgrove("learn", "few.csv", "--state", fan_1)
     assert detector_in(fan_1).state == "changing"
     assert "Changing: scores above" in ran.err
     assert "are anomalous, and far more are than stated. Saved fan-1.elm." in ran.err
@@ -213,15 +206,6 @@ def test_a_file_does_not_follow_the_one_before(elmgrove: Elmgrove) -> None:
 # What is kept and left out
 
 
-def test_the_gate_leaves_anomalous_rows_out(elmgrove: Elmgrove, fan_1: Path) -> None:
-    shutil.copy(fan_1, "trusting.elm")
-    write_fan_rows("mixed.csv", np.vstack([np.zeros((10, 6)), fan_rows(6, 5, shift=9.0)]))
-    ran = elmgrove("learn", "mixed.csv", "--state", fan_1, "--gate")
-    assert "learned 10 rows (5 left out), 310 in all" in ran.err
-    assert len(detector_in(fan_1).quarantine) == 5
-    assert "learned 15 rows, 315 in all" in elmgrove("learn", "mixed.csv", "-s", "trusting.elm").err
-
-
 def test_bad_rows_are_left_out_if_that_is_wanted(elmgrove: Elmgrove, fan_1: Path) -> None:
     text = Path("normal-1.csv").read_text().splitlines()
     text[3], text[7] = "1,2,three,4,5,6", "1,2"
@@ -253,8 +237,7 @@ def test_settings_become_the_state(elmgrove: Elmgrove) -> None:
         "--scaling": "minmax",
         "--units": 4,
         "--activation": "tanh",
-        "--ridge": 0.5,
-        "--threshold": 4,
+        "--rate": 0.02,
     }
     given = [part for option in options.items() for part in option]
     assert elmgrove("learn", "a.csv", "--state", "x.elm", *given).code == 0
@@ -262,8 +245,7 @@ def test_settings_become_the_state(elmgrove: Elmgrove) -> None:
     assert member.name == "Lüfter 7"
     assert member.detector.basis.layer == HiddenLayer(6, 4, "tanh")
     assert member.detector.basis.scaling.kind == "minmax"
-    assert member.detector.model.ridge == 0.5
-    assert member.detector.gate.policy == FixedThreshold(4.0)
+    assert member.detector.gate.policy == FalseAlarmRate(0.02)
 
 
 def test_like_works_with_a_state_and_with_evidence(

@@ -53,29 +53,25 @@ def test_the_last_part_is_counted_in_frames(elmgrove: Elmgrove, window: int) -> 
     assert float(found[1]) == pytest.approx(100 * above / 80, abs=0.5)
 
 
-@pytest.mark.parametrize("gate", [False, True])
-def test_only_whole_windows_of_frames_are_counted(gate: bool) -> None:
+def test_only_whole_windows_of_frames_are_counted() -> None:
     X = samples(1, 400)
     detector = Detector.for_data(
         X, spectrum=SPECTRUM, window=3, threshold=FalseAlarmRate(0.05, confidence=0.0)
     )
     # In the last fifth, after a frame and a half.
     gap = 321 * LENGTH + LENGTH // 2
-    lesson = LearnRun(detector, Table(None, X, list(range(len(X))), gaps=[gap]), gate)
+    lesson = LearnRun(detector, Table(None, X, list(range(len(X))), gaps=[gap]))
     lesson.take()
-    assert lesson.learned + lesson.left_out == 399
+    assert lesson.learned == 399
     assert lesson.seen.rows == 1 + 78 - 2
 
 
 def test_blocks_need_not_end_where_frames_do(elmgrove: Elmgrove) -> None:
     X = samples(1, 300, more=LENGTH // 2)[LENGTH // 3 :]
     write_fan_rows("a.csv", X, NAMES)
-    how = ["--spectrum", TEXT, "--window", 1, "--gate"]
-    ran = elmgrove("learn", "a.csv", "--state", "fan.elm", *how)
-    left_out = re.search(r"\((\d+) left out\)", ran.err)
-    learned = len(X) // LENGTH - (0 if left_out is None else int(left_out[1]))
-    assert f"learned {learned} frames of 32 samples" in ran.err
-    assert detector_in("fan.elm").learned == learned
+    ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT, "--window", 1)
+    assert f"learned {len(X) // LENGTH} frames of 32 samples" in ran.err
+    assert detector_in("fan.elm").learned == len(X) // LENGTH
 
 
 def test_a_gap_begins_the_frame_again(elmgrove: Elmgrove) -> None:

@@ -31,7 +31,16 @@ def shown(elmgrove: Elmgrove, state: object) -> str:
 def test_a_device_that_watches_says_so_and_that_it_is_alone(
     elmgrove: Elmgrove, fan_1: Path
 ) -> None:
-    elmgrove("learn", write_fan_rows("more.csv", np.zeros((40, 6))), "--state", fan_1, "--gate")
+    elmgrove(
+        "device",
+        "run",
+        "--source",
+        write_fan_rows("more.csv", np.zeros((40, 6))),
+        "--state",
+        fan_1,
+        "--verdicts",
+        "",
+    )
     known = facts(elmgrove, fan_1)
     assert (known["name"], known["learned"], known["state"]) == ("fan-1", 340, "watching")
     assert known["flagged"]["rows"] > 0

@@ -376,7 +376,7 @@ def _learned(
         threshold=None if rate is None else FalseAlarmRate(rate),
         alarm=None if alarm is None else AlarmRule.parsed(alarm),
     )
-    LearnRun(detector, learned, gate=False).take()
+    LearnRun(detector, learned).take()
     return Member(data.stem, detector)
 
 

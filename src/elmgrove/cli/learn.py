@@ -26,7 +26,6 @@ from elmgrove.cli.options import (
     percent,
     read,
     read_for,
-    remember,
     require_not_given,
     tracked,
     with_layout,
@@ -40,81 +39,54 @@ from elmgrove.detector.events import when_text
 from elmgrove.detector.inputs import Choice, choose_window, require_window
 from elmgrove.detector.papers import PAPERS, Paper
 from elmgrove.detector.self_test import errors_in_words, smallest_errors
-from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, Threshold
+from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.device.status import mark_state
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
-from elmgrove.reading.layout import Layout
+from elmgrove.reading.layout import LAYOUT, Layout
 from elmgrove.reading.table import Table, within
 from elmgrove.storage.disk import load, locked, save
 
-#: The last fifth of a file is its test.
-PART = 5
-# The most rows of the test that are scored at once, before they are learned.
-_BLOCK = 256
-# Of the 45 pairs of tenths, 27 more rise than fall in one series of a hundred without a trend.
-_TENTHS, _RISING = 10, 27
-
-
-def not_yet_learned(detector: Detector, table: Table) -> Table:
-    """Leaves out rows whose times were learned already, and notes how many."""
-    if table.times is None:
-        return table
-    known = within(table.times, detector.increments.spans)
-    if known.any():
-        until = when_text(float(table.times[known][-1]))
-        notes.print(f"Skipped {known.sum():,} rows that were learned already (up to {until}).")
-    return table.without(known)
-
 
 class LearnRun:
-    """Learns a file; its last part shows what alarms the part before would have brought.
+    """Learns a file; its last fifth shows what alarms the part before would have brought.
 
     The threshold is the one that the first part gave, and each row is scored before it is learned.
-    With a gate, anomalous rows are left out, and all rows of an event. Where rows are samples,
-    frames are what is learned, counted or left out.
+    Where rows are samples, frames are what is learned and counted.
     """
 
-    def __init__(self, detector: Detector, table: Table, gate: bool) -> None:
+    def __init__(self, detector: Detector, table: Table) -> None:
         self._detector = detector
         self._basis = detector.basis
         self._rows, self._times = table.rows, table.times
         self._stretches = table.stretches
-        self._gate = gate
-        self._cut = len(table.rows) - len(table.rows) // PART
+        self._cut = len(table.rows) - len(table.rows) // 5
         self._counted = RateTest(None, 0.0, detector.basis.window)
-        self._limit: float | None = None
+        # Infinite as long as there are too few scores for one.
+        self._limit = math.inf
         # The scores of the last part by what the first taught: a model that follows hides a trend.
         self._foreseen = np.empty(0)
-        #: The rows, or frames, that were left out.
-        self.left_out = 0
 
     def take(self) -> None:
-        """Learns all rows; none follows a gap, nor the first one what was learned before."""
-        for stretch in self._stretches:
-            self._detector.interrupt()
-            for start, end in tracked(self._blocks(stretch), "Learning"):
-                if self._limit is None and start >= self._cut:
-                    self._limit = _limit(self._detector)
-                    if self._limit is not None:
-                        self._foreseen = self._scores_from(start)
-                self._learn(start, end, stretch.start)
-        if self._gate:
-            self._detector.progress.teach(self.learned)
-
-    def require_solution(self) -> None:
-        """Raises ``SingularSystem`` if the model has no solution, and so can't score a row."""
+        """Learn all rows; none follows a gap, nor the first one what was learned before."""
         detector = self._detector
-        detector.score_many(self._rows[self._basis.span(0, 1)])
-        if self._basis.score == "loss":
-            # With a ridge of 0 it would take each row for anomalous by its size, until more come.
-            detector.evidence.factor(detector.model.ridge)
+        for stretch in self._stretches:
+            detector.interrupt()
+            for start, end in tracked(self._blocks(stretch), "Learning"):
+                if self._limit == math.inf and start >= self._cut:
+                    self._limit = detector.gate.limit()
+                    if self._limit < math.inf:
+                        self._foreseen = self._scores_from(start)
+                if self._limit < math.inf:
+                    scores = self._scores(start - stretch.start, end - stretch.start, stretch.start)
+                    self._counted.count_many(~(scores <= self._limit))
+                times = None if self._times is None else self._times[start:end]
+                detector.learn_many(self._rows[start:end], times)
 
     @property
     def learned(self) -> int:
-        """The rows, or frames, that were not left out."""
-        given = (stretch.stop - stretch.start for stretch in self._stretches)
-        return sum(map(self._basis.frames_in, given)) - self.left_out
+        """The rows, or frames, that were given."""
+        return sum(self._basis.frames_in(one.stop - one.start) for one in self._stretches)
 
     @property
     def seen(self) -> Flagged:
@@ -124,49 +96,33 @@ class LearnRun:
     @property
     def trend(self) -> bool:
         """Whether scores rose through the last part, by Mann and Kendall's test on its tenths."""
-        if len(self._foreseen) < 2 * _TENTHS:
+        if len(self._foreseen) < 20:
             return False
-        levels = [float(np.median(tenth)) for tenth in np.array_split(self._foreseen, _TENTHS)]
+        levels = [float(np.median(tenth)) for tenth in np.array_split(self._foreseen, 10)]
         rising = sum(np.sign(later - earlier) for earlier, later in combinations(levels, 2))
-        return bool(rising >= _RISING)
+        # Of the 45 pairs, 27 more rise than fall in one series of a hundred without a trend.
+        return bool(rising >= 27)
 
     def _blocks(self, stretch: slice) -> list[tuple[int, int]]:
         """Where to begin and to end; few rows, or frames, at a time in the part that is counted."""
         size = 1 if self._basis.spectrum is None else self._basis.spectrum.step
-        step = min(max(self._cut // size // 64, 1), _BLOCK)
-        early = range(stretch.start, min(self._cut, stretch.stop), 16 * _BLOCK * size)
+        step = min(max(self._cut // size // 64, 1), 256)
+        early = range(stretch.start, min(self._cut, stretch.stop), 4096 * size)
         late = range(max(self._cut, stretch.start), stretch.stop, step * size)
         return list(pairwise(sorted({*early, *late, stretch.stop})))
 
-    def _learn(self, start: int, end: int, first: int) -> None:
-        detector, rows = self._detector, self._rows[start:end]
-        times = None if self._times is None else self._times[start:end]
-        scores = np.empty(0)
-        if self._gate:
-            verdicts = detector.observe_many(rows, times)
-            judged = [one for one in verdicts if len(one.row) == self._basis.inputs]
-            self.left_out += sum(not one.learned for one in judged)
-            scores = np.array([one.score for one in judged])
-        else:
-            if self._limit is not None:
-                scores = self._scores(start - first, end - first, first)
-            detector.learn_many(rows, times)
-        if self._limit is not None:
-            self._counted.count_many(~(scores <= self._limit))
-
     def _scores_from(self, row: int) -> Array:
-        """Scores this row and all after it, of which none is learned yet."""
-        later = [one for one in self._stretches if one.stop > row]
-        starts = [max(row, one.start) - one.start for one in later]
+        """Score this row and all after it, of which none is learned yet."""
         return np.concatenate(
             [
-                self._scores(start, one.stop - one.start, one.start)
-                for start, one in zip(starts, later, strict=True)
+                self._scores(max(row, one.start) - one.start, one.stop - one.start, one.start)
+                for one in self._stretches
+                if one.stop > row
             ]
         )
 
     def _scores(self, start: int, end: int, first: int) -> Array:
-        """Scores what these rows of a stretch complete; the rows before belong to it."""
+        """Score what these rows of a stretch complete; the rows before belong to it."""
         known, last = self._basis.frames_in(start), self._basis.frames_in(end)
         before = self._basis.window - 1
         span = self._basis.span(max(known - before, 0), last)
@@ -174,24 +130,11 @@ class LearnRun:
         return self._detector.score_many(rows)[before:]
 
 
-def _limit(detector: Detector) -> float | None:
-    """The threshold by all scores up to now; None where there is none yet."""
-    limit = detector.gate.limit()
-    return limit if math.isfinite(limit) else None
-
-
-# A share of anomalous rows up to 1.5 times the stated one counts as the stated one.
-_TOLERANCE = 1.5
-
-
 @with_layout()
 def learn(
     context: typer.Context,
     data: Data,
     state: State,
-    gate: Annotated[
-        bool, typer.Option("--gate", help="Leave out rows that the state finds anomalous.")
-    ] = False,
     label_spans: LabelSpans = None,
     skip_bad: SkipBad = False,
     name: Annotated[str | None, _new("The device's name \\[default: the state file's].")] = None,
@@ -239,11 +182,7 @@ def learn(
         ),
     ] = None,
     activation: Annotated[str, _new(f"{', '.join(ACTIVATIONS)}.")] = "identity",
-    ridge: Annotated[float, _new("Regularization of a loss.", min=0.0)] = 1e-3,
     rate: Annotated[float, _new("The share of normal rows that may be flagged.")] = 0.01,
-    threshold: Annotated[
-        float | None, _new("A fixed threshold on the score instead of a rate.")
-    ] = None,
     watch_now: Annotated[
         bool, _new("Raise alarms at once, however few rows there are.", "--watch-now")
     ] = False,
@@ -273,7 +212,7 @@ def learn(
             require_not_given(context, _FOR_NEW, kept)
             member = load(state, Member.from_bytes)
             table = _normal(read_for(member, data, skip_bad, layout), data, label_spans)
-            table = not_yet_learned(member.detector, table)
+            table = _not_yet_learned(member.detector, table)
             if not len(table.rows):
                 notes.print(f"There is nothing new to learn. {state} stays as it is.")
                 return
@@ -304,18 +243,17 @@ def learn(
                 basis = given.in_units_of(table.rows)
             else:
                 basis = given
-            limit: Threshold = FalseAlarmRate(rate, 0.0) if watch_now else FalseAlarmRate(rate)
-            if threshold is not None:
-                limit = FixedThreshold(threshold)
+            limit = FalseAlarmRate(rate, 0.0) if watch_now else FalseAlarmRate(rate)
             rule = None if paper is None else paper.patterns
-            detector = Detector.for_basis(basis, patterns=rule, ridge=ridge, threshold=limit)
+            detector = Detector.for_basis(basis, patterns=rule, threshold=limit)
             if paper is not None:
                 notes.print(paper.in_words(basis.layer.units, activation))
             member = Member(name or state.stem, detector, merges=merged)
-            remember(member, layout)
-        run = LearnRun(member.detector, table, gate)
+            if layout.fields:
+                # Later files are read as this one.
+                member.notes[LAYOUT] = layout.fields
+        run = LearnRun(member.detector, table)
         run.take()
-        run.require_solution()
         mark_state(member, None if table.times is None else float(table.times[-1]))
         save(state, member)
         note_window(None if as_ else choice)
@@ -328,7 +266,7 @@ _OF_LAYER = (
     *("columns", "drop", "categories", "scaling", "window", "spectrum", "score", "units"),
     "activation",
 )
-_FOR_NEW = (*_OF_LAYER, "name", "like", "ridge", "rate", "threshold", "watch_now", "merged", "as_")
+_FOR_NEW = (*_OF_LAYER, "name", "like", "rate", "watch_now", "merged", "as_")
 
 
 def _paper(context: typer.Context, name: str | None) -> Paper | None:
@@ -340,6 +278,17 @@ def _paper(context: typer.Context, name: str | None) -> Paper | None:
     set_by_it = ("score", "scaling", "window", "merged", "like", "spectrum")
     require_not_given(context, set_by_it, f"--as {name} sets this itself")
     return PAPERS[name]
+
+
+def _not_yet_learned(detector: Detector, table: Table) -> Table:
+    """Leave out rows whose times were learned already, and note how many."""
+    if table.times is None:
+        return table
+    known = within(table.times, detector.increments.spans)
+    if known.any():
+        until = when_text(float(table.times[known][-1]))
+        notes.print(f"Skipped {known.sum():,} rows that were learned already (up to {until}).")
+    return table.without(known)
 
 
 def _window(window: str, table: Table, spectrum: Spectrum | None) -> Choice:
@@ -359,13 +308,11 @@ def _normal(table: Table, data: Path, spans: str | None) -> Table:
 
 
 def _report(member: Member, run: LearnRun) -> None:
-    detector, left_out = member.detector, ""
-    if run.left_out:
-        left_out = f" ({run.left_out} left out)"
+    detector = member.detector
     basis = detector.basis
     of_ten = f" windows of {basis.window}" if basis.window > 1 else ""
     samples = "" if basis.spectrum is None else f" of {basis.spectrum.length} samples"
-    learned = f"learned {run.learned} {basis.counted}{samples}{left_out}"
+    learned = f"learned {run.learned} {basis.counted}{samples}"
     notes.print(f"{member.name}: {learned}, {detector.learned}{of_ten} in all.")
     if patterns := detector.patterns_in_words:
         notes.print(f"Patterns: {patterns}.")
@@ -379,12 +326,12 @@ def _finding(run: LearnRun, detector: Detector) -> str:
     """What the test on the last part of the file showed, and what it means."""
     seen, rate = run.seen, detector.gate.policy.rate
     share = f"{percent(seen.share)} of {detector.basis.counted}"
-    found = f"Of the last {100 // PART} % of this file, before it was learned, {share} "
+    found = f"Of the last 20 % of this file, before it was learned, {share} "
     if rate is None:
         return f"{found}were above the threshold: expect as many alarms of rows like these."
     stated = f"{100.0 * rate:g} %"
     # By chance, and by what a threshold from so few scores can be: 1.1 % is 1 %.
-    if seen.band[0] <= _TOLERANCE * rate:
+    if seen.band[0] <= 1.5 * rate:
         return f"{found}were above the threshold ({stated} stated)."
     if run.trend:
         return (

@@ -339,12 +339,6 @@ def read_for(
     return read(data, member.detector.basis, layout, skip_bad)
 
 
-def remember(member: Member, layout: Layout) -> None:
-    """Keeps with a new member how its rows were read."""
-    if layout.fields:
-        member.notes[LAYOUT] = layout.fields
-
-
 def labelled(table: Table, data: Path, spans: str | None) -> Table:
     """Labels the rows that are within what ``--label-spans`` says; others stay as they are."""
     if spans is None:
