@@ -2,7 +2,6 @@
 
 import pickle
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,10 @@ from hypothesis import strategies as st
 
 import elmgrove
 from elmgrove import Basis, HiddenLayer, SingularSystem
-from elmgrove.algebra import similarity as module
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.linalg import Factor, mirrored, regularized
 from elmgrove.algebra.moments import Moments, zero_evidence
 from elmgrove.algebra.similarity import (
-    FEW,
     ONE_KIND,
     Fitted,
     FittedDistance,
@@ -25,8 +22,6 @@ from elmgrove.algebra.similarity import (
     all_chances,
     all_losses,
     apart,
-    groups,
-    join,
     kind_tolerance,
 )
 from elmgrove.algebra.summing import MomentSums
@@ -650,66 +645,3 @@ def test_by_loss_nothing_is_chance() -> None:
     assert apart(one, other) == one.loss_with(other)
     assert kind_tolerance(one.evidence.basis) == 0.02
     assert kind_tolerance(basis_of(4)) == ONE_KIND
-
-
-@pytest.fixture(name="computed")
-def computed_fixture(monkeypatch: pytest.MonkeyPatch) -> list[Fitted]:
-    """What pairs were computed for, one of each, from a memory that is empty."""
-    monkeypatch.setattr(module, "_REMEMBERED", module._Remembered(1000))
-    made, compute = list[Fitted](), Fitted._computed_loss
-
-    def noted(one: Fitted, other: Fitted) -> float:
-        made.append(one)
-        return compute(one, other)
-
-    monkeypatch.setattr(Fitted, "_computed_loss", noted)
-    return made
-
-
-def test_what_a_pair_loses_is_computed_once_for_both_ways(computed: list[Fitted]) -> None:
-    first, second = evidence_of(near_plane(1, 1)), evidence_of(near_plane(2, 2))
-    one, other = Fitted(first, 0.05), Fitted(second, 0.05)
-    loss = one.loss_with(other)
-    assert one.known_loss_with(other) == other.known_loss_with(one) == loss
-    assert Fitted(second, 0.05).loss_with(Fitted(first, 0.05)) == loss
-    assert len(computed) == 1
-    assert other._computed_loss(one) == loss, "to the last bit"
-
-
-@pytest.mark.parametrize("changed", ["U", "V", "energy", "count", "ridge"])
-def test_sums_that_differ_in_a_bit_are_others(computed: list[Fitted], changed: str) -> None:
-    first, second = evidence_of(near_plane(1, 1)), Fitted(evidence_of(near_plane(2, 2)), 0.05)
-    Fitted(first, 0.05).loss_with(second)
-    if changed == "ridge":
-        other = Fitted(first, np.nextafter(0.05, 1.0))
-    else:
-        value = np.array(getattr(first, changed))
-        value.flat[0] = np.nextafter(value.flat[0], np.inf)
-        other = Fitted(replace(first, **{changed: value}), 0.05)
-    assert other.known_loss_with(second) is None
-
-
-def test_what_was_remembered_makes_the_same_groups_and_costs_the_new_pairs(
-    computed: list[Fitted], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parts = [evidence_of(near_plane(1 + seed % 3, seed, 60)) for seed in range(3 * FEW)]
-    for one, other in combinations(parts, 2):
-        Fitted(one, 0.05).loss_with(Fitted(other, 0.05))
-    parts[5] = evidence_of(near_plane(1, 77, 60))
-    computed.clear()
-    fits = [Fitted(part, 0.05) for part in parts]
-    # Of a limit below all losses, none is left out and none joined.
-    assert len(groups(fits, -1.0)) == len(parts)
-    assert len(computed) == len(parts) - 1
-    remembered = join(fits, 0.1)
-    monkeypatch.setattr(module, "_REMEMBERED", module._Remembered(1000))
-    assert join([Fitted(part, 0.05) for part in parts], 0.1) == remembered
-    assert 1 < len(remembered.groups) < len(parts)
-
-
-def test_as_many_numbers_are_remembered_as_may_be() -> None:
-    memory = module._Remembered(2)
-    for key in (b"a", b"b", b"c"):
-        assert memory.number(key, lambda: 1.5) == 1.5
-    assert memory.get(b"c") == 1.5
-    assert memory.get(b"a") is None

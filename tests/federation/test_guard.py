@@ -8,7 +8,7 @@ import pytest
 from elmgrove import Basis, HiddenLayer
 from elmgrove.detector.history import fade
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.guard import least_forgetting, least_new_rows, rows_until, units_covered
+from elmgrove.federation.guard import least_forgetting, least_new_rows, rows_until
 
 BASIS = Basis(HiddenLayer(8, 4, activation="tanh", seed=3), 8)
 LEAST = least_new_rows(BASIS)
@@ -31,20 +31,6 @@ def test_the_forgetting_that_is_named_is_enough_and_little_less_is_not(least: in
     needed = least_new_rows(basis)
     assert rows_until(needed, 0.0, enough) < math.inf
     assert rows_until(needed, 0.0, 1.0 - 1.0 / needed) == math.inf
-
-
-def test_units_that_are_all_active_need_as_many_rows_as_any_others() -> None:
-    units = np.ones(BASIS.layer.units)
-    assert units_covered(BASIS, LEAST * units)
-    assert not units_covered(BASIS, (LEAST - 1) * units)
-    assert units_covered(BASIS, np.empty(0))
-
-
-def test_a_unit_that_is_active_in_few_rows_needs_others_that_are_active_in_more() -> None:
-    assert not units_covered(BASIS, np.array([1.0, 50.0, 50.0, 50.0]))
-    assert units_covered(BASIS, np.array([2.0, 50.0, 50.0, 50.0]))
-    # Of two units, both have more numbers than two rows have unknowns.
-    assert not units_covered(BASIS, np.array([2.0, 2.0, 50.0, 50.0]))
 
 
 def test_rows_that_were_faded_count_by_their_weight() -> None:

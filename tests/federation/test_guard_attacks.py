@@ -166,36 +166,29 @@ def digits(count: int) -> np.ndarray:
     return np.rint(16.0 * rng.random(size) * (rng.random(size) < 0.5))
 
 
-def rows_found(*, guarded: bool, restarts: bool = False) -> tuple[int, int]:
-    """The rows that single units give away of many uploads, and the number of uploads."""
-    member, rows, found, uploads = RELU.start("fan"), digits(50 * LEAST), 0, 0
-    before, known = Evidence.zero(RELU.basis), 0
-    for start in range(0, len(rows), LEAST):
-        member.detector.learn_many(rows[start : start + LEAST])
-        if restarts:
-            member = Member.from_bytes(member.to_bytes())
-        if member.offer(guarded=guarded) is None or member.highest == known:
-            continue
-        given, uploads = uploaded(member, guarded=guarded), uploads + 1
-        guesses = of_single_units(given - before)
-        found += int((off(rows[known : member.highest], guesses) < 1e-6).sum())
-        before, known = given, member.highest
-    return found, uploads
-
-
 def test_a_unit_that_one_row_activates_does_not_give_it_away() -> None:
-    assert rows_found(guarded=False)[0] > 10
-    found, uploads = rows_found(guarded=True)
-    assert found == 0
-    assert uploads > 2
-    assert rows_found(guarded=True, restarts=True) == (0, uploads)
+    member, rows, found, before = (
+        RELU.start("fan"),
+        digits(50 * LEAST),
+        0,
+        Evidence.zero(RELU.basis),
+    )
+    for start in range(0, len(rows), LEAST):
+        new = rows[start : start + LEAST]
+        member.detector.learn_many(new)
+        assert member.offer() == (None if not start else member.shared)
+        given = uploaded(member, guarded=False)
+        found += int((off(new, of_single_units(given - before)) < 1e-6).sum())
+        before = given
+    assert found > 10, "which is why the guard lets nothing of relu out"
 
 
-def test_such_a_unit_is_named_where_it_holds_an_upload_back() -> None:
+def test_relu_is_named_where_it_holds_an_upload_back() -> None:
     member = RELU.start("fan")
-    member.detector.learn_many(digits(LEAST))
+    member.detector.learn_many(digits(50 * LEAST))
     assert member.offer() is None
-    assert "a unit of the relu layer was active in so few rows" in str(member.blocked_reason())
+    assert member.rows_missing() == math.inf
+    assert "a unit of the relu layer may be active in so few rows" in str(member.blocked_reason())
 
 
 # Columns with few values

@@ -5,11 +5,9 @@ by it. ``Screening`` spares most of the work: it tells beforehand which pairs wo
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,42 +23,8 @@ from elmgrove.errors import BadInput
 _LARGEST = sys.float_info.max
 # So many distances are compared with as many others in one product.
 _AT_ONCE = 32
-
-# What may be lost on anybody's rows in one join, by the score: how much errors may grow, or how
-# much farther than typical rows those of one may lie from the other.
-_USUAL = {"loss": 0.02, "distance": 0.1}
 #: How much farther than chance explains rows of one device may lie from another of its kind.
 ONE_KIND = 0.3
-
-
-class _Remembered:
-    """Numbers that were computed, by what they were computed of: the newest ones.
-
-    Of a fleet most devices are what they were when it is grouped again, at the next sync or, where
-    several devices share a process, by the next one: then its pairs are known but for a few.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known = dict[bytes, float]()
-
-    def get(self, key: bytes) -> float | None:
-        """Gives the number of this key; None where it is not known."""
-        return self._known.get(key)
-
-    def number(self, key: bytes, compute: Callable[[], float]) -> float:
-        """Gives the number of this key; computes it where it is not known any more."""
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= self._most:
-                # All at once: another thread may be here as well, and finds or computes.
-                self._known.clear()
-            found = self._known[key] = compute()
-        return found
-
-
-# Some 10 MB: the pairs of 300 sets of rows.
-_REMEMBERED = _Remembered(50_000)
 
 
 @dataclass(frozen=True)
@@ -69,44 +33,18 @@ class Fitted:
 
     evidence: Evidence
     ridge: float
-    error: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        error = _REMEMBERED.number(self._key, self._least_error)
-        object.__setattr__(self, "error", error)
-
-    def _least_error(self) -> float:
-        # Below this, an error is rounding.
-        floor = 1e-12 * max(self.evidence.energy, 0.0)
-        return max(self.evidence.error_of(self.evidence.solve(self.ridge)), floor)
 
     @cached_property
-    def _key(self) -> bytes:
-        """A key by which sums that agree to the last bit, with one ridge, are known again."""
-        evidence = self.evidence
-        made = sha256(evidence.basis.fingerprint.encode())
-        numbers = (evidence.energy, evidence.count, evidence.resolution, self.ridge)
-        for array in (evidence.U, evidence.V, np.array(numbers)):
-            made.update(array.dtype.str.encode())
-            made.update(np.ascontiguousarray(array).data)
-        return made.digest()
+    def error(self) -> float:
+        """The squared error, not below what is rounding."""
+        floor = 1e-12 * max(self.evidence.energy, 0.0)
+        return max(self.evidence.error_of(self.evidence.solve(self.ridge)), floor)
 
     def __add__(self, other: "Fitted") -> "Fitted":
         return Fitted(self.evidence + other.evidence, self.ridge)
 
     def loss_with(self, other: "Fitted") -> float:
         """Computes by what share an error grows if one model serves both: that of the worse off."""
-        return _REMEMBERED.number(self._key_with(other), lambda: self._computed_loss(other))
-
-    def known_loss_with(self, other: "Fitted") -> float | None:
-        """Gives ``loss_with`` where it was computed before; None where it was not, or long ago."""
-        return _REMEMBERED.get(self._key_with(other))
-
-    def _key_with(self, other: "Fitted") -> bytes:
-        # Either way round the sums are the same, to the last bit.
-        return b"".join(sorted((self._key, other._key)))
-
-    def _computed_loss(self, other: "Fitted") -> float:
         # What overflows is no pair: it becomes the largest loss there is, which is still a number.
         with np.errstate(over="ignore", invalid="ignore"):
             joint = (self.evidence + other.evidence).solve(self.ridge)
@@ -143,12 +81,8 @@ class FittedDistance:
 
     def loss_with(self, other: "FittedDistance") -> float:
         """Computes how much farther rows of one lie from the other than from themselves."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            away = (
-                self.distance.mean_score(other.distance),
-                other.distance.mean_score(self.distance),
-            )
-        loss = max(away) - 1.0
+        here, there = self.distance, other.distance
+        loss = max(here.mean_score(there), there.mean_score(here)) - 1.0
         return loss if loss < _LARGEST else _LARGEST
 
     def chance_with(self, other: "FittedDistance") -> float:
@@ -236,8 +170,12 @@ def _squares(factors: Iterable[Array]) -> Array:
 
 
 def usual_tolerance(basis: Basis) -> float:
-    """Says what may be lost in one join of patterns unless another tolerance is asked for."""
-    return _USUAL[basis.score]
+    """Says what may be lost on anybody's rows in one join of patterns.
+
+    By loss that is how much errors may grow, by distance how much farther than typical rows those
+    of one may lie from the other.
+    """
+    return 0.1 if basis.score == "distance" else 0.02
 
 
 def kind_tolerance(basis: Basis) -> float:
@@ -248,7 +186,7 @@ def kind_tolerance(basis: Basis) -> float:
     of one kind, with levels a quarter of a residual deviation apart, were at most 0.36 apart (a
     median of 0.1), one with a fault in a tenth of its rows 0.4 to 0.7, other kinds 5 and more.
     """
-    return ONE_KIND if basis.score == "distance" else _USUAL["loss"]
+    return ONE_KIND if basis.score == "distance" else usual_tolerance(basis)
 
 
 def fit(evidence: Evidence, ridge: float) -> Any:
@@ -259,8 +197,8 @@ def fit(evidence: Evidence, ridge: float) -> Any:
 
 #: Up to so many, comparing all pairs is faster than screening them.
 FEW = 8
-#: Losses that are not known are taken for less than any loss can be: all of the error gone.
-UNKNOWN = -1.0
+# Losses that are not known are taken for less than any loss can be: all of the error gone.
+_UNKNOWN = -1.0
 # Differences of large numbers are known to this share of them only.
 _ROUNDING = 1e-11
 
@@ -374,7 +312,7 @@ class Screening:
             bounds = 0.5 * (self._growth(some) - self._ridge_share(some))
         # Numbers beyond range say nothing, nor does a bound below 0: a smaller share of the ridge
         # may even make an error less.
-        bounds[~(bounds > 0.0)] = UNKNOWN
+        bounds[~(bounds > 0.0)] = _UNKNOWN
         return bounds
 
     def _growth(self, some: slice) -> Array:
@@ -435,20 +373,11 @@ class _Candidates:
             self._losses[pairs] = (all_losses(fits) - chances)[pairs]
             self._known[pairs] = True
             return
-        self._losses[pairs] = UNKNOWN
-        self._recall()
-        # What most pairs lose may be known from another time, and the few others are soon compared.
-        if len(fits) > FEW and 2 * self._known.sum() < len(pairs[0]):
+        self._losses[pairs] = _UNKNOWN
+        if len(fits) > FEW:
             errors = [fit.error for fit in fits]
             self._screening = Screening([fit.evidence for fit in fits], errors, fits[0].ridge)
-            unknown = np.isfinite(self._losses) & ~self._known
-            self._losses[unknown] = self._screening.bounds()[unknown]
-
-    def _recall(self) -> None:
-        for i, j in combinations(range(len(self._fits)), 2):
-            loss = self._fits[i].known_loss_with(self._fits[j])
-            if loss is not None:
-                self._losses[i, j], self._known[i, j] = loss - self._chance(i, j), True
+            self._losses[pairs] = self._screening.bounds()[pairs]
 
     @property
     def groups(self) -> list[list[int]]:

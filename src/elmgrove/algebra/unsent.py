@@ -378,15 +378,13 @@ def inputs_held_back(basis: Basis) -> int:
 class Fresh:
     """Follows the rows learned since the last upload where counting them does not tell enough.
 
-    A unit of relu is exactly 0 in many rows, and what few rows activate can be read off the sums:
-    so of each unit those rows are counted (``active``). Windows overlap: so every w-th input is
-    kept, as many as are held back (``inputs_held_back``). Columns with few values single rows out:
-    those are held back as well (``FewValues``). What is held back leaves with a later upload.
+    Windows overlap: so every w-th input is kept, as many as are held back (``inputs_held_back``).
+    Columns with few values single rows out: those are held back as well (``FewValues``). What is
+    held back leaves with a later upload.
     """
 
     def __init__(self, basis: Basis) -> None:
         self._basis = basis
-        self._layer = basis.hidden if basis.layer.activation == "relu" else None
         self._window, self._width = basis.window, basis.inputs
         self._kept: deque[Numbered] = deque(maxlen=inputs_held_back(basis))
         self.few = FewValues(basis)
@@ -407,10 +405,6 @@ class Fresh:
         self._kept.clear()
         # What was last found to be held back, and when.
         self._answer: tuple[tuple[int, float], list[Numbered] | None] | None = None
-        units = 0 if self._layer is None else self._layer.units
-        self._total, self._largest = np.zeros(units), np.zeros(units)
-        for number, x in left:
-            self._activate(x[np.newaxis], np.array([forgetting**-number]))
         self.few.begin(left, forgetting)
 
     def doubt(self, since: Evidence | None = None) -> None:
@@ -423,38 +417,12 @@ class Fresh:
 
     def add(self, X: Array, forgetting: float) -> None:
         """Takes note of inputs that are learned, in their order."""
-        if self._layer is not None:
-            faded = forgetting ** len(X)
-            self._total, self._largest = faded * self._total, faded * self._largest
-            # φ^age: how much of each is left when the last one is learned
-            self._activate(X, forgetting ** np.arange(len(X) - 1, -1, -1.0))
         if self._window > 1:
             first = -(self.inputs + 1) % self._window
             for place in range(first, len(X), self._window):
                 self._kept.append((self.inputs + place + 1, np.array(X[place])))
         self.few.add(X, self.inputs + 1, forgetting)
         self.inputs += len(X)
-
-    def _activate(self, X: Array, weights: Array) -> None:
-        if self._layer is not None:
-            H = self._layer(np.asarray(X, np.float64)) * weights[:, np.newaxis]
-            self._total = self._total + H.sum(axis=0)
-            self._largest = np.maximum(self._largest, H.max(axis=0, initial=0.0))
-
-    def active(self, held_back: Sequence[tuple[Array, float]] = ()) -> Array | None:
-        """The rows but those held back that each unit was active in; None where units always are.
-
-        As many as if each had as large a share in the unit's sums as the largest one has: a row
-        that outweighs all others counts for one, with them.
-        """
-        if self._layer is None:
-            return None
-        total = np.array(self._total)
-        for x, weight in held_back:
-            total -= weight * self._layer(np.asarray(x, np.float64))
-        total[total < 1e-9 * self._largest] = 0.0
-        active: Array = total / np.where(self._largest > 0.0, self._largest, 1.0)
-        return active
 
     @property
     def missing(self) -> int:
@@ -496,8 +464,6 @@ class Fresh:
         if self._window > 1:
             fields["kept"] = [number for number, _ in self._kept]
             arrays[f"{prefix}kept"] = np.array([x for _, x in self._kept]).reshape(-1, self._width)
-        if self._layer is not None:
-            arrays |= {f"{prefix}total": self._total, f"{prefix}largest": self._largest}
         return fields, arrays
 
     def restore(
@@ -520,8 +486,3 @@ class Fresh:
                 raise BadInput("inputs to withhold that do not fit the model")
             whole = (require_whole("kept", n, 1) for n in numbers)
             self._kept.extend(zip(whole, kept, strict=True))
-        if self._layer is not None:
-            found = arrays[f"{prefix}total"], arrays[f"{prefix}largest"]
-            if any(array.shape != self._total.shape for array in found):
-                raise BadInput("the activity of other units than the layer's")
-            self._total, self._largest = found

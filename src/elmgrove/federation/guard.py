@@ -11,16 +11,19 @@ from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import ROWS_ALIKE, inputs_held_back
 
 
-def least_new_rows(basis: Basis) -> int:
+def least_new_rows(basis: Basis) -> float:
     """Counts the rows between two uploads below which the difference could give them away.
 
     The difference of two evidences shows as many numbers as an upload has: Ñ(Ñ + 1)/2 of U and
     Ñ·n of V, or those of C, s and e (the centre follows from them); k rows of as many columns as a
     row has are k times that many unknowns, however wide a window is. From k = numbers / columns
     rows on there are at least as many unknowns as numbers. With windows, so many must have come
-    that enough of them can be held back. That is counting, not a proof of privacy: what many rows
-    have in common can be seen in any upload.
+    that enough of them can be held back. Units of relu are exactly 0 in many rows, so that what one
+    row activates can be read off the sums: there no number is enough. That is counting, not a proof
+    of privacy: what many rows have in common can be seen in any upload.
     """
+    if basis.layer.activation == "relu":
+        return math.inf
     counted = math.ceil(numbers_in(basis) / basis.layer.inputs)
     return max(counted, inputs_held_back(basis) * basis.window)
 
@@ -35,6 +38,8 @@ def rows_until(least: float, weight: float, forgetting: float) -> float:
     """
     if weight >= least * (1.0 - 1e-12):
         return 0
+    if least == math.inf:
+        return math.inf
     if forgetting == 1.0:
         return math.ceil(least - weight - 1e-9)
     most = 1.0 / (1.0 - forgetting)
@@ -49,20 +54,6 @@ def least_forgetting(basis: Basis) -> float:
     least = least_new_rows(basis)
     unit = 10.0 ** -(len(str(least)) + 1)
     return math.ceil((1.0 - 1.0 / (least + 1)) / unit) * unit
-
-
-def units_covered(basis: Basis, active: Array) -> bool:
-    """Says whether rows hide each other in the sums of each unit that was active in some of them.
-
-    ``active`` counts the rows of each such unit. What U and V say of g units comes from the rows in
-    which one of them was active, no fewer than the most active one's: those must have as many
-    unknowns as there are such numbers, whichever g units one looks at. If all units are active in
-    all rows, that is ``least_new_rows``; of one unit in one row, V holds the row itself.
-    """
-    rows, units = np.sort(active), len(active)
-    g = np.arange(1, units + 1)
-    numbers = g * basis.outputs + g * (g + 1) // 2 + g * (units - g)
-    return bool((rows * basis.layer.inputs >= numbers).all())
 
 
 def columns_covered(

@@ -42,7 +42,6 @@ from elmgrove.federation.guard import (
     least_forgetting,
     least_new_rows,
     rows_until,
-    units_covered,
 )
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged, pack_answers, unpack_answers
@@ -188,11 +187,10 @@ class Giver:
     hundred that went and ninety-nine of them that came again, two uploads show the one. Which
     those are is told by their times: a file that has none and is learned twice counts twice.
 
-    Rows that are forgotten count by their weight (``rows_until``), and those of a unit that is
-    mostly 0 by unit (``units_covered``). Of windows, some are held back (``inputs_held_back``), and
-    rows that columns with few values single out (``FewValues``). Where a former self gave something
-    away that this state does not know of, since it was lost or restored, the rows may be the same:
-    so many count for nothing as that one can have had.
+    Rows that are forgotten count by their weight (``rows_until``). Of windows, some are held back
+    (``inputs_held_back``), and rows that columns with few values single out (``FewValues``). Where
+    a former self gave something away that this state does not know of, since it was lost or
+    restored, the rows may be the same: so many count for nothing as that one can have had.
     """
 
     def __init__(self, name: str, detector: Detector, merges: bool) -> None:
@@ -280,6 +278,11 @@ class Giver:
     def blocked_reason(self, *, guarded: bool = True) -> str | None:
         """Says why nothing new can be offered where learning alone may not help; else None."""
         missing, detector = self.rows_missing(guarded=guarded), self.detector
+        if missing == math.inf and detector.basis.layer.activation == "relu":
+            return (
+                "a unit of the relu layer may be active in so few rows that these could be "
+                "computed from what is sent: use another activation, or switch the guard off"
+            )
         if missing == math.inf:
             return (
                 f"with forgetting {detector.model.forgetting:g} the newest rows could be computed "
@@ -303,12 +306,6 @@ class Giver:
                 f"last upload that too few are left: each must be like {ROWS_ALIKE - 1} others in "
                 "them. More rows may help; else leave such columns out (--drop), or switch the "
                 "guard off"
-            )
-        if missing and not (detector.rows_undecided or all(map(self._to_come, detector.parts))):
-            return (
-                "a unit of the relu layer was active in so few rows that these could be computed "
-                "from what is sent: more rows may help; else use another activation, scale the "
-                "columns, or switch the guard off"
             )
         return None
 
@@ -365,7 +362,7 @@ class Giver:
 
     def _missing(self, part: Part) -> float:
         """The rows to come, at least, before a part may be given away that is not as it was."""
-        covered = self._units_covered(part) and self._columns_covered(part)
+        covered = self._columns_covered(part)
         return self._to_come(part) or self._instead_of_held(part) or (0 if covered else 1)
 
     def _instead_of_held(self, part: Part) -> float:
@@ -408,20 +405,6 @@ class Giver:
         rows = self.detector.increments.rows_after(part, 0 if before is None else before.learned)
         least, most = least_new_rows(self.detector.basis), weight_of(rows, forgetting)
         return self._to_come(part) > 0 == rows_until(least, most, forgetting)
-
-    def _units_covered(self, part: Part) -> bool:
-        basis, fresh = self.detector.basis, part.fresh
-        if basis.layer.activation != "relu" or self._unchanged(part):
-            return True
-        active = None
-        if fresh is not None:
-            held_back = self._held_back(part) or []
-            active = fresh.active(fresh.weighed(held_back, self.detector.model.forgetting))
-        rows = np.zeros(basis.layer.units) if active is None else active
-        # Of rows that nobody followed, each unit may have been active in one.
-        doubtful = fresh is None or not fresh.known
-        counts = (rows > 0.0) | (part.evidence.U.diagonal() > 0.0 if doubtful else False)
-        return units_covered(basis, rows[counts])
 
     def _columns_covered(self, part: Part) -> bool:
         """Says whether no column with few values shows rows that can't be held back."""
