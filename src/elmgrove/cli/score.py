@@ -5,7 +5,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property, partial
 from typing import Annotated, Any, TextIO
@@ -47,20 +47,6 @@ class Format(StrEnum):
     jsonl = "jsonl"
 
 
-@dataclass(frozen=True)
-class Scored:
-    """What the output says about one row."""
-
-    line: int
-    time: float | None
-    score: float
-    threshold: float
-    anomalous: bool
-    known: tuple[str, ...]
-    causes: list[Cause]
-    pattern: int | None = None
-
-
 def score(
     data: Data,
     state: SavedState,
@@ -99,8 +85,7 @@ def score(
         # Millions of rows are normal, and nobody asks why.
         places = tracked(range(len(scores)), "Writing")
         every = (judged.row(i, explain if judged.anomalous[i] else 0) for i in places)
-        timed, patterned = table.times is not None, judged.patterns is not None
-        WRITERS[style](every, sys.stdout, timed=timed, patterned=patterned)
+        (_write_csv if style is Format.csv else _write_jsonl)(every, judged.columns, sys.stdout)
     found = int(judged.anomalous.sum())
     if detector.state == "learning":
         more = f"{detector.rows_missing} more {detector.basis.counted}"
@@ -188,23 +173,32 @@ class Judged:
         order = np.lexsort((found, -self.scores[found], ~whole[found]))
         return list(found[order].tolist())
 
-    def row(self, place: int, explain: int) -> Scored:
+    @property
+    def columns(self) -> list[str]:
+        """What the output says of each row."""
+        first = ["line", "time", "score"] if self._table.times is not None else ["line", "score"]
+        last = ["causes"] if self.patterns is None else ["pattern", "causes"]
+        return [*first, "threshold", "anomalous", "known", *last]
+
+    def row(self, place: int, explain: int) -> dict[str, Any]:
         """The row at a place for the output, with at most ``explain`` causes."""
         last, times = self._rows.last[place], self._table.times
-        whole = self._rows.whole[place]
-        causes = list[Cause]()
-        if explain:
-            causes = self._detector.blame_at(*self._rows.window_of(place), explain)
-        return Scored(
-            int(self._table.lines[last]),
-            None if times is None else float(times[last]),
-            float(self.scores[place]),
-            self._detector.threshold,
-            bool(self.anomalous[place]),
-            self._known.get(place, ()),
-            causes,
-            int(self.patterns[place]) if self.patterns is not None and whole else None,
-        )
+        pattern = None
+        if self.patterns is not None and self.whole[place]:
+            pattern = int(self.patterns[place])
+        found = {
+            "line": int(self._table.lines[last]),
+            "time": None if times is None else float(times[last]),
+            "score": float(self.scores[place]),
+            "threshold": self._detector.threshold,
+            "anomalous": bool(self.anomalous[place]),
+            "known": self._known.get(place, ()),
+            "pattern": pattern,
+            "causes": self._detector.blame_at(*self._rows.window_of(place), explain)
+            if explain
+            else [],
+        }
+        return {name: found[name] for name in self.columns}
 
 
 def _patterns_in_words(numbers: Array, counted: str) -> str:
@@ -216,9 +210,8 @@ def _patterns_in_words(numbers: Array, counted: str) -> str:
     return f"{counted.capitalize()} by the pattern that explains them best: {', '.join(each)}."
 
 
-def _write_table(rows: list[Scored], out: TextIO) -> None:
-    timed = any(row.time is not None for row in rows)
-    patterned = any(row.pattern is not None for row in rows)
+def _write_table(rows: list[dict[str, Any]], out: TextIO) -> None:
+    timed, patterned = "time" in rows[0], any("pattern" in row for row in rows)
     grid = Grid(
         title="The most anomalous row" if len(rows) == 1 else f"The {len(rows)} most anomalous rows"
     )
@@ -226,14 +219,15 @@ def _write_table(rows: list[Scored], out: TextIO) -> None:
     for heading in (*first, "score", "× threshold", "anomalous", "because of"):
         grid.add_column(heading, justify="left" if heading == "because of" else "right")
     for row in rows:
-        times = f"{row.score / row.threshold:.2f}" if 0 < row.threshold < np.inf else "-"
-        because = ", ".join(_because(cause) for cause in row.causes)
-        yes = "yes" if row.anomalous else "no"
-        if row.known and row.anomalous:
-            yes += f": normal at {', '.join(row.known)}"
-        when = [] if row.time is None else [format_time(row.time)]
-        pattern = [] if row.pattern is None else [str(row.pattern)]
-        grid.add_row(str(row.line), *when, *pattern, f"{row.score:.4g}", times, yes, because)
+        score, threshold = row["score"], row["threshold"]
+        times = f"{score / threshold:.2f}" if 0 < threshold < np.inf else "-"
+        yes = "yes" if row["anomalous"] else "no"
+        if row["known"] and row["anomalous"]:
+            yes += f": normal at {', '.join(row['known'])}"
+        when = [format_time(row["time"])] if timed else []
+        pattern = ["" if row["pattern"] is None else str(row["pattern"])] if patterned else []
+        because = ", ".join(map(_because, row["causes"]))
+        grid.add_row(str(row["line"]), *when, *pattern, f"{score:.4g}", times, yes, because)
     Console(file=out, markup=False, emoji=False).print(grid)
 
 
@@ -244,28 +238,17 @@ def _because(cause: Cause) -> str:
     return f"{text}, {cause.ago} row{'s' if cause.ago > 1 else ''} ago"
 
 
-def _write_csv(rows: Iterable[Scored], out: TextIO, *, timed: bool, patterned: bool) -> None:
-    writer = csv.writer(out, lineterminator="\n")
-    first = ["line", *(["time"] * timed), "score", "threshold"]
-    writer.writerow([*first, "anomalous", "known", "causes", *(["pattern"] * patterned)])
+def _write_csv(rows: Iterable[dict[str, Any]], columns: list[str], out: TextIO) -> None:
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
     for row in rows:
-        causes = " ".join(f"{cause.feature}={cause.share:.4f}" for cause in row.causes)
-        known = "; ".join(row.known)
-        verdict = [int(row.anomalous), known, causes]
-        when = [row.time] if timed else []
-        pattern = [row.pattern] if patterned else []
-        writer.writerow([row.line, *when, row.score, row.threshold, *verdict, *pattern])
+        row |= {"anomalous": int(row["anomalous"]), "known": "; ".join(row["known"])}
+        row["causes"] = " ".join(f"{one.feature}={one.share:.4f}" for one in row["causes"])
+        writer.writerow(row)
 
 
-def _write_jsonl(rows: Iterable[Scored], out: TextIO, *, timed: bool, patterned: bool) -> None:
+def _write_jsonl(rows: Iterable[dict[str, Any]], columns: list[str], out: TextIO) -> None:
     for row in rows:
-        limit = row.threshold if np.isfinite(row.threshold) else None
-        fields: dict[str, Any] = {"line": row.line, **({"time": row.time} if timed else {})}
-        fields |= {"score": row.score, "threshold": limit}
-        causes = [cause._asdict() for cause in row.causes]
-        fields |= {"anomalous": row.anomalous, "known": row.known}
-        fields |= {"pattern": row.pattern} if patterned else {}
-        out.write(json.dumps({**fields, "causes": causes}) + "\n")
-
-
-WRITERS = {Format.csv: _write_csv, Format.jsonl: _write_jsonl}
+        row["threshold"] = row["threshold"] if np.isfinite(row["threshold"]) else None
+        row["causes"] = [cause._asdict() for cause in row["causes"]]
+        out.write(json.dumps(row) + "\n")
