@@ -17,12 +17,10 @@ from elmgrove import AlarmRule, BadInput, Detector, FixedThreshold, MissingExtra
 from elmgrove.detector.plot import draw, save_picture, thinned, title
 from elmgrove.detector.replay import (
     TIME,
-    NamedCauses,
     Replay,
     intervals_by_rule,
     intervals_of_events,
 )
-from elmgrove.detector.verdict import Cause
 from support.factories import detector_for, trained
 from support.labelled import NAMES, labelled, labelled_pump_rows, times
 
@@ -143,14 +141,6 @@ def test_other_models_say_what_they_expected(settings: dict[str, object]) -> Non
     value, deviation = replay.sensors.expected(first.feature, np.array([7]))
     assert value[0] == pytest.approx(first.expected)
     assert np.isnan(deviation[0]) == ("score" in settings)
-
-
-def test_of_verdicts_only_causes_are_known() -> None:
-    told = NamedCauses([[], [Cause("flow", 0.9, 3.0, 5.0)], [Cause("flow", 0.8, 2.0, 4.0, ago=2)]])
-    assert told.values("flow").tolist() == [2.0, 3.0, pytest.approx(np.nan, nan_ok=True)]
-    value, deviation = told.expected("flow", np.array([0, 1]))
-    assert value.tolist() == [4.0, 5.0]
-    assert np.isnan(deviation).all()
 
 
 # Few points, no peak lost

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -122,24 +122,8 @@ class Expected(NamedTuple):
     deviation: Array
 
 
-class Sensors(Protocol):
-    """The sensors of a replay, by name."""
-
-    def causes(self, places: Sequence[int]) -> list[list[Cause]]:
-        """Finds what explains the rows at these places, most first."""
-        ...
-
-    def values(self, name: str) -> Array:
-        """Gives what a sensor has shown, at each place; NaN where nobody told."""
-        ...
-
-    def expected(self, name: str, places: Array) -> Expected:
-        """Gives what a sensor should have shown at these places."""
-        ...
-
-
-class InputSensors:
-    """Sensors of inputs that a model explains.
+class Sensors:
+    """The sensors of a replay, by name: what a model explains of its inputs.
 
     ``last`` are the rows that inputs end with, as the model is given them; ``inputs`` gives the
     inputs at some places, and ``whole`` marks the places at which there is one.
@@ -201,33 +185,6 @@ class InputSensors:
         causes = explained(self._basis, view, x, self._basis.inputs)
         [value] = [one.expected for one in causes if one.feature == name and not one.ago]
         return (value - shift) / scale
-
-
-class NamedCauses:
-    """Sensors of which only causes are known: those that verdicts named."""
-
-    def __init__(self, causes: Sequence[Sequence[Cause]]) -> None:
-        self._told = causes
-
-    def causes(self, places: Sequence[int]) -> list[list[Cause]]:
-        """Gives what was told of the rows at these places."""
-        return [list(self._told[place]) for place in places]
-
-    def values(self, name: str) -> Array:
-        """Gives what was told of a sensor, and NaN where nothing was."""
-        return self._filled(name, "seen")
-
-    def expected(self, name: str, places: Array) -> Expected:
-        """Gives what was expected where it was told; usual distances never are."""
-        return Expected(self._filled(name, "expected")[places], np.full(len(places), np.nan))
-
-    def _filled(self, name: str, field: str) -> Array:
-        values = np.full(len(self._told), np.nan)
-        for place, causes in enumerate(self._told):
-            for one in causes:
-                if one.feature == name and place >= one.ago:
-                    values[place - one.ago] = getattr(one, field)
-        return values
 
 
 def _units(basis: Basis, column: int) -> tuple[float, float]:
@@ -324,7 +281,7 @@ class Replay:
             np.full(len(prepared.scores), limit),
             anomalous,
             intervals_by_rule(anomalous, detector.events.rule),
-            InputSensors(detector.model, prepared.rows, prepared.whole, prepared.inputs),
+            Sensors(detector.model, prepared.rows, prepared.whole, prepared.inputs),
             prepared.gaps,
             _remark(detector) if limit == math.inf else "",
             detector.basis.score == "loss",
@@ -354,7 +311,7 @@ class Replay:
             np.full(len(inputs), limit),
             anomalous,
             [interval] if len(waiting) else [],
-            InputSensors(
+            Sensors(
                 detector.model,
                 inputs[:, -basis.layer.inputs :],
                 np.ones(len(inputs), bool),
