@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         Detector,
         FalseAlarmRate,
         FixedThreshold,
-        MeanSigma,
         PatternRule,
         Verdict,
     )
@@ -39,7 +38,6 @@ __all__ = [
     "FalseAlarmRate",
     "FixedThreshold",
     "HiddenLayer",
-    "MeanSigma",
     "Mismatch",
     "MissingExtra",
     "NotAdmissible",

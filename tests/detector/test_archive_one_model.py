@@ -12,7 +12,6 @@ from elmgrove import (
     FalseAlarmRate,
     FixedThreshold,
     HiddenLayer,
-    MeanSigma,
     Scaling,
     Verdict,
 )
@@ -53,7 +52,7 @@ def packed_bytes(detector: Detector) -> object:
 
 def outcome(verdict: Verdict) -> tuple[object, ...]:
     told = (verdict.alarm, verdict.event)
-    return verdict.anomalous, verdict.learned, told, verdict.state, verdict.promoted
+    return verdict.anomalous, verdict.learned, told, verdict.state
 
 
 def assert_go_on_alike(one: Detector, other: Detector, rows: np.ndarray, to: float = 1e-9) -> None:
@@ -78,12 +77,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "min-max scaling": {"scaling": Scaling.minmax([-3] * 6, [4] * 6)},
     "no ridge to speak of": {"ridge": 1e-6},
     "5 % false alarms, many near_misses": {"threshold": FalseAlarmRate(0.05)},
-    "mean and deviation": {"threshold": MeanSigma(3.0)},
     "fixed threshold": {"threshold": FixedThreshold(2.0)},
     "alarm rule with a cool-down": {"alarm": AlarmRule(k=2, n=4, cooldown=150)},
-    "promotion": {"promote_after": 12, "quarantine": 20},
     "loss": {"score": "loss"},
-    "loss with promotion": {"score": "loss", "promote_after": 12},
     "no confidence asked for": {"threshold": FalseAlarmRate(0.05, confidence=0)},
     "a window": {"window": 4},
     "a window by loss": {"window": 4, "score": "loss"},
@@ -126,18 +122,6 @@ def test_in_the_middle_of_a_cool_down() -> None:
     ahead = np.array(list(rows))[:350]
     assert_go_on_alike(original, restored, ahead)
     assert any(original.observe(row).alarm for row in anomalous_rows(1, 200))
-
-
-def test_in_the_middle_of_a_run_that_will_be_promoted() -> None:
-    original = Detector(LAYER, **SETTINGS["promotion"])
-    for row in [*normal_rows(1, 900), *anomalous_rows(2, 5)]:
-        original.observe(row)
-    assert original.quarantine.run >= 5
-    restored = unpacked(original)
-    learned = original.learned
-    assert_go_on_alike(original, restored, anomalous_rows(3, 12))
-    assert original.learned >= learned + 5, "nothing was promoted"
-    assert_go_on_alike(original, restored, normal_rows(4, 100))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 98, 99, 600])

@@ -14,6 +14,7 @@ from elmgrove import (
     HiddenLayer,
     NotAdmissible,
 )
+from elmgrove.detector.feedback import accept
 from elmgrove.detector.patterns import MOST_PARTS, TUNE_EVERY, PatternRule
 from support.factories import trained
 from support.patterns import INPUTS, mixed, rows_of
@@ -84,7 +85,7 @@ def test_a_number_fixes_it(count: int) -> None:
     fixed.learn_many(mixed(2, 3 * TUNE_EVERY))
     for row in rows_of(5, 1, 30):
         fixed.observe(row)
-    fixed.promote()
+    accept(fixed)
     assert len(numbers(fixed)) == count
 
 
@@ -162,28 +163,28 @@ def test_blame_speaks_of_the_pattern_that_won() -> None:
 # A new pattern
 
 
-def test_anomalous_rows_that_explain_each_other_become_a_pattern() -> None:
-    known = trained_detector(promote_after=12)
+def test_accepted_rows_become_a_pattern() -> None:
+    known = trained_detector()
     before = known.parts
-    verdicts = [known.observe(row) for row in rows_of(5, 1, 12)]
-    promoted = verdicts[-1].promoted
-    assert all(verdict.anomalous for verdict in verdicts)
-    assert 6 <= promoted <= 12
+    assert all(known.observe(row).anomalous for row in rows_of(5, 1, 12))
+    assert accept(known).rows == 12
     assert numbers(known) == [1, 2, 3]
     assert known.parts[:2] == before
-    assert known.parts[2].learned == promoted
-    assert known.learned == 200 + promoted
+    assert known.parts[2].learned == 12
+    assert known.learned == 212
     assert known.observe(rows_of(5, 2, 1)[0]).pattern == 3
 
 
-def test_a_new_normal_before_the_start_is_learned_with_the_first_rows() -> None:
+def test_rows_accepted_before_the_start_are_learned_with_the_first_rows() -> None:
     soon = FalseAlarmRate(0.02, confidence=0)
-    known = detector({"start_rows": 150}, promote_after=12, threshold=soon)
+    known = detector({"start_rows": 150}, threshold=soon)
     known.learn_many(rows_of(0, 1, 120))
-    promoted = sum(known.observe(row).promoted for row in rows_of(5, 1, 12))
-    assert promoted
+    for row in rows_of(5, 1, 12):
+        known.observe(row)
+    rows = accept(known).rows
+    assert rows
     assert numbers(known) == [0]
-    known.learn_many(rows_of(0, 2, 30 - promoted))
+    known.learn_many(rows_of(0, 2, 150 - known.learned))
     assert len(numbers(known)) == 2
     assert known.evidence.count == known.learned == 150
 
@@ -193,7 +194,7 @@ def test_there_are_never_more_than_the_most() -> None:
     for pattern in (5, 6, 7):
         for row in rows_of(pattern, 1, 20):
             known.observe(row)
-        known.promote()
+        accept(known)
     assert len(numbers(known)) == 3
     assert known.evidence.count == known.learned == 260
 
@@ -327,7 +328,7 @@ def test_by_loss_left_out_scores_are_those_without_the_row_itself() -> None:
 
 def test_a_start_while_watching_makes_what_lies_between_anomalous_in_time() -> None:
     """One model for both finds everything between them normal, and so does its threshold."""
-    known = detector({"start_rows": 300}, warmup=20, promote_after=None)
+    known = detector({"start_rows": 300}, warmup=20)
     X = mixed(1, 900)
     for row in X[:299]:
         known.observe(row)

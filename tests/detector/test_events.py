@@ -37,7 +37,7 @@ def verdict(
     nothing: Any = None
     judged = (anomalous, known, not anomalous, False)
     return Verdict(
-        score, 1.5, *judged, before, 0, 0, Flagged(1, 0, 0, 1), nothing, nothing, nothing, time
+        score, 1.5, *judged, before, 0, Flagged(1, 0, 0, 1), nothing, nothing, nothing, time
     )
 
 

@@ -429,17 +429,6 @@ def test_rows_that_came_in_another_order_than_their_times_go_by_the_hour() -> No
     assert detector.evidence.count <= wanted.evidence.count
 
 
-def test_an_increment_of_no_length_is_refused_and_of_0_is_never_cut() -> None:
-    layer = HiddenLayer(COLUMNS, COLUMNS)
-    with pytest.raises(BadInput, match="increment: seconds from 0 on"):
-        Detector(layer, increment=-1.0)
-    detector = Detector(layer, increment=0.0)
-    detector.learn_many(np.ones((100, COLUMNS)), np.arange(100) * HOUR)
-    assert detector.increments.kept == []
-    assert reject(detector, Span(0.0, HOUR)).taken == 0
-    assert again(detector).increments.seconds == 0.0
-
-
 @pytest.mark.parametrize(("begin", "end"), [(1.0, 1.0), (2.0, 1.0), (float("nan"), 1.0)])
 def test_a_span_ends_after_it_begins(begin: float, end: float) -> None:
     with pytest.raises(BadInput, match="a span ends after it begins"):
@@ -522,10 +511,10 @@ def test_what_is_not_an_increment_is_refused() -> None:
 
 def test_increments_know_their_boundaries() -> None:
     detector = Detector(HiddenLayer(COLUMNS, COLUMNS))
-    increments = History(detector.model, 10.0)
-    ends = np.array([1.0, 5.0, 11.0, 12.0, 35.0])
+    increments = History(detector.model)
+    ends = HOUR / 10.0 * np.array([1.0, 5.0, 11.0, 12.0, 35.0])
     assert increments.boundaries(np.stack([ends, ends], axis=1)) == [0, 2, 4, 5]
-    since = np.array([0.0, 1.0, 5.0, 11.0, 12.0])
+    since = np.array([0.0, *ends[:-1]])
     assert increments.boundaries(np.stack([since, ends], axis=1)) == [0, 2, 3, 4, 5]
 
 

@@ -241,12 +241,12 @@ def test_observing_many_gives_the_verdicts_of_observing_one_by_one(
     seed: int,
     cuts: list[int],
 ) -> None:
-    """Also where anomalous rows come, and are promoted between two rows that came together."""
+    """Also where anomalous rows come, and events begin and end among them."""
     X = rows(seed, 330)
     X[150:170] += 30.0
     X[250::9] *= 15.0
     options: dict[str, Any] = {"window": window, "patterns": patterns, "forgetting": forgetting}
-    options |= {"threshold": SOON, "promote_after": 7}
+    options |= {"threshold": SOON, "quarantine": 7}
     single, together = made(setting, **options), made(setting, **options)
     one_by_one = [single.observe(row) for row in X]
     at_once = [
@@ -256,7 +256,7 @@ def test_observing_many_gives_the_verdicts_of_observing_one_by_one(
     for mine, theirs in zip(one_by_one, at_once, strict=True):
         assert mine.score == pytest.approx(theirs.score, rel=1e-7, abs=1e-12)
         assert mine.threshold == pytest.approx(theirs.threshold, rel=1e-7)
-        for name in ("anomalous", "learned", "alarm", "state", "promoted", "pattern", "flagged"):
+        for name in ("anomalous", "learned", "alarm", "state", "pattern", "flagged"):
             assert getattr(mine, name) == getattr(theirs, name), name
         np.testing.assert_array_equal(mine.row, theirs.row)
     assert any(verdict.anomalous for verdict in at_once)

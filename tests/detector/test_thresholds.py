@@ -2,7 +2,6 @@
 
 import json
 import math
-from statistics import fmean, pstdev
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 
-from elmgrove import BadInput, Detector, FalseAlarmRate, FixedThreshold, HiddenLayer, MeanSigma
+from elmgrove import BadInput, Detector, FalseAlarmRate, FixedThreshold, HiddenLayer
 from elmgrove.detector.thresholds import Recent, Threshold, threshold_fields, threshold_from_fields
 from support.laws import law_seeds
 
@@ -96,7 +95,7 @@ def test_when_all_scores_are_equal_that_is_the_limit() -> None:
         assert FalseAlarmRate().limit(calibrated([score] * 200)) == score
 
 
-# The other two
+# The other one
 
 
 def test_a_fixed_threshold_is_the_value_whatever_was_seen() -> None:
@@ -105,26 +104,16 @@ def test_a_fixed_threshold_is_the_value_whatever_was_seen() -> None:
     assert policy.limit(calibrated([])) == policy.limit(calibrated([7.0] * 9)) == 0.25
 
 
-@given(st.lists(st.floats(0, 100), min_size=30, max_size=60), st.floats(0.5, 6.0))
-def test_mean_sigma_is_the_mean_plus_k_deviations(scores: list[float], k: float) -> None:
-    expected = fmean(scores) + k * pstdev(scores)
-    assert MeanSigma(k).limit(calibrated(scores)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
 # Fields and refusals
 
 
 @pytest.mark.parametrize(
-    "policy", [FalseAlarmRate(0.03, 0.8), FixedThreshold(0.1), MeanSigma(2.5)], ids=lambda p: p.kind
+    "policy", [FalseAlarmRate(0.03, 0.8), FixedThreshold(0.1)], ids=lambda p: p.kind
 )
 def test_fields_survive_the_way_through_json(policy: Threshold) -> None:
     fields = json.loads(json.dumps(threshold_fields(policy)))
     assert threshold_from_fields(fields) == policy
     assert fields["kind"] == policy.kind
-
-
-def test_the_kinds_are_told_apart() -> None:
-    assert len({FalseAlarmRate.kind, FixedThreshold.kind, MeanSigma.kind}) == 3
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, 2.0, math.nan, math.inf])
@@ -143,12 +132,6 @@ def test_a_confidence_outside_0_to_1_is_refused(confidence: float) -> None:
 def test_a_fixed_threshold_that_is_no_score_is_refused(value: float) -> None:
     with pytest.raises(BadInput, match="at least 0"):
         FixedThreshold(value)
-
-
-@pytest.mark.parametrize("k", [0.0, -1.0, math.nan, math.inf])
-def test_deviations_that_are_not_above_0_are_refused(k: float) -> None:
-    with pytest.raises(BadInput, match="above 0"):
-        MeanSigma(k)
 
 
 # The user states a false-alarm rate, and that is the rate: over long streams, through bursts of

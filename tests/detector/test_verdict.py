@@ -26,7 +26,6 @@ def verdict(row: Any, output: Any, **basis: Any) -> Verdict:
         learned=False,
         alarm=True,
         state="watching",
-        promoted=0,
         pattern=0,
         flagged=Flagged(0, 0, 0, 1),
         row=row,

@@ -197,7 +197,7 @@ def test_a_fault_is_met_on_a_copy_and_the_agent_goes_on(
 
     def unfit(member: Member, asked: Any, who: Any) -> Any:
         member.detector.progress.rate = 0.5
-        member.detector.quarantine.run = -1
+        member.detector.taken = -1
         return {"said": []}
 
     write_rows(Path("fan.csv"), normal_rows(1, 30))

@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
+from elmgrove.detector.feedback import accept
 from elmgrove.detector.patterns import MOST_PARTS, PatternRule
 from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.folder import FolderExchange
@@ -261,7 +262,7 @@ class Guarded(RuleBasedStateMachine):
         for x in X:
             self.me.detector.quarantine.add(x)
         number = self.model.patterns.next_number
-        assert self.me.detector.promote() == count
+        assert accept(self.me.detector).rows == count
         self.inside[number] = list(range(len(self.rows), len(self.rows) + count))
         self.rows += list(X)
         if known:

@@ -10,7 +10,7 @@ from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.peers import TRUSTED, Peers
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.self_test import errors_in_words, smallest_errors
-from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold, MeanSigma
+from elmgrove.detector.thresholds import FalseAlarmRate, FixedThreshold
 from elmgrove.detector.tuning import tune
 from elmgrove.detector.verdict import Cause, Verdict
 
@@ -26,7 +26,6 @@ __all__ = [
     "FalseAlarmRate",
     "Feedback",
     "FixedThreshold",
-    "MeanSigma",
     "Part",
     "PatternRule",
     "Peers",

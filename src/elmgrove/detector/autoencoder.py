@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import ddot
 
 from elmgrove.algebra.basis import Basis
@@ -135,17 +134,6 @@ class Autoencoder(OSELM):
     def adopt(self, X: Array) -> None:
         self.learn_all(X)
         self.version += 1
-
-    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Mark which anomalous rows make a new normal: those that would be normal with the others.
-
-        Each is judged by all that is known here plus the others, without itself and its neighbours:
-        else fewer rows than hidden units would always explain themselves.
-        """
-        made = Autoencoder(self.basis, ridge=self.ridge)
-        made.learn_all(rows)
-        made.use_prior(self.total)
-        return np.asarray(made.left_out(rows) <= threshold)
 
     def reduce_to(self, rest: Part) -> None:
         self._sums.load(rest.evidence)

@@ -23,7 +23,7 @@ from elmgrove.detector.events import AlarmRule, Events
 from elmgrove.detector.feedback import Answers
 from elmgrove.detector.frames import rows_with_names
 from elmgrove.detector.gaussian import single_model
-from elmgrove.detector.history import HOUR, History, split_at
+from elmgrove.detector.history import History, split_at
 from elmgrove.detector.inputs import Period, Preparation, choose_window, stacked
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.model import Answer, Model, Part
@@ -105,8 +105,6 @@ class Detector:
         alarm: AlarmRule | None = None,
         warmup: int | None = None,
         quarantine: int = 256,
-        promote_after: int | None = None,
-        increment: float = HOUR,
     ) -> None:
         names = None if features is None else tuple(features)
         window = require_whole("window", window, 1)
@@ -138,10 +136,10 @@ class Detector:
         #: Anomalous rows that belong together: the open event, and the last ones that ended.
         self.events = Events(alarm or AlarmRule())
         #: What was learned, hour by hour, so that an hour can be taken out again.
-        self.increments = History(self.model, increment)
+        self.increments = History(self.model)
         #: Rows that were learned and taken out again.
         self.taken = 0
-        self.quarantine = Quarantine(basis.inputs, quarantine, promote_after)
+        self.quarantine = Quarantine(basis.inputs, quarantine)
         self.preparation = Preparation(basis)
         #: What is normal for others.
         self.elsewhere = Peers(basis, ())
@@ -341,11 +339,6 @@ class Detector:
         from elmgrove.detector.plot import plotted
 
         return plotted(self, rows, path, times=times, name=name)
-
-    def promote(self) -> int:
-        """Learns all quarantined rows as a new normal; says how many there were."""
-        self.adopt(waiting := self.quarantine.release())
-        return len(waiting)
 
     def adopt(self, waiting: Sequence[Waiting], *, by_hand: bool = False) -> None:
         """Learns rows that waited: they are a new normal, and an increment of their own."""
@@ -551,8 +544,8 @@ class Detector:
                 place = len(verdicts)
                 verdicts.append(self._observed(inputs[place].copy(), answer, periods[place]))
                 if self.model.version != version or self.events.running is not event:
-                    # Rows were promoted, or what was learned was cut where an event begins or ends,
-                    # and the model is as new as can be: what was answered ahead is out of date.
+                    # What was learned was cut where an event begins or ends, and the model is as
+                    # new as can be: what was answered ahead is out of date.
                     break
         return verdicts
 
@@ -561,18 +554,18 @@ class Detector:
         decision = gate.decide(answer.score)
         # What an event is made of is for somebody to say: nothing is learned while one is open.
         learns = not decision.anomalous and self.events.running is None
-        promoted = 0
         known: tuple[str, ...] = ()
         if decision.anomalous:
             known = self.elsewhere.known(x, decision.limit)
-            promoted = self._refuse(x, answer.score, decision.limit, period)
+            gate.recent.refuse(answer.score, decision.limit)
+            self.quarantine.add(x, answer.score, period)
         else:
             if learns:
                 self.increments.note(since, time)
                 self.model.keep(answer, x)
                 gate.recent.accept(x, answer.score, (since, time, self.model.learned))
-            if self.quarantine.run or self.quarantine.rejected:
-                self.quarantine.calm(decision.state == CHANGING)
+            if self.quarantine.rejected and decision.state != CHANGING:
+                self.quarantine.rejected = False
         verdict = Verdict(
             answer.score,
             decision.limit,
@@ -581,7 +574,6 @@ class Detector:
             learns,
             False,
             decision.state,
-            promoted,
             answer.pattern,
             gate.progress.seen,
             x,
@@ -626,14 +618,7 @@ class Detector:
         x = self.preparation.partial
         score, (x, view) = score_of(self.model, x), view_of(self.model, x)
         judged, seen = (False, (), False, False, self.state), self.progress.seen
-        return Verdict(score, self.threshold, *judged, 0, 0, seen, x, view, self.basis, time)
-
-    def _refuse(self, x: Array, score: float, limit: float, period: Period) -> int:
-        self.gate.recent.refuse(score, limit)
-        self.quarantine.add(x, score, period)
-        promoted = self.quarantine.release_new_normal(self.model, limit)
-        self.adopt(promoted)
-        return len(promoted)
+        return Verdict(score, self.threshold, *judged, 0, seen, x, view, self.basis, time)
 
     def _scored_as_they_come(self, raw: Array, bulk: Bulk) -> Array:
         size, scores = self.basis.window, np.empty(len(raw))

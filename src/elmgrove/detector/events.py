@@ -556,7 +556,9 @@ class Events:
 
     def _is_over(self, running: OpenEvent, state: str) -> bool:
         calm = self.rule.calm * (_LASTING if state == CHANGING else 1)
-        since = self.row - self._alarm.marks[-1].row
+        # An answer forgets the last anomalous rows, and undoing it opens the event without them.
+        marks = self._alarm.marks
+        since = self.row - (marks[-1].row if marks else running.last)
         return self.row - running.last >= calm and since >= self.rule.n
 
     def end(self) -> None:

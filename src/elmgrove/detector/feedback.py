@@ -364,7 +364,7 @@ def reject(
     Without a span or the number of an event that is all since the open event began, or since the
     change that is asked about; or where none is open, what was learned in the last event, unless
     somebody has said before what it was. The question is closed for good; the event stays open
-    until rows are normal again, and ``promote_after`` does not learn it meanwhile.
+    until rows are normal again.
     """
     meant, before = _meant(detector, span, event), _Before(detector)
     taken = _taken(detector, meant, span)

@@ -1,11 +1,9 @@
 """The model behind the distance: moments of the rows learned, and a Gaussian made of them."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import Distance
@@ -16,7 +14,7 @@ from elmgrove.algebra.oselm import require_forgetting
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.summing import WAITING, MomentSums
 from elmgrove.detector.autoencoder import Autoencoder
-from elmgrove.detector.model import Answer, Model, Part, left_out, typical_of_each_other
+from elmgrove.detector.model import Answer, Model, Part, left_out
 from elmgrove.errors import BadInput, require_whole
 
 
@@ -123,26 +121,6 @@ class Gaussian:
         self._sums.load(rest.evidence)
         self.fresh.doubt(rest.evidence)
         self._changed()
-
-    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Mark which anomalous rows make a new normal: typical of each other, and no wider cloud.
-
-        All that is known here would hold them far away whatever they are, so it only says how wide
-        a cloud as many normal rows would be: noise is typical of itself, and wide.
-        """
-        marked = typical_of_each_other(rows, threshold, self.basis.window, self._alone)
-        known, count = self.total, int(marked.sum())
-        if count and known.count > 0.0:
-            like = Distance(known.weighted(count / known.count))
-            # At most twice the deviations.
-            if self._alone(rows[marked]).distance.width > like.width + math.log(4.0):
-                marked[:] = False
-        return marked
-
-    def _alone(self, rows: Array) -> "Gaussian":
-        made = Gaussian(self.basis, ridge=self.ridge)
-        made.learn_all(rows)
-        return made
 
     # Cooperation
 

@@ -293,7 +293,7 @@ _FINE = 16.0
 
 
 class History:
-    """All that a detector learned, cut by the clock: each ``seconds`` an increment of its own.
+    """All that a detector learned, cut by the clock: each hour an increment of its own.
 
     Under one number a part's evidence only ever grows, so what it grew by since the last cut is the
     evidence of the rows in between: no model need learn differently. With windows, the inputs that
@@ -302,16 +302,13 @@ class History:
     are together.
 
     There are never more than ``MOST``, nor more bytes than ``MOST_BYTES``: older ones are folded
-    together, the coarser the older. With ``seconds`` 0 no times are kept, so no span can go.
+    together, the coarser the older.
 
     ``pins`` are numbers of learned rows at which increments stay apart, whatever their age: where
     the last event began and ended, and around what the last answer changed.
     """
 
-    def __init__(self, model: Model, seconds: float = HOUR) -> None:
-        if not 0.0 <= seconds < math.inf:
-            raise BadInput(f"increment: seconds from 0 on (0 = none), not {seconds!r}")
-        self.seconds = float(seconds)
+    def __init__(self, model: Model) -> None:
         self._model = model
         #: Those that were cut, in the order in which they were learned.
         self.kept: list[Bucket] = []
@@ -325,7 +322,7 @@ class History:
         self._begin, self._end = math.inf, -math.inf
         # When all up to the last cut was learned, taken out or not; and how many of what was
         # learned since may have been learned before.
-        self._before, self._again = LearnedTimes(self.seconds), 0
+        self._before, self._again = LearnedTimes(HOUR), 0
 
     # As rows come
 
@@ -357,9 +354,9 @@ class History:
 
         Of many hours, those that are old compared with the last are not cut one by one.
         """
-        if not self.seconds or not np.isfinite(periods).any():
+        if not np.isfinite(periods).any():
             return [0, len(periods)]
-        hours = np.floor(periods / self.seconds)
+        hours = np.floor(periods / HOUR)
         change = np.flatnonzero((np.diff(hours, axis=0) != 0.0).any(axis=1)) + 1
         if len(change) > MOST:
             age = np.fmax.reduce(hours[:, 1]) - hours[:, 1]
@@ -415,8 +412,6 @@ class History:
         self._open(Times())
 
     def _turn(self, since: float, time: float, times: Times) -> None:
-        if not self.seconds:
-            return
         place = self._place(since, time)
         if place != self._opened:
             self.cut()
@@ -434,14 +429,14 @@ class History:
         """Where a period belongs: to the hours of its oldest and of its newest row."""
         if not math.isfinite(since + time):
             return None
-        return since // self.seconds, time // self.seconds
+        return since // HOUR, time // HOUR
 
     def _open(self, times: Times) -> None:
         self._times, self._since, self._last = times, times.began, times.last
         self._opened = place = self._place(times.first, times.last)
         self._begin, self._end = math.inf, -math.inf
         if place is not None and place[0] == place[1] and times.last not in self._before:
-            self._begin, end = place[0] * self.seconds, (place[0] + 1.0) * self.seconds
+            self._begin, end = place[0] * HOUR, (place[0] + 1.0) * HOUR
             self._end = min(end, self._before.next_after(times.last))
 
     def _new(self, part: Part) -> int:
@@ -522,7 +517,7 @@ class History:
         ):
             now = float(np.fmax.reduce([one.times.last for one in self.kept]))
             costs = {
-                place: _cost(*pair, now, self.seconds)
+                place: _cost(*pair, now)
                 for place, pair in enumerate(pairwise(self.kept))
                 if not self._pinned(*pair)
             }
@@ -541,7 +536,7 @@ class History:
     def pack(self) -> Packed:
         """Packs all increments, and the times of what was learned since; nothing of nothing."""
         packed = [one.pack(f"increment.{index}") for index, one in enumerate(self.kept)]
-        fields: dict[str, Any] = {} if self.seconds == HOUR else {"increment": self.seconds}
+        fields = dict[str, Any]()
         opened: dict[str, Any] = self._noted.fields
         if packed or opened or self._cut_at:
             fields["increments"] = {
@@ -569,7 +564,7 @@ class History:
         self._cut_at = require_whole("cut_at", known["cut_at"], 0)
         self._cut_parts = dict(known["cut_parts"])
         times = known.get("times")
-        self._before = self._kept_times if times is None else LearnedTimes(self.seconds, times)
+        self._before = self._kept_times if times is None else LearnedTimes(HOUR, times)
         self.pins = {
             name: tuple(require_whole("pins", pin, 0) for pin in pins)
             for name, pins in known.get("pins", {}).items()
@@ -580,15 +575,15 @@ class History:
     @property
     def _kept_times(self) -> LearnedTimes:
         known = (one.times for one in self.kept if one.times.known)
-        return LearnedTimes(self.seconds, ((times.ended, times.last) for times in known))
+        return LearnedTimes(HOUR, ((times.ended, times.last) for times in known))
 
 
-def _cost(one: Bucket, later: Bucket, now: float, seconds: float) -> float:
+def _cost(one: Bucket, later: Bucket, now: float) -> float:
     """How much is lost by making two increments one: how long it lasts, compared with its age."""
     if not one.times.known or not later.times.known:
         return math.inf if one.times.known or later.times.known else 0.0
     first, last = min(one.times.first, later.times.first), max(one.times.last, later.times.last)
-    return (last - first) / max(now - last, seconds)
+    return (last - first) / max(now - last, HOUR)
 
 
 # What was forgotten to less than this share can't be brought back to its former weight.

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
@@ -243,15 +242,6 @@ class Mixture:
     def reduce_to(self, rest: Part) -> None:
         self.patterns.reduce_to(rest)
         self._place(self._received.places(self.own))
-
-    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        if self.basis.score == "distance":
-            # As wide as one of the own patterns.
-            marks = [pattern.model.new_normal(rows, threshold) for pattern in self.own]
-            return max(marks, key=lambda marked: int(marked.sum()))
-        made = self.patterns.blank(0).model
-        made.learn_all(rows)
-        return np.asarray(made.left_out(rows) <= threshold)
 
     def tune(self) -> None:
         """Join patterns that are one."""

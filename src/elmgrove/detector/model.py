@@ -1,12 +1,11 @@
 """A detector's model: what is asked of it, and what it answers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
@@ -110,10 +109,6 @@ class Model(Protocol):
         """Find the pattern that explains a row best, and what explains it there."""
         ...
 
-    def new_normal(self, rows: Array, threshold: float) -> NDArray[np.bool_]:
-        """Mark which anomalous rows make a new normal; learn none of them."""
-        ...
-
     def reduce_to(self, rest: Part) -> None:
         """Go on with what is left of a part, as if no more had been learned in it."""
         ...
@@ -166,37 +161,3 @@ def left_out(model: "SingleModel", X: Array) -> Array:
         known = rest.total.admissible(rounding, total)
         scores[start:end] = (rest if known else model).scores(X[start:end])
     return scores
-
-
-def typical_of_each_other(
-    rows: Array, threshold: float, window: int, trial: Callable[[Array], "SingleModel"]
-) -> NDArray[np.bool_]:
-    """Mark the rows that are normal to a ``trial`` of most of them, blocks of it left out.
-
-    The trial begins with the half in the middle, so that a few rows that have nothing to do with
-    the others do not spoil it, and takes in all that are not far from it.
-    """
-    chosen, none = _middle(rows), np.zeros(len(rows), bool)
-    # It settles sooner.
-    for _ in range(8):
-        found = trial(rows[chosen]).scores(rows) <= 4.0 * threshold
-        if (found == chosen).all():
-            break
-        chosen = found if found.sum() >= 2 else chosen
-    # From five windows on, a block of neighbours can be left out.
-    if window > 1 and chosen.sum() < 5 * window:
-        return none
-    made = trial(rows[chosen])
-    scores = made.scores(rows)
-    scores[chosen] = made.left_out(rows[chosen])
-    return np.asarray(scores <= threshold)
-
-
-def _middle(rows: Array) -> NDArray[np.bool_]:
-    """Mark the half of the rows that is nearest to the median, each column by its own measure."""
-    away = np.abs(rows - np.median(rows, axis=0))
-    away /= np.maximum(np.median(away, axis=0), np.finfo(float).tiny)
-    order = np.minimum(away, 10.0).sum(axis=1).argsort(kind="stable")
-    marked = np.zeros(len(rows), bool)
-    marked[order[: len(rows) // 2 + 1]] = True
-    return marked

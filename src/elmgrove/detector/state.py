@@ -11,7 +11,7 @@ from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.history import HOUR, Bucket, BucketPart
+from elmgrove.detector.history import Bucket, BucketPart
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
@@ -92,8 +92,6 @@ def unpack_detector(
         alarm=AlarmRule(**fields["alarm"]),
         warmup=fields["warmup"],
         quarantine=fields["quarantine"],
-        promote_after=fields["promote_after"],
-        increment=fields.get("increment", HOUR),
     )
     detector.taken = require_whole("taken", fields.get("taken", 0), 0)
     # Before it is restored: what it computed last was computed with it.
@@ -156,8 +154,6 @@ def converted(detector: Detector, basis: Basis) -> Detector:
         alarm=detector.events.rule,
         warmup=detector.gate.warmup,
         quarantine=detector.quarantine.capacity,
-        promote_after=detector.quarantine.promote_after,
-        increment=detector.increments.seconds,
     )
     made.taken = detector.taken
 

@@ -1,4 +1,4 @@
-"""Where anomalous begins: by a rate of false alarms, a fixed value, or mean plus deviations."""
+"""Where anomalous begins: by a rate of false alarms, or a fixed value."""
 
 import math
 from bisect import bisect_left, insort
@@ -538,35 +538,8 @@ class FixedThreshold:
         return self.value
 
 
-@dataclass(frozen=True)
-class MeanSigma:
-    """Mean plus k standard deviations of the recent accepted scores.
-
-    Known and simple; right only where scores are nearly normal, which squared errors are not. It
-    sees accepted scores alone, so it flags several times more rows than the formula says: prefer
-    a rate.
-    """
-
-    k: float = 3.0
-    rate: ClassVar[None] = None
-    confidence: ClassVar[float] = 0.0
-    kind: ClassVar[str] = "sigma"
-    minimum: ClassVar[int] = 30
-    fewest: ClassVar[int] = 30
-    capacity: ClassVar[int] = 4096
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.k < math.inf:
-            raise BadInput(f"k must be a finite number above 0, not {self.k!r}")
-
-    def limit(self, recent: Recent) -> float:
-        """Computes the threshold from the recent scores."""
-        scores = np.array(recent.ordered)
-        return float(scores.mean() + self.k * scores.std())
-
-
 #: Any of the ways to say where anomalous begins.
-Threshold = FalseAlarmRate | FixedThreshold | MeanSigma
+Threshold = FalseAlarmRate | FixedThreshold
 _BY_KIND: dict[str, type[Threshold]] = {made.kind: made for made in get_args(Threshold)}
 
 

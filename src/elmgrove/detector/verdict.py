@@ -85,11 +85,9 @@ class Verdict:
     ``anomalous`` says that the row is above the threshold, and ``known`` at whom it would have been
     normal, which changes nothing about it. ``alarm`` says that this row opened an event, or that
     with it what is normal is ``changing``; ``event`` is the number of the event that an anomalous
-    row belongs to, if there is one. ``promoted`` counts quarantined rows that this row made part of
-    the model.
-    ``pattern`` is the number of the normal pattern that explains the row best (negative: one of
-    others).
-    ``flagged`` is the running count of rows above the threshold, with its confidence band.
+    row belongs to, if there is one. ``pattern`` is the number of the normal pattern that explains
+    the row best (negative: one of others). ``flagged`` is the running count of rows above the
+    threshold, with its confidence band.
     ``time`` is when the row was measured, in seconds since 1970 (UTC), if known.
     ``excess`` counts the rows since more are anomalous than the stated rate explains, and
     ``raised`` is the threshold before, where with this row it began to follow them (``AlarmGate``).
@@ -103,7 +101,6 @@ class Verdict:
     learned: bool
     alarm: bool
     state: str
-    promoted: int
     pattern: int
     flagged: Flagged
     row: Array = field(repr=False, compare=False)

@@ -38,7 +38,6 @@ def message(where: str | None, verdict: Verdict, causes: Sequence[Cause]) -> dic
         "learned": verdict.learned,
         "alarm": verdict.alarm,
         "event": verdict.event,
-        "promoted": verdict.promoted,
         "pattern": verdict.pattern,
         "flagged": {
             "rows": verdict.flagged.rows,

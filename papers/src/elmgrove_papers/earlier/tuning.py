@@ -14,6 +14,7 @@ from elmgrove.detector import Detector, PatternRule
 from elmgrove_papers.answers import Score
 from elmgrove_papers.data import har_scaled, recordings
 from elmgrove_papers.earlier.instances import Instances
+from elmgrove_papers.earlier.promotion import Promoting
 from elmgrove_papers.earlier.streams import Stream, activities, fan_speeds
 from elmgrove_papers.figure import SEED, Numbers, Run
 
@@ -86,8 +87,8 @@ def _models(stream: Stream) -> dict[str, Tried]:
     tried = {name: _instances(made) for name, made in found.items()}
     ours = Basis.fitted(first, None, scaling="standard", seed=SEED)
     for name, one in (("loss", basis), ("distance", ours)):
-        detector = Detector.for_basis(one, patterns=RULE, promote_after=PROMOTE_AFTER)
-        tried[f"patterns (auto), {name}"] = _detector(detector)
+        made = Promoting(Detector.for_basis(one, patterns=RULE), PROMOTE_AFTER)
+        tried[f"patterns (auto), {name}"] = _promoting(made)
     return tried
 
 
@@ -95,8 +96,8 @@ def _instances(made: Instances) -> Tried:
     return Tried(made.learn_many, made.score_many, lambda: len(made.models))
 
 
-def _detector(made: Detector) -> Tried:
-    return Tried(made.observe_many, made.score_many, lambda: len(made.parts))
+def _promoting(made: Promoting) -> Tried:
+    return Tried(made.learn, made.detector.score_many, lambda: len(made.detector.parts))
 
 
 def _course(stream: Stream, tried: Tried) -> dict[str, dict[str, float]]:
