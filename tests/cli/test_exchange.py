@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove import Detector
-from elmgrove.algebra.fed_elms import RoundUpdate
+from elmgrove import Detector, Evidence
 from elmgrove.federation.contribution import Contribution
-from elmgrove.rounds.messages import Reply
 from elmgrove.storage.disk import load, save
 from support.commands import Elmgrove, one_clear_line
 from support.factories import detector_in
@@ -169,7 +167,7 @@ def state_fixture(elmgrove: Elmgrove) -> Path:
     return Path("fan-1.elm")
 
 
-def node(state: Path, mine: np.ndarray, ridge: float | None = RIDGE) -> Path:
+def node(state: Path, mine: np.ndarray) -> Path:
     """A node that knows OS-ELM's equations, row by row as they are printed, and no more."""
     basis = detector_in(state).basis
     P = np.eye(basis.layer.units) / RIDGE
@@ -178,10 +176,9 @@ def node(state: Path, mine: np.ndarray, ridge: float | None = RIDGE) -> Path:
         h = basis.layer(x[np.newaxis])
         P = P - P @ h.T @ h @ P / (1.0 + h @ P @ h.T)
         beta = beta + P @ h.T @ (x - h @ beta)
-    # Rounding makes P a little lopsided, and a message holds one of its triangles.
-    P = np.triu(P) + np.triu(P, 1).T
-    save(Path("node.update"), Reply("node", basis, RoundUpdate(beta, P, len(mine)), ridge))
-    return Path("node.update")
+    evidence = Evidence.from_model(basis, P, beta, len(mine), RIDGE)
+    save(Path("node.evidence"), Contribution("node", len(mine), (evidence,)))
+    return Path("node.evidence")
 
 
 def test_a_nodes_p_and_beta_are_merged_as_the_rows_that_it_learned(
@@ -199,14 +196,5 @@ def test_a_nodes_p_and_beta_are_merged_as_the_rows_that_it_learned(
     losses = np.mean((basis.layer(new) @ beta - new) ** 2, axis=1)
     np.testing.assert_allclose(detector.score_many(fan_rows(3, 50)), losses, rtol=1e-6)
     # As with any other contribution: again changes nothing, and it can be forgotten.
-    assert "nothing new" in elmgrove("merge", "--state", state, "node.update").err
+    assert "nothing new" in elmgrove("merge", "--state", state, "node.evidence").err
     assert elmgrove("forget", "--state", state, "--origin", "node").code == 0
-
-
-def test_what_is_no_sum_of_the_nodes_own_rows_is_refused(elmgrove: Elmgrove, state: Path) -> None:
-    before = state.read_bytes()
-    ran = elmgrove("merge", "--state", state, node(state, fan_rows(2, 200), ridge=None))
-    assert "went on from a server's model" in one_clear_line(ran)
-    ran = elmgrove("merge", "--state", state, node(state, fan_rows(2, 2), ridge=10 * RIDGE))
-    assert "was it learned with a smaller ridge?" in one_clear_line(ran)
-    assert state.read_bytes() == before

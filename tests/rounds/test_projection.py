@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.rounds.projection import Projection
+from elmgrove.rounds.predictor import Projection
 from support.laws import law_examples
 
 

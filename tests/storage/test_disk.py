@@ -16,8 +16,7 @@ from elmgrove.errors import InUse
 from elmgrove.federation.charter import basis_of
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
-from elmgrove.rounds.classifier import CompactClassifier
-from elmgrove.rounds.compact import CompactModel
+from elmgrove.rounds.compact import CompactClassifier, CompactModel
 from elmgrove.storage.disk import load, locked, save, written
 from support.places import GOLDEN
 

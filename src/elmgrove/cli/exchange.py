@@ -14,7 +14,6 @@ from elmgrove.errors import BadInput, Mismatch
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.similarity import Comparison, compare_each
-from elmgrove.rounds.messages import contribution_from_bytes
 from elmgrove.storage.disk import load, locked, save
 from elmgrove.storage.sealed import format_of
 
@@ -115,7 +114,7 @@ def _shared(path: Path) -> Contribution:
                 f"{path} is a device's state; others merge what it shares: 'elmgrove share --state "
                 f"{path} -o {path.with_suffix('.evidence')}' writes that"
             )
-        return contribution_from_bytes(blob)
+        return Contribution.from_bytes(blob)
 
     return load(path, read)
 

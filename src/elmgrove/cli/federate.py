@@ -28,8 +28,7 @@ from elmgrove.reading.layout import Layout
 from elmgrove.rounds.evaluation import Exam, models_of
 from elmgrove.rounds.loop import RoundReport
 from elmgrove.rounds.plan import Plan, RuleName, run_plan
-from elmgrove.rounds.predictor import Predictor, Target
-from elmgrove.rounds.projection import Projection
+from elmgrove.rounds.predictor import Predictor, Projection, Target
 from elmgrove.storage.disk import save
 
 

@@ -15,8 +15,7 @@ from elmgrove.reading.cells import number
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.table import ColumnCells, Table, read_table
 from elmgrove.rounds.evaluation import Exam
-from elmgrove.rounds.predictor import Target
-from elmgrove.rounds.projection import Projection
+from elmgrove.rounds.predictor import Projection, Target
 
 
 @dataclass(frozen=True)

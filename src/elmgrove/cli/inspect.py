@@ -15,8 +15,13 @@ from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.device.status import status_of
 from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution
 from elmgrove.federation.member import Member, borrowed_by
-from elmgrove.rounds.classifier import CLASSIFIER_FORMAT, CompactClassifier
-from elmgrove.rounds.compact import COMPACT_FORMAT, LARGEST, CompactModel
+from elmgrove.rounds.compact import (
+    CLASSIFIER_FORMAT,
+    COMPACT_FORMAT,
+    LARGEST,
+    CompactClassifier,
+    CompactModel,
+)
 from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor
 from elmgrove.storage.disk import load
 from elmgrove.storage.sealed import format_of

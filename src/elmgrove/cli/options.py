@@ -30,7 +30,7 @@ from elmgrove.reading.times import Clock, format_time
 from elmgrove.storage.disk import load
 
 if TYPE_CHECKING:
-    from elmgrove.rounds.projection import Projection
+    from elmgrove.rounds.predictor import Projection
 
 _AGO = re.compile(r"-(\d+(?:\.\d+)?)([smhd])")
 _OF_DAY = re.compile(r"(\d{1,2})(:\d{2}(?::\d{2})?)")

@@ -1,8 +1,7 @@
 """Federations in rounds: rules, clients and messages; in this process or on Flower."""
 
-from elmgrove.rounds.classifier import CompactClassifier
 from elmgrove.rounds.clients import AverageClient, Client, SumClient
-from elmgrove.rounds.compact import CompactModel, Quantized
+from elmgrove.rounds.compact import CompactClassifier, CompactModel, Quantized
 from elmgrove.rounds.evaluation import Evaluation, Exam, GlobalModel
 from elmgrove.rounds.loop import InProcess, RoundReport, run_rounds
 from elmgrove.rounds.plan import Plan, run_plan

@@ -1,7 +1,8 @@
-"""Models of Fed-ELMS in 8 bits."""
+"""Fed-ELMS in 8 bits: its messages, and a classifier in whole numbers for small hardware."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +10,12 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate
 from elmgrove.algebra.moments import Packed
-from elmgrove.algebra.rows import Array
+from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput, SingularSystem
 from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
-COMPACT_FORMAT = "elmgrove.compact"
+Integers = NDArray[np.int32]
+COMPACT_FORMAT, CLASSIFIER_FORMAT = "elmgrove.compact", "elmgrove.classifier"
 #: The largest value; −128 is not used, so that a matrix and its negative are alike.
 LARGEST = 127
 
@@ -161,5 +163,119 @@ class CompactModel:
             basis = Basis.from_fields(fields["basis"])
             C = _unpacked(arrays["C"], arrays["C.scale"], basis.layer.units)
             made = cls(basis, Quantized(arrays["beta"], arrays["beta.scale"]), C, fields["rows"])
+            require_written_as(made._packed(), fields, arrays)
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class CompactClassifier:
+    """A classifier with inputs and output weights of 8 bits, and sums of 32.
+
+    It needs ``binary`` weights, whose ±1 make xα + b additions and subtractions, and ``relu``.
+    Inputs are rounded to multiples of ``step`` and cut off at ±127 of them, so they should be of
+    similar size. If sums could pass 32 bits, hidden values lose their last ``shift`` bits.
+
+    >>> from elmgrove import HiddenLayer
+    >>> basis = Basis(HiddenLayer(2, 3, "relu", "binary", seed=1), outputs=2)
+    >>> small = CompactClassifier.of(basis, np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), 1.0)
+    >>> small.predict([[0.9, 0.1], [-0.5, 1.0]]).tolist()
+    [0, 0]
+    """
+
+    #: Whether only its owner may read a new file of it.
+    private: ClassVar[bool] = False
+
+    basis: Basis
+    beta: Quantized
+    step: float
+
+    def __post_init__(self) -> None:
+        layer = self.basis.layer
+        if (layer.weights, layer.activation) != ("binary", "relu"):
+            raise BadInput(
+                "a compact classifier needs a layer with binary weights and relu, not "
+                f"{layer.weights} and {layer.activation}"
+            )
+        if self.basis.scaling.kind != "none":
+            # Scaled in whole numbers they would be other inputs.
+            raise BadInput("a compact classifier takes rows as they are: scale them before it")
+        if self.beta.values.shape != (layer.units, self.basis.outputs) or self.beta.scale.size != 1:
+            raise BadInput("β must have a row for each unit and a column for each output")
+        if not 0.0 < self.step < np.inf or self._largest_hidden >= 2**31:
+            raise BadInput(f"inputs in steps of {self.step!r} do not fit the biases of ±1")
+
+    @classmethod
+    def of(cls, basis: Basis, beta: Array, largest: float) -> "CompactClassifier":
+        """Makes a classifier of a model's β, for inputs from −``largest`` to ``largest``."""
+        return cls(basis, Quantized.of(beta), float(largest) / LARGEST)
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """The number of the largest output for each row, computed without any float."""
+        winners: NDArray[np.intp] = self.sums(X).argmax(axis=1)
+        return winners
+
+    def outputs(self, X: Any) -> Array:
+        """The outputs as floats."""
+        return self.sums(X) * self._unit
+
+    def sums(self, X: Any) -> Integers:
+        """The outputs in whole numbers."""
+        made: Integers = self._hidden(X) @ self.beta.values.astype(np.int32)
+        return made
+
+    def _hidden(self, X: Any) -> Integers:
+        return self._shifted(self._activations(X))
+
+    def _activations(self, X: Any) -> Integers:
+        X, _ = Rows(self.basis.layer.inputs).many(X)
+        x = np.clip(np.rint(X / self.step), -LARGEST, LARGEST).astype(np.int32)
+        # Equation (5) with α = ±1: nothing but additions and subtractions
+        Z: Integers = x @ self.basis.layer.alpha.astype(np.int32) + self._bias
+        return Z
+
+    def _shifted(self, Z: Integers) -> Integers:
+        H: Integers = (np.maximum(Z, 0) + ((1 << self.shift) >> 1)) >> self.shift
+        return H
+
+    @cached_property
+    def shift(self) -> int:
+        """The number of bits to drop from hidden values so that no sum can pass 32 bits."""
+        weight = int(np.abs(self.beta.values.astype(np.int64)).sum(axis=0).max())
+        shift = 0
+        while ((self._largest_hidden >> shift) + 1) * weight >= 2**31:
+            shift += 1
+        return shift
+
+    @property
+    def _bias(self) -> Integers:
+        return np.rint(self.basis.layer.b / self.step).astype(np.int32)
+
+    @property
+    def _largest_hidden(self) -> int:
+        return LARGEST * self.basis.layer.inputs + round(1.0 / self.step)
+
+    @property
+    def _unit(self) -> float:
+        """The output that a sum of 1 stands for."""
+        return self.step * 2.0**self.shift * float(self.beta.scale[0, 0])
+
+    def to_bytes(self) -> bytes:
+        return seal(CLASSIFIER_FORMAT, *self._packed())
+
+    def _packed(self) -> Packed:
+        fields = {
+            "basis": self.basis.fields,
+            "fingerprint": self.basis.fingerprint,
+            "step": self.step,
+        }
+        return fields, {"beta": self.beta.values, "beta.scale": self.beta.scale}
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> "CompactClassifier":
+        """Makes a classifier of what ``to_bytes`` gave; ``BadFile`` for anything else."""
+        fields, arrays = unseal(CLASSIFIER_FORMAT, blob)
+        with unpacking("a compact classifier"):
+            basis = Basis.from_fields(fields["basis"])
+            made = cls(basis, Quantized(arrays["beta"], arrays["beta.scale"]), fields["step"])
             require_written_as(made._packed(), fields, arrays)
         return made

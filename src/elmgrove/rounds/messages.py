@@ -1,29 +1,24 @@
-"""Messages of federations in rounds: the task that a server sends, and replies with β and P.
+"""Messages of federations in rounds: a server's task, and the reply of Fed-ELMS.
 
-Clients whose evidence is added up reply with a ``Contribution``; in 8 bits β and P travel both ways
-as a ``CompactModel``.
+Where evidence is added up the reply is a ``Contribution``; in 8 bits β and P travel both ways as a
+``CompactModel``.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate
 from elmgrove.algebra.linalg import mirrored, require_ridge
 from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import OWN
 from elmgrove.errors import BadInput
-from elmgrove.federation.contribution import Contribution, require_epoch, require_origin
+from elmgrove.federation.contribution import require_epoch, require_origin
 from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
 from elmgrove.storage.sealed import format_of, require_written_as, seal, unpacking, unseal
-
-TASK_FORMAT = "elmgrove.task"
-UPDATE_FORMAT = "elmgrove.update"
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,7 @@ class Task:
             raise BadInput("a federation in rounds has one scaling for all clients, no own units")
 
     def to_bytes(self) -> bytes:
-        return seal(TASK_FORMAT, *self._packed())
+        return seal("elmgrove.task", *self._packed())
 
     def _packed(self) -> Packed:
         fields = {
@@ -59,7 +54,7 @@ class Task:
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Task":
-        fields, arrays = unseal(TASK_FORMAT, blob)
+        fields, arrays = unseal("elmgrove.task", blob)
         with unpacking("a task"):
             basis = Basis.from_fields(fields["basis"])
             model = unpack_model(basis, arrays) if arrays else None
@@ -70,44 +65,18 @@ class Task:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a client answers that has β and P: its update, its name, the basis it learned with.
-
-    In Fed-ELMS it went on from the server's model. A ``ridge`` says that it did not: that it
-    learned its own rows alone, from P = I/λ on, so that there are sums in its β and P.
-    """
-
-    #: Whether only its owner may read a new file of it.
-    private: ClassVar[bool] = False
+    """What a client of Fed-ELMS answers: its update, its name, the basis it learned with."""
 
     origin: str
     basis: Basis
     update: RoundUpdate
-    ridge: float | None = None
 
     def __post_init__(self) -> None:
         require_origin(self.origin)
         require_epoch(int(self.update.rows))
-        if self.ridge is not None:
-            require_ridge(self.ridge)
-
-    @property
-    def contribution(self) -> Contribution:
-        """What the client learned as sums, U = P⁻¹ − λI and V = P⁻¹β (Ito 2020, §3.2).
-
-        Raises as ``Evidence.from_model`` does, and ``BadInput`` without a ridge: then P and β hold
-        what the server sent as well, and others' rows would count again.
-        """
-        if self.ridge is None:
-            raise BadInput(
-                f"β and P of {self.origin!r} went on from a server's model, so they are no sums of "
-                "its own rows; a client that began with P = I/λ states its ridge λ"
-            )
-        beta, P, rows = self.update
-        evidence = Evidence.from_model(self.basis, P, beta, rows, self.ridge)
-        return Contribution(self.origin, int(rows), (evidence,))
 
     def to_bytes(self) -> bytes:
-        return seal(UPDATE_FORMAT, *self._packed())
+        return seal("elmgrove.update", *self._packed())
 
     def _packed(self) -> Packed:
         fields = {
@@ -115,27 +84,19 @@ class Reply:
             "basis": self.basis.fields,
             "fingerprint": self.basis.fingerprint,
             "rows": int(self.update.rows),
-            **({} if self.ridge is None else {"ridge": self.ridge}),
         }
         return fields, pack_model(RoundModel(self.update.beta, self.update.P))
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Reply":
-        fields, arrays = unseal(UPDATE_FORMAT, blob)
+        fields, arrays = unseal("elmgrove.update", blob)
         with unpacking("an update"):
             basis = Basis.from_fields(fields["basis"])
             beta, P = unpack_model(basis, arrays)
             update = RoundUpdate(beta, P, fields["rows"])
-            made = cls(fields["origin"], basis, update, fields.get("ridge"))
+            made = cls(fields["origin"], basis, update)
             require_written_as(made._packed(), fields, arrays)
         return made
-
-
-def contribution_from_bytes(blob: bytes) -> Contribution:
-    """Read a contribution, or compute that of a client that replied with β and P."""
-    if format_of(blob) == UPDATE_FORMAT:
-        return Reply.from_bytes(blob).contribution
-    return Contribution.from_bytes(blob)
 
 
 def model_of(request: bytes) -> tuple[Basis, RoundModel]:

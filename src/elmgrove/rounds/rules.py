@@ -19,7 +19,7 @@ from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged
 from elmgrove.rounds.compact import CompactModel
 from elmgrove.rounds.evaluation import GlobalModel, models_of
-from elmgrove.rounds.messages import Reply, Task, contribution_from_bytes
+from elmgrove.rounds.messages import Reply, Task
 
 R = TypeVar("R")
 
@@ -70,7 +70,7 @@ def _require_sender(origin: str, stated: str) -> None:
 
 
 class SumRule(RoundRule[Contribution]):
-    """Adds up evidence (E²LM). One round is enough: the sum is the model of all rows.
+    """Add up evidence (E²LM). One round is enough: the sum is the model of all rows.
 
     In later rounds a client's newer contribution replaces its older one (``Ledger``), so no row
     counts twice, the next reply makes up for a lost one, and a client that is not drawn again
@@ -83,14 +83,9 @@ class SumRule(RoundRule[Contribution]):
         self._merged: Merged | None = None
 
     def read(self, origin: str, reply: bytes) -> Contribution | None:
-        """Opens a contribution, or makes one of a client's own β and P (Ito 2020, §3.2).
-
-        Raises ``Mismatch``, ``NotAdmissible``, ``SingularSystem``, ``BadInput`` or ``BadFile`` if
-        it can't be used.
-        """
         if not reply:
             return None
-        contribution = contribution_from_bytes(reply)
+        contribution = Contribution.from_bytes(reply)
         _require_sender(origin, contribution.origin)
         # A charter would refuse classifiers: it is for detectors, whose outputs are their inputs.
         for part in contribution.parts:
@@ -98,7 +93,6 @@ class SumRule(RoundRule[Contribution]):
         return contribution if contribution.evidence.count > 0.0 else None
 
     def take(self, replies: Sequence[Contribution]) -> None:
-        """Keeps each contribution, in place of the same client's earlier one."""
         self.rounds += 1
         for contribution in replies:
             self.ledger.join(contribution)
@@ -124,12 +118,11 @@ class SumRule(RoundRule[Contribution]):
 
 
 class GroupRule(SumRule):
-    """Finds groups of clients that one model explains as well (MLMG), and adds up each group."""
+    """Find groups of clients that one model explains as well (MLMG), and adds up each group."""
 
     _grouping: Grouping | None = None
 
     def take(self, replies: Sequence[Contribution]) -> None:
-        """Keeps the clients' contributions; groups are found when they are asked for."""
         super().take(replies)
         self._grouping = None
 
@@ -146,7 +139,7 @@ class GroupRule(SumRule):
 
 
 class AverageRule(RoundRule[Reply]):
-    """Averages β and P, weighted by rows (Fed-ELMS), for comparison with ``SumRule``.
+    """Average β and P, weighted by rows (Fed-ELMS), for comparison with ``SumRule``.
 
     It needs a first batch of at least as many rows as hidden units. A reply that is lost is lost
     with its rows, which the client has thrown away. With 8 ``bits``, models travel as
@@ -172,7 +165,6 @@ class AverageRule(RoundRule[Reply]):
         self.task = replace(self.task, model=model)
 
     def request(self) -> bytes:
-        """β and P, in a task or compact."""
         return self._compact if self._bits == 8 else super().request()
 
     @property
@@ -182,10 +174,6 @@ class AverageRule(RoundRule[Reply]):
         return self.task.model
 
     def read(self, origin: str, reply: bytes) -> Reply | None:
-        """Opens a client's update.
-
-        Raises ``Mismatch``, ``NotAdmissible``, ``BadInput`` or ``BadFile`` if it can't be used.
-        """
         if not reply:
             return None
         if self._bits == 8:
@@ -202,14 +190,13 @@ class AverageRule(RoundRule[Reply]):
         return opened if opened.update.rows else None
 
     def take(self, replies: Sequence[Reply]) -> None:
-        """Replaces β and P by the averages of equations (10) and (11)."""
+        # (10), (11)
         self.rounds += 1
         self._set_model(fedavg(reply.update for reply in replies))
         self._rows += int(sum(reply.update.rows for reply in replies))
         self._origins |= {reply.origin for reply in replies}
 
     def models(self) -> tuple[GlobalModel, ...]:
-        """The current β, which is there from the first batch on."""
         return (GlobalModel(self.model.beta, self._rows),)
 
     def merged(self) -> Merged:

@@ -21,6 +21,7 @@ from elmgrove.algebra import (
 from elmgrove.federation import Contribution, Merged
 from elmgrove.rounds import CompactClassifier, CompactModel
 from elmgrove_papers.fed_elms.digits import Digits
+from elmgrove_papers.fed_elms.whole_numbers import deviation, tolerance
 from elmgrove_papers.federated import Ask, federated
 
 
@@ -158,7 +159,7 @@ def whole_numbers(digits: Digits, layer: HiddenLayer) -> dict[str, float]:
         exact, found = layer(digits.test) @ model.beta, small.outputs(digits.test)
         inside = np.abs(digits.test).max(axis=1) <= largest
         off = np.abs(found - exact)[inside]
-        deviation = small.deviation(digits.test[inside])
+        expected = deviation(small, digits.test[inside])
         return {
             "accuracy, %": digits.accuracy(found),
             "float, %": digits.accuracy(exact),
@@ -166,7 +167,7 @@ def whole_numbers(digits: Digits, layer: HiddenLayer) -> dict[str, float]:
             "rows within the range, %": 100.0 * float(inside.mean()),
             "largest error": float(off.max()),
             "error, root mean square": float(np.sqrt(np.mean(off**2))),
-            "deviation, root mean square": float(np.sqrt(np.mean(deviation**2))),
-            "largest error, in deviations": float((off / deviation).max()),
-            "tolerance, mean": float(small.tolerance(digits.test[inside]).mean()),
+            "deviation, root mean square": float(np.sqrt(np.mean(expected**2))),
+            "largest error, in deviations": float((off / expected).max()),
+            "tolerance, mean": float(tolerance(small, digits.test[inside]).mean()),
         }
