@@ -27,7 +27,6 @@ from elmgrove.algebra.distance import Distance, FewInputs, Windows
 from elmgrove.algebra.linalg import regularized
 from elmgrove.algebra.moments import (
     Moments,
-    array_names,
     pack_evidence,
     pack_parts,
     unpack_evidence,
@@ -722,7 +721,7 @@ def test_products_of_another_size_are_refused(shape: tuple[int, ...]) -> None:
 def test_sums_of_another_size_are_refused(name: str) -> None:
     moments = moments_of(distance_basis(6, 3), np.random.default_rng(1).normal(size=(9, 6)))
     fields, arrays = pack_evidence(moments)
-    assert set(arrays) == {"C", "s", "e", "centre"} == set(array_names(moments.basis))
+    assert set(arrays) == {"C", "s", "e", "centre"}
     with pytest.raises(BadInput, match=rf"^{name} must be \(6,\)"):
         unpack_evidence(moments.basis, fields, {**arrays, name: np.ones(5)})
 

@@ -185,7 +185,7 @@ def test_a_pooled_scaling_is_that_of_all_rows_in_one_file(
 ) -> None:
     several = files(seed, sizes, offset)
     for kind in ("minmax", "standard", "own"):
-        pooled = Basis.pooled(several, None, scaling=kind).scaling
+        pooled = Scaling.of(kind, Levels.together([Levels.of_rows(one) for one in several]))
         whole = Scaling.fitted(kind, np.vstack(several))
         np.testing.assert_allclose(pooled.shift, whole.shift, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(pooled.scale, whole.scale, rtol=1e-8)
@@ -205,11 +205,6 @@ def test_tails_are_the_mean_of_each_file_not_those_between_their_levels() -> Non
     found = Levels.together([Levels.of_rows(one, tails=True) for one in (calm + 1000.0, rare)])
     assert found.tails == pytest.approx((3 * alone[0] + alone[1]) / 4)
     assert Levels.together([Levels.of_rows(calm), Levels.of_rows(rare, tails=True)]).tails is None
-
-
-def test_wide_rows_have_pooled_tails() -> None:
-    wide = [np.random.default_rng(seed).normal(size=(200, 80)) for seed in (0, 1)]
-    assert len(Basis.pooled(wide, None, scaling="standard").scaling.tails) == 80
 
 
 @pytest.mark.parametrize("kind", ["none", "minmax", "standard"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from elmgrove.algebra.layer import HiddenLayer, differences, fingerprint, suggested_units
 from elmgrove.algebra.rows import RowStore
-from elmgrove.algebra.scaling import OWN, Levels, Scaling
+from elmgrove.algebra.scaling import OWN, Scaling
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.errors import BadInput, Mismatch, require_whole
 
@@ -129,14 +129,9 @@ class Basis:
             )
 
     @classmethod
-    def fitted(cls, rows: RowStore, names: Sequence[str] | None, **settings: Any) -> "Basis":
-        """Makes a detector's basis for rows like these; ``settings`` are those of ``pooled``."""
-        return cls.pooled([rows], names, **settings)
-
-    @classmethod
-    def pooled(
+    def fitted(
         cls,
-        files: Sequence[RowStore],
+        rows: RowStore,
         names: Sequence[str] | None,
         *,
         scaling: str,
@@ -147,13 +142,13 @@ class Basis:
         categories: Categories | None = None,
         **layer: Any,
     ) -> "Basis":
-        """Makes a detector's basis for rows like those of all these files together.
+        """Makes a detector's basis for rows like these.
 
         ``layer`` holds settings of the layer. With a ``spectrum`` the rows are samples, and the
         scaling is fitted to their spectra.
         """
-        featured = [_featured(rows, spectrum) for rows in files]
-        columns = featured[0].shape[1]
+        featured = _featured(rows, spectrum)
+        columns = featured.shape[1]
         if columns * window > MOST_INPUTS:
             side_by_side = f" in windows of {window} rows" if window > 1 else ""
             raise BadInput(
@@ -165,12 +160,11 @@ class Basis:
         made = HiddenLayer(
             columns, units or suggested_units(columns * window, score, window), **layer
         )
-        features = None if names is None else tuple(names)
         # Where mixtures stand for many columns, what one has of its own is known the less the
         # heavier its tails. Windows need none: what is rare is what they are to find.
         tails = score == "distance" and window == 1 and made.units < columns
-        levels = Levels.together([Levels.of_rows(rows, tails) for rows in featured])
-        fitted = Scaling.of(scaling, levels)
+        fitted = Scaling.fitted(scaling, featured, tails)
+        features = None if names is None else tuple(names)
         words = fixed_words(categories or {})
         return cls(made, columns * window, features, fitted, window, score, spectrum, words)
 

@@ -28,7 +28,7 @@ def _covariance(moments: Moments, loan: Moments | None) -> tuple[Array, Array, A
     how far each moves never is.
     """
     N, basis = max(moments.count, 0.0), moments.basis
-    variance = _variance(moments)
+    variance = moments.variance
     # v = variance, and one pseudo-row a unit away
     v = (N * variance + _unit(moments, variance)) / max(N, 1.0)
     # By less than this, deviations of rows (``Rows`` bounds them) would leave the range.
@@ -51,7 +51,7 @@ def _covariance(moments: Moments, loan: Moments | None) -> tuple[Array, Array, A
 
 def _correlations(moments: Moments) -> tuple[Array, Array, Array]:
     """How columns moved: each one's deviation, and together, as LᵀL + diag(own) in units of it."""
-    variance = _variance(moments)
+    variance = moments.variance
     # A column that never moved has no correlations; any unit will do for it.
     v = np.where(variance > 0.0, variance, 1.0)
     root = np.sqrt(moments.count * v)
@@ -81,17 +81,6 @@ def rows_lent(count: float, inputs: int) -> float:
     # More than that is nothing as well, and may have no square.
     share = min(count / inputs, 100.0)
     return inputs * math.exp(-(share**2))
-
-
-def _variance(moments: Moments) -> Array:
-    """The variance of each column; 0 where only rounding is left of it."""
-    m = moments.mean
-    square = moments.e / moments.count if moments.count > 0.0 else np.zeros_like(m)
-    variance: Array = square - m**2
-    # Equal squares that are added up, a block after another, are known to a third of this share.
-    rounding = max(256.0 * EPSILON, 8.0 * moments.resolution)
-    variance[variance <= rounding * square] = 0.0
-    return variance
 
 
 def _unit(moments: Moments, variance: Array) -> Array | float:

@@ -1,5 +1,6 @@
 """Evidence: what a set of rows says about the model, in a form that can be added."""
 
+import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -29,246 +30,6 @@ class Admission(NamedTuple):
 
     def __bool__(self) -> bool:
         return self.admissible
-
-
-class Size(NamedTuple):
-    """The size of the sums that rounding is a share of, and their resolution."""
-
-    U: float
-    energy: float
-    rows: float
-    resolution: float
-
-
-def judged(
-    U: Array,
-    V: Array,
-    energy: float,
-    count: float,
-    bound: float | None,
-    size: Size,
-    tolerance: float | None,
-) -> Admission:
-    """Checks whether U, V, energy and count can be sums over rows, up to rounding.
-
-    Every sum over rows passes. What passes need not be one: a device that lies and knows these
-    rules can make sums that pass.
-    """
-    if tolerance is None:
-        # Rounding of the sum as a share of its largest entry: equal rows round alike each time,
-        # so it grows with their number. But that number is only claimed: it excuses up to a limit.
-        tolerance = min((64.0 * len(U) + size.rows) * size.resolution, size.resolution**0.4)
-    # What overflows is infinite, or no number at all, and passes no comparison.
-    with np.errstate(over="ignore", invalid="ignore"):
-        reason = _first_reason(U, V, energy, count, bound, size, tolerance)
-    return Admission(reason is None, reason or "")
-
-
-def _first_reason(
-    U: Array,
-    V: Array,
-    energy: float,
-    count: float,
-    bound: float | None,
-    size: Size,
-    tolerance: float,
-) -> str | None:
-    if not (np.isfinite(U).all() and np.isfinite(V).all() and np.isfinite([energy, count]).all()):
-        return "U, V, energy or count is not finite"
-    if energy < -tolerance * max(size.energy, 0.0) or count < -tolerance * max(size.rows, 0.0):
-        return f"energy ({energy:g}) and count ({count:g}) can't be negative"
-    diagonal = U.diagonal().astype(np.float64)
-    slack = tolerance * size.U
-    if np.abs(U - U.T).max() > slack:
-        return "U is not symmetric"
-    if diagonal.min() < -slack:
-        return f"U has a negative diagonal entry ({diagonal.min():g})"
-    if bound is not None and diagonal.max() > count * bound**2 + slack:
-        return (
-            f"U has a diagonal entry of {diagonal.max():g}, but {count:g} rows of hidden outputs "
-            f"up to {bound:g} can't give more than {count * bound**2:g}"
-        )
-    if slack == 0.0:
-        return None if not V.any() else "V is not 0 though U is"
-    return _spectral_reason(U, V, energy + np.sqrt(tolerance) * size.energy, energy, slack)
-
-
-def _spectral_reason(U: Array, V: Array, most: float, energy: float, slack: float) -> str | None:
-    try:
-        factor = Factor(U, slack)
-    except SingularSystem:
-        return "U is not positive semidefinite"
-    # tr(Vᵀ(U + λI)⁻¹V) ≤ energy: what the hidden outputs explain of the targets is part of them
-    explained = float(np.einsum("ij,ij->", V, factor.solve(V)))
-    if not explained <= most:
-        return f"V claims to explain {explained:g} of the targets' energy, which is {energy:g}"
-    return None
-
-
-# Squares of this size and less are not exact any more.
-_BELOW_RANGE = {
-    eps: float(np.finfo(dtype).tiny) / eps
-    for eps, dtype in ((EPSILON, np.float64), (EPSILON_32, np.float32))
-}
-
-
-class MomentSize(NamedTuple):
-    """The squares and the rows that rounding is a share of, and the resolution."""
-
-    e: Array
-    rows: float
-    resolution: float
-
-
-def judged_moments(
-    C: Array,
-    s: Array,
-    e: Array,
-    count: float,
-    centre: Array,
-    A: Array | None,
-    size: MomentSize,
-    tolerance: float | None,
-) -> Admission:
-    """Checks whether C, s, e and count can be sums over rows that A mixes, up to rounding."""
-    if tolerance is None:
-        # As in ``judged``.
-        tolerance = min((64.0 * len(C) + size.rows) * size.resolution, size.resolution**0.4)
-    with np.errstate(over="ignore", invalid="ignore"):
-        reason = _moment_reason(C, s, e, count, centre, size, tolerance)
-        if reason is None:
-            reason = _product_reason(np.asarray(C, np.float64), e, A, size, tolerance)
-    return Admission(reason is None, reason or "")
-
-
-def _moment_reason(
-    C: Array, s: Array, e: Array, count: float, centre: Array, size: MomentSize, tolerance: float
-) -> str | None:
-    if not all(np.isfinite(array).all() for array in (C, s, e, centre, count)):
-        return "C, s, e, count or the centre is not finite"
-    if count < -tolerance * max(size.rows, 0.0):
-        return f"count ({count:g}) can't be negative"
-    slack = tolerance * np.maximum(size.e, 0.0)
-    if (e < -slack).any():
-        return f"e has a negative entry ({e.min():g})"
-    # (Σ y)² ≤ N Σ y²
-    rows = max(count, 0.0) + tolerance * max(size.rows, 0.0)
-    most = np.sqrt(np.maximum(e, 0.0) + 2.0 * slack + _BELOW_RANGE[size.resolution])
-    if not (np.abs(s) <= (1.0 + tolerance) * np.sqrt(rows) * most).all():
-        return f"s is larger than {count:g} rows with these squares can add up to"
-    return None
-
-
-def _product_reason(
-    C: Array, e: Array, A: Array | None, size: MomentSize, tolerance: float
-) -> str | None:
-    """What is wrong with C: not symmetric, not semidefinite, or more than the squares allow."""
-    # A column without squares has no products either, but for those of values below range.
-    unit = np.sqrt(np.maximum(size.e, _BELOW_RANGE[size.resolution]))
-    C = C / unit
-    if A is None:
-        C /= unit[:, np.newaxis]
-        if not np.abs(C.diagonal() - e / unit**2).max() <= np.sqrt(tolerance):
-            return "C's diagonal is not e"
-        U = C
-    else:
-        # |Σ_j y_j α_ji| of one row is at most Σ_j |y_j| |α_ji|
-        weights = unit @ np.abs(A)
-        C /= weights[:, np.newaxis]
-        U = C @ (unit[:, np.newaxis] * (A / weights))
-    if not np.abs(C).max() <= 1.0 + np.sqrt(tolerance):
-        return "C has an entry that is larger than the squares allow"
-    if not np.abs(U - U.T).max() <= np.sqrt(tolerance):
-        return "C is not symmetric where it must be"
-    U = (U + U.T) / 2.0
-    if not np.linalg.eigvalsh(U)[0] >= -len(U) * tolerance:
-        return "C is not positive semidefinite"
-    return None if A is None else _explained_reason(C, U, e / unit**2, tolerance)
-
-
-def _explained_reason(C: Array, U: Array, e: Array, tolerance: float) -> str | None:
-    # C_jᵀ(U + λI)⁻¹C_j ≤ e_j: what the mixtures explain of a column is part of it
-    ridge = 4.0 * len(U) * max(tolerance, np.finfo(float).eps)
-    explained = np.einsum("ij,ij->j", C, np.linalg.solve(U + ridge * np.eye(len(U)), C))
-    if not (explained <= e + np.sqrt(tolerance)).all():
-        return "C claims to explain more of a column than there is"
-    return None
-
-
-#: The share of U that P's rounding may take with it.
-_LOST = 1e-6
-# How many times what rounding makes of one number it may make of a square.
-_ROUNDED = 64.0
-
-
-class Recovered(NamedTuple):
-    """U and V as P and β have them, and the least energy that targets with this V have."""
-
-    U: Array
-    V: Array
-    energy: float
-
-
-def recovered(P: Array, beta: Array, ridge: float) -> Recovered:
-    """Computes U and V of the model that P and β are, learned with this ridge.
-
-    Equation (13) of Ito 2020, U = P⁻¹ and V = Uβ, where P holds a ridge as well. Relative to its
-    largest entry U is off by about ε times the condition of P, and more where the ridge is larger
-    than U: where that is more than 1e-6, or P is not positive definite, it raises
-    ``SingularSystem``. ``NotAdmissible`` where U would have negative squares: then P was learned
-    with less ridge than is said.
-    """
-    require_ridge(ridge)
-    P, beta = np.asarray(P), np.asarray(beta)
-    if P.ndim != 2 or P.shape[0] != P.shape[1] or beta.shape[:1] != P.shape[:1]:
-        raise BadInput(f"P {P.shape} and β {beta.shape} must have a row for each hidden unit")
-    if not (np.isfinite(P).all() and np.isfinite(beta).all()):
-        raise BadInput("P and β must be finite numbers")
-    factor = _factor(P)
-    inverse = mirrored(factor.inverse())
-    # (13)
-    U, V = inverse - ridge * np.eye(len(P)), inverse @ beta
-    squares, Q = np.linalg.eigh(U)
-    rounding = (
-        (EPSILON_32 if P.dtype == np.float32 else EPSILON)
-        / factor.reciprocal
-        * float(inverse.diagonal().max())
-    )
-    _require_sums(float(squares[0]), float(squares[-1]), rounding, ridge)
-    # Directions that no row has have no squares, and rounding makes some of them negative.
-    seen = squares > 0.0
-    squares, Q = squares[seen], Q[:, seen]
-    W = Q.T @ V
-    # V = Hᵀt with U = HᵀH: what H explains of the targets is part of their energy.
-    explained = float((W * W / squares[:, np.newaxis]).sum())
-    return Recovered(_symmetric((Q * squares) @ Q.T), Q @ W, explained)
-
-
-def _factor(P: Array) -> Factor:
-    try:
-        return Factor(P, 0.0)
-    except SingularSystem as error:
-        raise SingularSystem(f"P has no inverse, so there are no sums in it: {error}") from error
-
-
-def _require_sums(least: float, largest: float, rounding: float, ridge: float) -> None:
-    """Raises unless squares are those of rows but for rounding, which takes little of them."""
-    if least < -_ROUNDED * rounding or largest <= 0.0:
-        raise NotAdmissible(
-            f"P⁻¹ less a ridge of {ridge:g} has negative squares: no rows have this P; was it "
-            "learned with a smaller ridge?"
-        )
-    if rounding > _LOST * largest:
-        raise SingularSystem(
-            "P is too ill-conditioned to be turned back into sums: rounding would take "
-            f"{rounding / largest:.0e} of them, and at most {_LOST:g} may be lost. Learn with "
-            "another ridge, scale the columns, or send U and V"
-        )
-
-
-def _symmetric(U: Array) -> Array:
-    made: Array = (U + U.T) / 2.0
-    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,8 +112,42 @@ class Evidence:
         if count == 0:
             # P is the ridge's alone, and what is left of it without would be rounding.
             return Evidence.zero(basis)
-        U, V, energy = recovered(P, beta, ridge)
-        made = Evidence(basis, U, V, energy, count)
+        require_ridge(ridge)
+        P, beta = np.asarray(P), np.asarray(beta)
+        if P.ndim != 2 or P.shape[0] != P.shape[1] or beta.shape[:1] != P.shape[:1]:
+            raise BadInput(f"P {P.shape} and β {beta.shape} must have a row for each hidden unit")
+        if not (np.isfinite(P).all() and np.isfinite(beta).all()):
+            raise BadInput("P and β must be finite numbers")
+        try:
+            factor = Factor(P, 0.0)
+        except SingularSystem as error:
+            raise SingularSystem(
+                f"P has no inverse, so there are no sums in it: {error}"
+            ) from error
+        inverse = mirrored(factor.inverse())
+        # (13)
+        squares, Q = np.linalg.eigh(inverse - ridge * np.eye(len(P)))
+        V = inverse @ beta
+        epsilon = EPSILON_32 if P.dtype == np.float32 else EPSILON
+        rounding = epsilon / factor.reciprocal * float(inverse.diagonal().max())
+        if squares[0] < -64.0 * rounding or squares[-1] <= 0.0:
+            raise NotAdmissible(
+                f"P⁻¹ less a ridge of {ridge:g} has negative squares: no rows have this P; was it "
+                "learned with a smaller ridge?"
+            )
+        if rounding > 1e-6 * squares[-1]:
+            raise SingularSystem(
+                "P is too ill-conditioned to be turned back into sums: rounding would take "
+                f"{rounding / squares[-1]:.0e} of them, and at most 1e-06 may be lost. Learn with "
+                "another ridge, scale the columns, or send U and V"
+            )
+        # Directions that no row has have no squares, and rounding makes some of them negative.
+        seen = squares > 0.0
+        squares, Q = squares[seen], Q[:, seen]
+        W, U = Q.T @ V, (Q * squares) @ Q.T
+        # V = Hᵀt with U = HᵀH: what H explains of the targets is part of their energy.
+        energy = float((W * W / squares[:, np.newaxis]).sum())
+        made = Evidence(basis, (U + U.T) / 2.0, Q @ W, energy, count)
         made.require_admissible(f"P and β can't be those of {count:g} rows")
         return made
 
@@ -506,18 +301,51 @@ class Evidence:
     ) -> Admission:
         """Decides whether some set of rows could have produced this, up to rounding.
 
-        For what is a difference, rounding is a share of the sizes in the ``whole``.
+        For what is a difference, rounding is a share of the sizes in the ``whole``. Every sum over
+        rows passes. What passes need not be one: a device that lies and knows these rules can make
+        sums that pass.
         """
-        whole = self if whole is None else whole
-        return judged(
-            self.U,
-            self.V,
-            self.energy,
-            self.count,
-            self.basis.layer.bound,
-            Size(float(np.abs(whole.U).max()), whole.energy, whole.count, self.resolution),
-            tolerance,
-        )
+        size = self if whole is None else self.aligned(whole)
+        if tolerance is None:
+            # Rounding of the sum as a share of its largest entry: equal rows round alike each time,
+            # so it grows with their number. But that number is only claimed: it excuses up to a
+            # limit.
+            rows = 64.0 * len(self.arrays[self.ARRAYS[0]]) + size.count
+            tolerance = min(rows * self.resolution, self.resolution**0.4)
+        # What overflows is infinite, or no number at all, and passes no comparison.
+        with np.errstate(over="ignore", invalid="ignore"):
+            reason = self._impossible(size, tolerance)
+        return Admission(reason is None, reason or "")
+
+    def _impossible(self, whole: Self, tolerance: float) -> str | None:
+        """The first reason why no rows can have produced this."""
+        U, V, energy, count = self.U, self.V, self.energy, self.count
+        if not all(np.isfinite(part).all() for part in (U, V, energy, count)):
+            return "U, V, energy or count is not finite"
+        if energy < -tolerance * max(whole.energy, 0.0) or count < -tolerance * max(whole.count, 0):
+            return f"energy ({energy:g}) and count ({count:g}) can't be negative"
+        diagonal, bound = U.diagonal().astype(np.float64), self.basis.layer.bound
+        slack = tolerance * float(np.abs(whole.U).max())
+        if np.abs(U - U.T).max() > slack:
+            return "U is not symmetric"
+        if diagonal.min() < -slack:
+            return f"U has a negative diagonal entry ({diagonal.min():g})"
+        if bound is not None and diagonal.max() > count * bound**2 + slack:
+            return (
+                f"U has a diagonal entry of {diagonal.max():g}, but {count:g} rows of hidden "
+                f"outputs up to {bound:g} can't give more than {count * bound**2:g}"
+            )
+        if slack == 0.0:
+            return None if not V.any() else "V is not 0 though U is"
+        try:
+            factor = Factor(U, slack)
+        except SingularSystem:
+            return "U is not positive semidefinite"
+        # tr(Vᵀ(U + λI)⁻¹V) ≤ energy: what the hidden outputs explain of the targets is part of them
+        explained = float(np.einsum("ij,ij->", V, factor.solve(V)))
+        if not explained <= energy + math.sqrt(tolerance) * whole.energy:
+            return f"V claims to explain {explained:g} of the targets' energy, which is {energy:g}"
+        return None
 
     @property
     def largest(self) -> float:

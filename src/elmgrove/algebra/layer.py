@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput, require_whole
 
-# Longer values are cut where a difference is printed.
-_WIDTH = 60
-
 
 def fingerprint(fields: Mapping[str, Any]) -> str:
     """Computes 32 hexadecimal digits that follow from the fields alone, on every platform."""
@@ -51,16 +48,13 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return f"{len(value)} values"
     text = repr(value)
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 Vector = NDArray[np.float64]
 
 # x^32 + x^22 + x^2 + x + 1 over GF(2): primitive, so the register repeats after 2^32 - 1 bits.
 LFSR_POLYNOMIAL = (32, 22, 2, 1, 0)
-_DEGREE = LFSR_POLYNOMIAL[0]
-# The prime next to 2^32 divided by the golden ratio: neighbours end up far apart.
-_SPREAD = 2654435761
 
 
 def uniform(seed: int, size: int) -> Vector:
@@ -90,8 +84,9 @@ def binary(seed: int, size: int) -> Vector:
     """Draws -1 or +1 from a linear feedback shift register, as hardware does (Fed-ELMS, IV-C).
 
     The register starts as (seed mod (2^32 - 1) + 1) · 2654435761 mod 2^32, lowest bit first. The
-    factor is odd, so this is never the dead state 0; without it small seeds would start with
-    long runs of one sign. Bit k + 32 is the sum (exclusive or) of bits k + 22, k + 2, k + 1, k.
+    factor (the prime next to 2^32 divided by the golden ratio) is odd, so this is never the dead
+    state 0; without it small seeds would start with long runs of one sign. Bit k + 32 is the sum
+    (exclusive or) of bits k + 22, k + 2, k + 1, k.
 
     >>> binary(7, 8).tolist()
     [-1.0, -1.0, -1.0, 1.0, -1.0, -1.0, -1.0, 1.0]
@@ -105,14 +100,15 @@ def lfsr_bits(seed: int, size: int) -> NDArray[np.uint8]:
     Over GF(2) the square of a polynomial has the same terms at twice the powers, so the
     recurrence also holds with every distance doubled: ever longer runs come from one addition.
     """
-    state = (seed % (2**_DEGREE - 1) + 1) * _SPREAD % 2**_DEGREE
-    bits = np.zeros(max(size, _DEGREE), np.uint8)
-    bits[:_DEGREE] = [state >> k & 1 for k in range(_DEGREE)]
-    known = _DEGREE
+    degree, *powers = LFSR_POLYNOMIAL
+    state = (seed % (2**degree - 1) + 1) * 2654435761 % 2**degree
+    bits = np.zeros(max(size, degree), np.uint8)
+    bits[:degree] = [state >> k & 1 for k in range(degree)]
+    known = degree
     while known < size:
-        step = 1 << (known // _DEGREE).bit_length() - 1
-        taps = [known - (_DEGREE - power) * step for power in LFSR_POLYNOMIAL[1:]]
-        run = min((_DEGREE - LFSR_POLYNOMIAL[1]) * step, size - known)
+        step = 1 << (known // degree).bit_length() - 1
+        taps = [known - (degree - power) * step for power in powers]
+        run = min((degree - powers[0]) * step, size - known)
         bits[known : known + run] = np.bitwise_xor.reduce([bits[tap : tap + run] for tap in taps])
         known += run
     return bits[:size]
@@ -142,13 +138,6 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda H: np.maximum(H, 0.0, out=H),
     "tanh": lambda H: np.tanh(H, out=H),
 }
-# g in diag U <= count * g^2; None where G is unbounded.
-BOUNDS: dict[str, float | None] = {"identity": None, "sigmoid": 1.0, "relu": None, "tanh": 1.0}
-
-
-# Up to so many inputs a detector by distance keeps all their products: no seed, nothing mixed. And
-# more than so many units, of rows by themselves and of windows, tell nothing more.
-_ALL, _MOST, _MOST_OF_WINDOWS = 64, 128, 64
 
 
 def suggested_units(inputs: int, score: str = "distance", window: int = 1) -> int:
@@ -161,8 +150,7 @@ def suggested_units(inputs: int, score: str = "distance", window: int = 1) -> in
     papers use a quarter of 561 inputs, and less than a tenth of 225 and of 784.
     """
     if score == "distance":
-        most = _MOST if window == 1 else _MOST_OF_WINDOWS
-        return inputs if inputs <= _ALL else min(most, inputs // 2)
+        return inputs if inputs <= 64 else min(128 if window == 1 else 64, inputs // 2)
     return max(1, min(128, inputs // 4 if inputs >= 16 else inputs // 2))
 
 
@@ -178,8 +166,6 @@ class HiddenLayer:
     >>> layer = HiddenLayer(inputs=4, units=2, activation="sigmoid", seed=7)
     >>> layer([[0.0, 1.0, 0.0, 1.0]]).round(6).tolist()
     [[0.538931, 0.507185]]
-    >>> layer.difference(HiddenLayer(inputs=4, units=2, activation="sigmoid", seed=8))
-    ['seed: 7 here, 8 there']
     """
 
     inputs: int
@@ -225,7 +211,7 @@ class HiddenLayer:
     @property
     def bound(self) -> float | None:
         """The bound g of the activation, \\|G\\| ≤ g everywhere, or None."""
-        return BOUNDS[self.activation]
+        return 1.0 if self.activation in ("sigmoid", "tanh") else None
 
     def activate(self, H: Array) -> Array:
         """Applies the activation G in place."""
@@ -242,12 +228,3 @@ class HiddenLayer:
     def fields(self) -> dict[str, Any]:
         """The five settings, as JSON holds them."""
         return asdict(self)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A short text that is equal exactly when the layers are."""
-        return fingerprint(self.fields)
-
-    def difference(self, other: "HiddenLayer") -> list[str]:
-        """Lists each setting in which the two layers differ, a line each."""
-        return differences(self.fields, other.fields)

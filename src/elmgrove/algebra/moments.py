@@ -9,24 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.evidence import (
-    Admission,
-    Evidence,
-    MomentSize,
-    honest_resolution,
-    judged_moments,
-)
+from elmgrove.algebra.evidence import Evidence, honest_resolution
 from elmgrove.algebra.exact import ExactSum, Parts, outer, paired, sliced, through
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.linalg import EPSILON, mirrored
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import OWN, Levels, Scaling
 from elmgrove.errors import BadInput, Mismatch
-
-# Where less than this share is left of what was added and taken away, its rounding shows.
-_CANCELLED = 16.0
-# A variance that is a smaller share of its squares is their rounding.
-_ROUNDING = 256.0 * float(np.finfo(float).eps)
 
 
 class Moments(Evidence):
@@ -139,18 +128,27 @@ class Moments(Evidence):
         return mean
 
     @property
+    def variance(self) -> Array:
+        """The variance of each column; 0 where only rounding is left of it."""
+        # What is beyond range is infinite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = self.mean
+            square = self.e / self.count if self.count > 0.0 else np.zeros_like(mean)
+            variance: Array = square - mean**2
+            # Equal squares added up, a block after another, are known to a third of this share.
+            variance[variance <= max(256.0 * EPSILON, 8.0 * self.resolution) * square] = 0.0
+            return variance
+
+    @property
     def levels(self) -> Levels:
         """Where each column lies and how far it moves, in the data's units; own units stay those.
 
         A column of a window has several places, which are taken together.
         """
-        mean, scaling, window = self.mean, self.basis.scaling, self.basis.window
+        scaling, window = self.basis.scaling, self.basis.window
         # What is beyond range is infinite.
         with np.errstate(over="ignore", invalid="ignore"):
-            square = self.e / self.count if self.count > 0.0 else np.zeros_like(mean)
-            variance = square - mean**2
-            variance[variance <= max(_ROUNDING, 8.0 * self.resolution) * square] = 0.0
-            split = (np.split(some, window) for some in (mean + self.centre, variance))
+            split = (np.split(some, window) for some in (self.mean + self.centre, self.variance))
             found = Levels.together([Levels(1.0, *place) for place in zip(*split, strict=True)])
             mean, variance = found.mean, found.variance
             if scaling.kind not in ("none", OWN):
@@ -214,7 +212,7 @@ class Moments(Evidence):
         Their rounding may leave less than nothing of a column, or products that no squares allow.
         So it is taken for variance of its own, and what is no more than that for nothing.
         """
-        cancelled = size > _CANCELLED * self.e
+        cancelled = size > 16.0 * self.e
         if not cancelled.any():
             return self
         A = mixing(self.basis)
@@ -256,24 +254,55 @@ class Moments(Evidence):
         )
         return all(bool((np.abs(a - b) <= tolerance * size).all()) for a, b, size in pairs)
 
-    def admissible(
-        self, tolerance: float | None = None, whole: Evidence | None = None
-    ) -> Admission:
-        """Decides whether some set of rows could have produced this, up to rounding.
+    def _impossible(self, whole: Self, tolerance: float) -> str | None:
+        C, s, e, count = self.C, self.s, self.e, self.count
+        if not all(np.isfinite(part).all() for part in (C, s, e, self.centre, count)):
+            return "C, s, e, count or the centre is not finite"
+        if count < -tolerance * max(whole.count, 0.0):
+            return f"count ({count:g}) can't be negative"
+        slack = tolerance * np.maximum(whole.e, 0.0)
+        if (e < -slack).any():
+            return f"e has a negative entry ({e.min():g})"
+        # Squares of this size and less are not exact any more.
+        limits = np.finfo(np.float64 if self.resolution == EPSILON else np.float32)
+        below_range = float(limits.tiny) / self.resolution
+        # (Σ y)² ≤ N Σ y²
+        rows = max(count, 0.0) + tolerance * max(whole.count, 0.0)
+        most = np.sqrt(np.maximum(e, 0.0) + 2.0 * slack + below_range)
+        if not (np.abs(s) <= (1.0 + tolerance) * np.sqrt(rows) * most).all():
+            return f"s is larger than {count:g} rows with these squares can add up to"
+        # A column without squares has no products either, but for those of values below range.
+        return self._impossible_products(np.sqrt(np.maximum(whole.e, below_range)), tolerance)
 
-        For what is a difference, rounding is a share of the sizes in the ``whole``.
-        """
-        size = self if whole is None else self.aligned(whole)
-        return judged_moments(
-            self.C,
-            self.s,
-            self.e,
-            self.count,
-            self.centre,
-            mixing(self.basis),
-            MomentSize(size.e, size.count, self.resolution),
-            tolerance,
-        )
+    def _impossible_products(self, unit: Array, tolerance: float) -> str | None:
+        """What is wrong with C: not symmetric, not semidefinite, or more than squares allow."""
+        C, A, rounding = self.C / unit, mixing(self.basis), np.sqrt(tolerance)
+        e = self.e / unit**2
+        if A is None:
+            C /= unit[:, np.newaxis]
+            if not np.abs(C.diagonal() - e).max() <= rounding:
+                return "C's diagonal is not e"
+            U = C
+        else:
+            # |Σ_j y_j α_ji| of one row is at most Σ_j |y_j| |α_ji|
+            weights = unit @ np.abs(A)
+            C /= weights[:, np.newaxis]
+            U = C @ (unit[:, np.newaxis] * (A / weights))
+        if not np.abs(C).max() <= 1.0 + rounding:
+            return "C has an entry that is larger than the squares allow"
+        if not np.abs(U - U.T).max() <= rounding:
+            return "C is not symmetric where it must be"
+        U = (U + U.T) / 2.0
+        if not np.linalg.eigvalsh(U)[0] >= -len(U) * tolerance:
+            return "C is not positive semidefinite"
+        if A is None:
+            return None
+        # C_jᵀ(U + λI)⁻¹C_j ≤ e_j: what the mixtures explain of a column is part of it
+        ridge = 4.0 * len(U) * max(tolerance, EPSILON)
+        explained = np.einsum("ij,ij->j", C, np.linalg.solve(U + ridge * np.eye(len(U)), C))
+        if not (explained <= e + rounding).all():
+            return "C claims to explain more of a column than there is"
+        return None
 
 
 def centre_near(mean: Array, variance: Array) -> Array:
@@ -378,11 +407,6 @@ def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Arra
     return Moments(basis, C, s, e, fields["count"], centre, resolution)
 
 
-def array_names(basis: Basis) -> tuple[str, ...]:
-    """Names the arrays that evidence of this basis may be packed in."""
-    return Evidence.ARRAYS if basis.score == "loss" else (*Moments.ARRAYS, "centre")
-
-
 def numbers_in(basis: Basis) -> int:
     """Counts the numbers that evidence is packed in, beside its count and where its centre lies."""
     # Nothing of that size is made: an unknown sender may have stated it.
@@ -416,8 +440,8 @@ def unpack_part(
     basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> Evidence:
     """Makes evidence of what ``pack_part`` gave."""
-    names = {name: f"{prefix}.{name}" for name in array_names(basis)}
-    parts = {name: arrays[long] for name, long in names.items() if long in arrays}
+    names = (*Evidence.ARRAYS, *Moments.ARRAYS, "centre")
+    parts = {name: arrays[long] for name in names if (long := f"{prefix}.{name}") in arrays}
     return unpack_evidence(basis, dict(fields), parts)
 
 
