@@ -13,6 +13,7 @@ import pytest
 from elmgrove.cli import running
 from elmgrove.cli.running import Device
 from elmgrove.detector.thresholds import FalseAlarmRate
+from elmgrove.device import control
 from elmgrove.device.control import socket_places
 from elmgrove.errors import InUse, Refused
 from elmgrove.storage.disk import locked
@@ -136,7 +137,7 @@ def test_a_socket_of_somebody_else_is_not_spoken_to(
     fan_1: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with agent_of(start, fan_1):
-        monkeypatch.setattr(running, "_is_of", lambda state, place: False)
+        monkeypatch.setattr(control, "_is_of", lambda state, place: False)
         assert Device(fan_1).ask("status")[1] is False
     assert [place.parent.exists() for place in socket_places(fan_1)] == [True, True]
 

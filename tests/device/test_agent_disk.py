@@ -17,7 +17,7 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.storage.disk import locked
 from support.agents import Start, append_rows, verdicts
 from support.at_work import LIKE, at_work, learned
-from support.callers import asked, posted
+from support.callers import asked
 from support.disks import Disk, full, full_for
 from support.disks import disk_fixture as disk_fixture
 from support.factories import detector_in, normal_rows, write_rows
@@ -52,12 +52,9 @@ def test_a_full_disk_ends_nothing(device: Start, tmp_path: Path) -> None:
         exchange.publish(seeded_contribution("other", 5))
         # The log says the same trouble once.
         fan.until(lambda: asked(STATE, "status")["others"] == 1)
-        answer = posted(STATE, "tune", rate=0.25)
-        assert (answer.status_code, answer.json()["type"]) == (
-            507,
-            "urn:elmgrove:problem:not-saved",
-        )
-        assert "fan.elm: File too large" in answer.json()["detail"]
+        answer = asked(STATE, "tune", rate=0.25)
+        assert answer["problem"] == "not-saved"
+        assert "fan.elm: File too large" in answer["detail"]
         assert asked(STATE, "status")["rate"] == 0.01, "what can't be saved is not done"
         assert STATE.read_bytes() == before
         assert fan.log.count("can't be saved: File too large; watching goes on") == 1
@@ -65,7 +62,7 @@ def test_a_full_disk_ends_nothing(device: Start, tmp_path: Path) -> None:
     fan.logs("fan.elm is saved again")
     append_rows(Path("fan.csv"), normal_rows(4, 5))
     fan.logs("fan.jsonl takes verdicts again; 25 were lost")
-    assert posted(STATE, "tune", rate=0.25).status_code == 200
+    assert asked(STATE, "tune", rate=0.25)["status"]["rate"] == 0.25
     assert detector_in(STATE).progress.rate == 0.25
     fan.until(lambda: exchange.fetch(["fan"])[0].epoch > 200)
     assert fan.stop() == 0

@@ -4,21 +4,20 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from elmgrove.device import actions, control
-from elmgrove.device.control import STATE_HEADER, Control
-from elmgrove.device.http_server import MOST_BYTES
+from elmgrove.device.control import MOST_BYTES, Control
 from elmgrove.device.settings import Settings
 from elmgrove.errors import InconsistentState
 from elmgrove.federation.member import Member
 from support.agents import append_rows, verdicts
 from support.at_work import LIKE, at_work
-from support.callers import asked, calling, posted, socket_of
+from support.callers import asked, said, socket_of
 from support.factories import detector_in, member_in, normal_rows, write_rows
 from support.ports import reserved_port
 from support.serving import wait_until
@@ -61,9 +60,9 @@ def test_before_its_first_rows_it_says_what_it_waits_for() -> None:
         wait_until(
             lambda: asked(STATE, "status")["agent"]["waits_for"] == "its first rows: 40 of 100"
         )
-        answer = posted(STATE, "tune", rate=0.5)
-        assert answer.status_code == 503
-        assert "it waits for its first rows: 40 of 100" in answer.json()["detail"]
+        answer = asked(STATE, "tune", rate=0.5)
+        assert answer["problem"] == "busy"
+        assert "it waits for its first rows: 40 of 100" in answer["detail"]
         append_rows(Path("fan.csv"), normal_rows(2, 60))
         wait_until(lambda: "waits_for" not in asked(STATE, "status")["agent"])
 
@@ -73,19 +72,18 @@ def test_before_its_federation_answers_it_says_so() -> None:
         url = f"http://127.0.0.1:{port}/fans"
         settings = {"state": "fan.elm", "verdicts": "", "source": "fan.csv", "exchange": url}
         with at_work(**settings, token="t", follow=True):
-            found = asked(STATE, "status")
-    assert found["agent"]["waits_for"] == f"its federation, {url}"
+            said = f"its federation, {url}"
+            wait_until(lambda: asked(STATE, "status")["agent"]["waits_for"] == said)
 
 
 def test_what_it_acknowledged_is_saved() -> None:
     write_rows(Path("fan.csv"), normal_rows(1, 30))
     with at_work(**FAN | {"save_rows": 1000, "save_seconds": 1000.0}):
         wait_until(seen(30))
-        answer = posted(STATE, "tune", rate=0.002)
-        assert answer.status_code == 200, answer.text
+        answer = asked(STATE, "tune", rate=0.002)
         assert rate() == 0.002, "before it was answered"
-        assert answer.json()["said"][0] == "rate: 0.002, before 0.01"
-        assert answer.json()["status"]["rate"] == 0.002
+        assert answer["said"][0] == "rate: 0.002, before 0.01"
+        assert answer["status"]["rate"] == 0.002
         assert asked(STATE, "status")["rate"] == 0.002
         append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(seen(35))
@@ -96,9 +94,9 @@ def test_a_dry_run_changes_nothing() -> None:
     write_rows(Path("fan.csv"), normal_rows(1, 30))
     with at_work(**FAN):
         wait_until(seen(30))
-        answer = posted(STATE, "tune", rate=0.002, dry_run=True)
-        assert answer.json()["dry_run"] is True
-        assert answer.json()["said"][0] == "rate: 0.002, before 0.01"
+        answer = asked(STATE, "tune", rate=0.002, dry_run=True)
+        assert answer["dry_run"] is True
+        assert answer["said"][0] == "rate: 0.002, before 0.01"
         assert asked(STATE, "status")["rate"] == 0.01
         assert not STATE.exists()
 
@@ -129,9 +127,9 @@ def test_what_can_not_be_done_is_refused_with_a_reason(
     write_rows(Path("fan.csv"), normal_rows(1, 10))
     with at_work(**FAN):
         wait_until(seen(10))
-        answer = posted(STATE, action, **words)
-        assert answer.status_code == 422, answer.text
-        assert said in answer.json()["detail"]
+        answer = asked(STATE, action, **words)
+        assert answer["problem"] == "refused"
+        assert said in answer["detail"]
         append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(seen(15))
         assert asked(STATE, "status")["learned"] == 15, "and it goes on as if nothing had been"
@@ -139,21 +137,20 @@ def test_what_can_not_be_done_is_refused_with_a_reason(
 
 def test_many_who_tell_at_once_get_their_turns() -> None:
     write_rows(Path("fan.csv"), normal_rows(1, 30))
-    answers = list[httpx.Response]()
+    answers = list[dict[str, Any]]()
     with at_work(**FAN):
         wait_until(seen(30))
 
         def tell(number: int) -> None:
-            answers.append(posted(STATE, "tune", rate=number / 100.0))
+            answers.append(asked(STATE, "tune", rate=number / 100.0))
 
         threads = [threading.Thread(target=tell, args=[number]) for number in range(1, 11)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert [answer.status_code for answer in answers] == [200] * 10
         # Each changed what another had left behind, so they came one after another.
-        became = {answer.json()["status"]["rate"] for answer in answers}
+        became = {answer["status"]["rate"] for answer in answers}
         assert became == {number / 100.0 for number in range(1, 11)}
         assert asked(STATE, "status")["rate"] == rate()
 
@@ -164,9 +161,9 @@ def test_one_whose_turn_does_not_come_is_told_and_nothing_is_done_later(
     monkeypatch.setattr(control, "TURN", 0.3)
     with Control(Settings(state="fan.elm")) as made:
         made.waits_for = None
-        answer = posted(STATE, "tune", rate=0.002)
-        assert answer.status_code == 503
-        assert "its turn did not come" in answer.json()["detail"]
+        answer = asked(STATE, "tune", rate=0.002)
+        assert answer["problem"] == "busy"
+        assert "its turn did not come" in answer["detail"]
 
         def step(*_: Any) -> dict[str, Any]:
             raise AssertionError("it was cancelled")
@@ -175,17 +172,17 @@ def test_one_whose_turn_does_not_come_is_told_and_nothing_is_done_later(
 
 
 def test_at_the_end_those_who_wait_are_told() -> None:
-    answers = list[httpx.Response]()
+    answers = list[dict[str, Any]]()
     with Control(Settings(state="fan.elm")) as made:
         made.waits_for = None
-        waiting = threading.Thread(target=lambda: answers.append(posted(STATE, "tune", rate=0.1)))
+        waiting = threading.Thread(target=lambda: answers.append(asked(STATE, "tune", rate=0.1)))
         waiting.start()
         wait_until(lambda: not made._asked.empty())
         made.end()
         waiting.join()
-        answers.append(posted(STATE, "tune", rate=0.1))
-    assert [answer.status_code for answer in answers] == [503, 503]
-    assert all("the agent ends" in answer.json()["detail"] for answer in answers)
+        answers.append(asked(STATE, "tune", rate=0.1))
+    assert [answer["problem"] for answer in answers] == ["busy", "busy"]
+    assert all("the agent ends" in answer["detail"] for answer in answers)
 
 
 def test_a_fault_is_met_on_a_copy_and_the_agent_goes_on(
@@ -203,11 +200,11 @@ def test_a_fault_is_met_on_a_copy_and_the_agent_goes_on(
     write_rows(Path("fan.csv"), normal_rows(1, 30))
     with at_work(**FAN):
         wait_until(seen(30))
-        for fault, code in ((half, 500), (unfit, 422)):
+        for fault, problem in ((half, "internal"), (unfit, "refused")):
             monkeypatch.setitem(actions.ACTIONS, "tune", actions.Action(fault, changes=True))
-            answer = posted(STATE, "tune")
-            assert answer.status_code == code, answer.text
-            assert "secret" not in answer.text
+            answer = asked(STATE, "tune")
+            assert answer["problem"] == problem
+            assert "secret" not in answer["detail"]
             assert asked(STATE, "status")["rate"] == 0.01
         append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(seen(35))
@@ -234,9 +231,9 @@ def test_after_a_change_that_failed_half_way_the_state_is_what_it_was_before(
     def work() -> None:
         with at_work(**FAN | {"save_rows": 10}):
             wait_until(seen(30))
-            answer = posted(STATE, "tune")
-            assert answer.status_code == 500
-            assert "secret" not in answer.text
+            answer = asked(STATE, "tune")
+            assert answer["problem"] == "internal"
+            assert "secret" not in answer["detail"]
 
     with pytest.raises(InconsistentState, match="secret details"):
         work()
@@ -295,25 +292,42 @@ def test_since_when_the_state_is_what_it_is_is_kept() -> None:
     assert member_in(STATE).notes["state"] == noted
 
 
-def test_whatever_comes_to_the_socket_the_agent_goes_on() -> None:
-    write_rows(Path("fan.csv"), normal_rows(1, 30))
-    with at_work(**FAN), calling(STATE) as client, socket.socket(socket.AF_UNIX) as slow:
-        wait_until(seen(30))
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"\n",
+        b"{\n",
+        b"[1]\n",
+        b"\xff\n",
+        b"[" * 100_000 + b"\n",
+        b" " * (MOST_BYTES + 1),
+        b'{"action": "tune", "rate": NaN}\n',
+        b'{"action": "nothing"}\n',
+        b'{"action": ["tune"]}\n',
+        b'{"action": "tune", "rate": 0.5, "state": "other"}\n',
+        b"POST /v1/tune HTTP/1.1\r\n",
+    ],
+    ids=lambda line: repr(line)[:20],
+)
+def test_what_is_no_request_is_refused_and_the_agent_goes_on(line: bytes) -> None:
+    with Control(Settings(state="fan.elm")) as made, socket.socket(socket.AF_UNIX) as slow:
         slow.connect(str(socket_of(STATE)))
-        slow.sendall(b"POST /v1/tune HTTP/1.1\r\nContent-Le")
-        json = {"Content-Type": "application/json"}
-        path, body = "/v1/tune", b'{"rate": 0.5}'
-        codes = [
-            client.post(path, content=body).status_code,
-            client.post(path, content=b"{" * 9, headers=json).status_code,
-            client.post(path, content=b" " * (MOST_BYTES + 1), headers=json).status_code,
-            client.get(path).status_code,
-            client.get("/v1/nothing").status_code,
-            client.post(path, content=body, headers=json | {STATE_HEADER: "other"}).status_code,
-        ]
-        assert codes == [415, 400, 413, 405, 404, 422]
-        append_rows(Path("fan.csv"), normal_rows(2, 5))
-        wait_until(seen(35))
-        found = client.get("/v1/status").json()
-        assert (found["learned"], found["rate"]) == (35, 0.01)
-        assert client.post(path, content=body, headers=json).json()["status"]["rate"] == 0.5
+        slow.sendall(b'{"action": "tu')
+        assert said(STATE, line)["problem"] in ("malformed", "refused")
+        made.waits_for = "its first rows"
+        assert asked(STATE, "status")["agent"]["waits_for"] == "its first rows"
+
+
+def test_callers_that_hang_up_or_say_nothing_are_no_trouble(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Control(Settings(state="fan.elm")), ExitStack() as held:
+        for number in range(100):
+            caller = held.enter_context(socket.socket(socket.AF_UNIX))
+            caller.connect(str(socket_of(STATE)))
+            if number % 2:
+                caller.sendall(b'{"action": "status"}\n')
+                caller.close()
+        assert "agent" in asked(STATE, "status")
+    assert (capfd.readouterr().err, caplog.text) == ("", "")

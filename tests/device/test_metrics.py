@@ -136,7 +136,7 @@ def test_nothing_else_is_there(watched: Callable[..., Watched]) -> None:
     agent = watched()
     agent.until(lambda found: True)
     assert plain.get(agent.url.replace("metrics", "v1/status"), timeout=60).status_code == 404
-    assert plain.post(agent.url, timeout=60).status_code == 405
+    assert plain.post(agent.url, timeout=60).status_code == 501
 
 
 def test_an_address_that_is_none_or_taken_is_refused() -> None:

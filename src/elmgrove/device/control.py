@@ -1,33 +1,33 @@
 """The control of a running agent: actions asked of it from outside, done by its own thread."""
 
 import hashlib
+import json
 import logging
 import os
 import queue
 import socket
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any, Self
 
 from elmgrove.detector.events import json_when
 from elmgrove.device.actions import ACTIONS, COMMAND_LINE, DRY_RUN, MQTT, perform
-from elmgrove.device.http_server import HttpServer, Request, Response
 from elmgrove.device.settings import Settings
-from elmgrove.errors import ElmgroveError, InconsistentState, Problem
+from elmgrove.errors import ElmgroveError, InconsistentState, Problem, Refused, Unreachable
 from elmgrove.federation.member import Member
 
 log = logging.getLogger("elmgrove.device")
 
-#: What the path of each action begins with.
-CONTROL_ROOT = "/v1/"
 #: Seconds that a request waits for its turn: an agent answers between two rows.
 TURN = 30.0
-#: The header by which a command says which state it means: a hash of the state's path.
-STATE_HEADER = "Elmgrove-State"
+#: The most bytes of a request at the local socket.
+MOST_BYTES = 1 << 22
 
 
 class Control:
@@ -55,16 +55,12 @@ class Control:
         self.end()
         self._socket.close()
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Answers a request at the local socket, in its thread; raises ``Problem``."""
-        name = request.path.removeprefix(CONTROL_ROOT)
-        if not request.path.startswith(CONTROL_ROOT) or name not in ACTIONS:
-            raise Problem("not-found", f"{CONTROL_ROOT} has {', '.join(ACTIONS)}")
-        method = "POST" if ACTIONS[name].changes else "GET"
-        if request.method != method:
-            raise Problem("method-not-allowed", f"{method} it")
-        asked = request.json() if ACTIONS[name].changes else {}
-        return Response.of(self.ask(name, asked, COMMAND_LINE))
+        name = asked.pop("action", None)
+        if not isinstance(name, str) or name not in ACTIONS:
+            raise Problem("malformed", f"action is {', '.join(ACTIONS)}, not {name!r:.40}")
+        return self.ask(name, asked, COMMAND_LINE)
 
     def ask(self, name: str, asked: Mapping[str, Any], by: str = MQTT) -> dict[str, Any]:
         """Asks for an action and waits for its turn; raises ``Problem``."""
@@ -135,19 +131,19 @@ class Control:
 class LocalSocket:
     """The socket for commands on this machine, which only the owner of the state may use.
 
-    A request for another state is refused: a name in a folder of everybody can lead to the socket
-    of another agent. Where there can be no socket, the agent goes on without.
+    A request is a line of JSON: ``{"action": "tune", "rate": 0.01}``; so is the answer, or
+    ``{"problem": "refused", "detail": "..."}``. A request for another ``state`` is refused: a name
+    in a folder of everybody can lead to the socket of another agent. Where there can be no socket,
+    the agent goes on without.
     """
 
-    def __init__(self, state: Path, answer: Callable[[Request], Response]) -> None:
-        self._server: HttpServer | None = None
+    def __init__(self, state: Path, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self._state, self._answer = state, answer
+        self._listener: socket.socket | None = None
         reasons = list[str]()
         for place in socket_places(state) if hasattr(socket, "AF_UNIX") else ():
             try:
-                # The state is locked, so no agent is behind a socket that is there.
-                place.unlink(missing_ok=True)
-                self._server = HttpServer(place, self._answer_for_state)
+                self._listen(place)
                 return
             except OSError as error:
                 reasons.append(str(error))
@@ -155,16 +151,112 @@ class LocalSocket:
 
     def close(self) -> None:
         """Stops listening, and removes the socket."""
-        if self._server is not None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            with suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
+                # The thread that accepts sees that it is over.
+                caller.connect(listener.getsockname())
             with suppress(OSError):
-                Path(self._server.address).unlink(missing_ok=True)
-            self._server.close()
+                Path(listener.getsockname()).unlink(missing_ok=True)
+            listener.close()
 
-    def _answer_for_state(self, request: Request) -> Response:
-        own = hash_of(self._state)
-        if request.headers.get(STATE_HEADER, own) != own:
-            raise Problem("refused", f"this agent has another state, {self._state.name}")
-        return self._answer(request)
+    def _listen(self, place: Path) -> None:
+        # The state is locked, so no agent is behind a socket that is there.
+        place.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            listener.bind(str(place))
+            # Nobody can connect before the next step: there is no moment for others.
+            place.chmod(0o600)
+            listener.listen(64)
+        except BaseException:
+            listener.close()
+            raise
+        self._listener = listener
+        Thread(target=self._serve, args=[listener], name="elmgrove-control", daemon=True).start()
+
+    def _serve(self, listener: socket.socket) -> None:
+        while self._listener is not None:
+            try:
+                caller, _ = listener.accept()
+                Thread(target=self._talk, args=[caller], daemon=True).start()
+            except (OSError, RuntimeError):
+                # No more descriptors or threads: trying again at once would take all the time.
+                time.sleep(0.1)
+
+    def _talk(self, caller: socket.socket) -> None:
+        with suppress(OSError), caller:  # it may hang up at any time
+            caller.settimeout(10.0)
+            with caller.makefile("rb") as file:
+                answer = self._answered(file.readline(MOST_BYTES + 1))
+            caller.sendall(json.dumps(answer, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+    def _answered(self, line: bytes) -> dict[str, Any]:
+        try:
+            if len(line) > MOST_BYTES:
+                raise Problem("malformed", f"a request has at most {MOST_BYTES:,} bytes")
+            try:
+                asked = json.loads(line, parse_constant=_no_number)
+            except (ValueError, RecursionError) as error:
+                raise Problem("malformed", f"this is not JSON: {error}") from error
+            if not isinstance(asked, dict):
+                raise Problem("malformed", 'ask by an object: {"action": "status"}')
+            own = hash_of(self._state)
+            if asked.pop("state", own) != own:
+                raise Problem("refused", f"this agent has another state, {self._state.name}")
+            return self._answer(asked)
+        except Problem as problem:
+            return {"problem": problem.kind, "detail": str(problem)}
+        except Exception:  # whatever a request does, the agent goes on
+            log.exception("what was asked at the local socket failed")
+            return {"problem": "internal", "detail": "the agent failed; its log says more"}
+
+
+def ask_agent(state: Path, action: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Asks the agent that has a state; None if there is none.
+
+    Raises ``Refused`` with the agent's reason, and ``Unreachable`` if it went away or is busy.
+    """
+    for place in socket_places(state):
+        if not _is_of(state, place):
+            continue
+        with socket.socket(socket.AF_UNIX) as agent:
+            try:
+                agent.connect(str(place))
+            except OSError:
+                continue  # one that was killed has left it there
+            agent.settimeout(2.0 * TURN)
+            try:
+                request = {**asked, "action": action, "state": hash_of(state)}
+                agent.sendall(json.dumps(request).encode() + b"\n")
+                with agent.makefile("rb") as file:
+                    line = file.readline()
+                if not line.endswith(b"\n"):
+                    raise ConnectionError("its answer is not complete")
+            except OSError as error:
+                raise Unreachable(
+                    f"the agent went away before it answered ({error}); elmgrove status and "
+                    f"elmgrove quarantine tell whether {action} was done"
+                ) from error
+        answer: dict[str, Any] = json.loads(line)
+        if "problem" in answer:
+            busy = answer["problem"] == "busy"
+            raise (Unreachable if busy else Refused)(f"the agent: {answer['detail']}")
+        return answer
+    return None
+
+
+def _is_of(state: Path, place: Path) -> bool:
+    """Whether a socket belongs to the owner of the state: anybody can put one into a folder.
+
+    A link is none: it may lead to the socket of another device of the same owner.
+    """
+    try:
+        found = place.lstat()
+        owner = state.stat().st_uid if state.exists() else os.geteuid()
+    except OSError:
+        return False
+    return stat.S_ISSOCK(found.st_mode) and found.st_uid == owner
 
 
 def hash_of(state: Path) -> str:
@@ -188,3 +280,7 @@ def socket_places(state: Path) -> list[Path]:
 def _beside(state: Path) -> Path:
     real = Path(os.path.realpath(state))
     return real.with_name(f".{real.name}.sock")
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number in JSON")

@@ -1,10 +1,15 @@
 """Metrics of an agent: rows, scores, events, syncs and outages, for Prometheus."""
 
+import logging
 import math
+import socket
+import socketserver
+import time
 from collections import Counter, deque
-from collections.abc import Iterator
-from threading import Lock
-from time import monotonic
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,14 +17,15 @@ import numpy as np
 from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.events import OPENED
 from elmgrove.device.health import InputHealth
-from elmgrove.device.http_server import HttpServer, Request, Response
 from elmgrove.device.output import Observation
 from elmgrove.device.sync import BackgroundSync
-from elmgrove.errors import BadInput, Problem, require_extra
+from elmgrove.errors import BadInput, require_extra
 from elmgrove.federation.member import Member
 
 if TYPE_CHECKING:
     from elmgrove.device.agent import Saving
+
+log = logging.getLogger("elmgrove.device")
 
 #: What Prometheus and its kin read.
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -74,17 +80,19 @@ class AgentMetrics:
         self._registry.register(self)
         host, _, port = address.rpartition(":")
         try:
-            self._server = HttpServer((host.strip("[]"), int(port)), self._answer)
+            self._server = _Server((host.strip("[]"), int(port)), self._text)
         except OSError as error:
             raise BadInput(
                 f"metrics: {address}: {error.strerror}; choose another address"
             ) from error
+        Thread(target=self._server.serve_forever, name="elmgrove-metrics", daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.close()
+        self._server.shutdown()
+        self._server.server_close()
 
     def observe(self, seen: Observation) -> None:
         """Counts a row, and the events that opened with it."""
@@ -103,7 +111,7 @@ class AgentMetrics:
         self, member: Member, hearing: InputHealth, saving: "Saving", sync: BackgroundSync | None
     ) -> None:
         """Looks at the rest, in the agent's own thread, if it is time again."""
-        now = monotonic()
+        now = time.monotonic()
         if now - self._looked < LOOK:
             return
         self._looked = now
@@ -141,12 +149,69 @@ class AgentMetrics:
         summary.add_sample(f"{summary.name}_sum", {}, total)
         yield summary
 
-    def _answer(self, request: Request) -> Response:
-        if request.path != "/metrics":
-            raise Problem("not-found", "there is /metrics here, and nothing else")
-        if request.method != "GET":
-            raise Problem("method-not-allowed", "GET it")
-        return Response(self._library.generate_latest(self._registry), TEXT)
+    def _text(self) -> bytes:
+        text: bytes = self._library.generate_latest(self._registry)
+        return text
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    """Answers GET /metrics; whatever else comes costs a thread for a few seconds."""
+
+    daemon_threads = allow_reuse_address = True
+    #: Connections at once; for one more, the first of them is closed.
+    most = 32
+
+    def __init__(self, address: tuple[str, int], text: Callable[[], bytes]) -> None:
+        self.text = text
+        self._open = dict[Any, None]()
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Handler)
+
+    def get_request(self) -> Any:
+        try:
+            return super().get_request()
+        except OSError:
+            # No more descriptors: trying again at once would take all the time there is.
+            time.sleep(0.1)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if len(self._open) >= self.most:
+            first = next(iter(list(self._open)))
+            self._open.pop(first, None)
+            with suppress(OSError):  # it hung up itself
+                first.shutdown(socket.SHUT_RDWR)
+        self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # Clients may hang up at any time.
+        log.debug("a connection was lost", exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    # Seconds of silence after which a client is hung up on.
+    timeout = 10.0
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(404, "there is /metrics here, and nothing else")
+            return
+        text = self.server.text()
+        self.send_response(200)
+        self.send_header("Content-Type", TEXT)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: Any) -> None:
+        """Logs nothing: standard error is the agent's own log."""
 
 
 def _measured(member: Member, hearing: InputHealth, saving: "Saving") -> dict[str, float]:
