@@ -287,8 +287,7 @@ def test_since_when_the_state_is_what_it_is_is_kept() -> None:
     assert noted["state"] == "learning"
     assert before <= noted["since"] <= time.time()
     with at_work(**FAN):
-        found = asked(STATE, "status")
-    assert found["since"] is not None
+        wait_until(lambda: asked(STATE, "status").get("since") is not None)
     assert member_in(STATE).notes["state"] == noted
 
 
