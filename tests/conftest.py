@@ -7,13 +7,17 @@ import pytest
 # So that a failed assertion there says as much as one in a test.
 pytest.register_assert_rewrite("support")
 pytest_plugins = [
-    "support.thrift",
+    "support.cores",
     "support.commands",
     "support.laws",
-    "support.patience",
     "support.services",
 ]
 # Flower's environment has no server.
 if find_spec("uvicorn") is not None:
-    pytest_plugins += ["support.abuse", "support.agents", "support.browser", "support.demo"]
-    pytest_plugins += ["support.serving", "support.stores"]
+    pytest_plugins += [
+        "support.slow_clients",
+        "support.agents",
+        "support.dashboard",
+        "support.demo",
+    ]
+    pytest_plugins += ["support.serving"]

@@ -4,9 +4,8 @@ import pytest
 
 pytest.register_assert_rewrite("support")
 pytest_plugins = [
-    "support.thrift",
+    "support.cores",
     "support.commands",
     "support.laws",
-    "support.patience",
     "support.services",
 ]

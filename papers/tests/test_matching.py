@@ -8,7 +8,7 @@ import pytest
 from elmgrove.federation import Contribution, Grouping, by_evidence, by_parameters
 from elmgrove_papers.mlmg.matching import Aggregation, averaged, global_models, matched, summed
 from support.factories import BASIS, RIDGE, contribution_of, near_plane, plane_rows
-from support.groups import group_of
+from support.patterns import group_of
 
 AGGREGATIONS = pytest.mark.parametrize("aggregation", [summed, averaged])
 

@@ -26,8 +26,8 @@ from elmgrove.algebra.similarity import (
 )
 from elmgrove.algebra.summing import MomentSums
 from support.factories import evidence_of, near_plane
-from support.gaussian import Dense, dense
 from support.laws import law_examples
+from support.literal import Dense, dense
 from support.moments import distance_basis, moments_of
 
 

@@ -12,7 +12,7 @@ import pytest
 from elmgrove.rounds.predictor import Predictor
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line
-from support.labelled_fleet import CENTRES, COLUMNS, prices, sea, seas, write_csv
+from support.labelled import CENTRES, COLUMNS, prices, sea, seas, write_csv
 from support.places import ROOT
 
 DIGIT_FILES = ROOT / "examples" / "digits" / "digit_files.py"

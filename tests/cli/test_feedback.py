@@ -8,9 +8,8 @@ import pytest
 
 from elmgrove.cli.running import Device
 from support.agents import Start, append_rows, verdicts
-from support.commands import Elmgrove, one_clear_line
+from support.commands import Elmgrove, made_once, one_clear_line
 from support.factories import detector_in, write_rows
-from support.made_once import made_once
 
 NAMES = ["time", "rpm", "temp", "volt", "amp"]
 #: 2026-05-01, 12:00 UTC.

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from elmgrove.cli.logs import JsonLines
-from support import plain
 from support.agents import Running, Start, append_rows
 from support.commands import Elmgrove, one_clear_line
 from support.factories import normal_rows, write_rows
 from support.ports import free_port
+from support.serving import http_get
 
 
 def lines_of(running: Running) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ def test_each_line_of_a_server_is_an_object(start: Start) -> None:
     running = start("serve", "--port", port, "--log-format", "json", "--log-level", "debug")
     line = logged(running, "running on")
     assert (line["level"], line["logger"]) == ("info", "uvicorn.error")
-    assert plain.get(f"http://127.0.0.1:{port}/health", timeout=60).status_code == 200
+    assert http_get(f"http://127.0.0.1:{port}/health", timeout=60).status_code == 200
     assert logged(running, "GET /health")["logger"] == "uvicorn.access"
     assert running.stop() in (0, -15)
     assert lines_of(running)

@@ -7,10 +7,9 @@ import pytest
 from matplotlib.image import imread
 
 from elmgrove.storage.disk import save
-from support.commands import Elmgrove, Ran
+from support.commands import Elmgrove, Ran, made_once
 from support.factories import member_in
 from support.labelled import labelled, labelled_pump_rows, write_labelled
-from support.made_once import made_once
 
 
 @pytest.fixture(name="pump")

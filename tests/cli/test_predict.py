@@ -10,7 +10,7 @@ import pytest
 
 from support.agents import Start
 from support.commands import Elmgrove, one_clear_line
-from support.labelled_fleet import COLUMNS, prices, sea, seas, write_csv
+from support.labelled import COLUMNS, prices, sea, seas, write_csv
 from support.places import GOLDEN
 
 

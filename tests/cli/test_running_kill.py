@@ -18,9 +18,9 @@ from elmgrove.cli.running import Device
 from elmgrove.device.actions import perform
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
-from support.callers import asked
+from support.agents import asked
 from support.factories import detector_in, trained
-from support.forked import CONTEXT, ask, run_agent
+from support.faults import CONTEXT, ask, run_agent
 from support.serving import wait_until
 
 #: How often each is killed; more where there is time.

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from support.commands import Elmgrove
+from support.commands import Elmgrove, made_once
 from support.fans import write_fan_rows
-from support.made_once import made_once
 from support.pumps import NAMES, START, TEMP, pump_rows
 
 

@@ -11,10 +11,9 @@ import pytest
 from elmgrove import Detector
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
-from support.commands import Elmgrove
+from support.commands import Elmgrove, made_once
 from support.factories import detector_in
 from support.fans import write_fan_rows
-from support.made_once import made_once
 from support.signals import NAMES, SPECTRUM, TEXT, samples, whistling
 
 LENGTH = SPECTRUM.length

@@ -11,10 +11,9 @@ from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.thresholds import FixedThreshold
 from support.agents import Start, append_rows
-from support.commands import Elmgrove, one_clear_line
+from support.commands import Elmgrove, made_once, one_clear_line
 from support.factories import detector_in, write_rows
 from support.fans import fan_rows, write_fan_rows
-from support.made_once import made_once
 
 KILLS = int(os.environ.get("ELMGROVE_TEST_AGENT_KILLS", "10"))
 

@@ -1,6 +1,6 @@
 """Fixtures of the device's tests."""
 
-from support.at_work import own_folder_fixture
+from support.agents import own_folder_fixture
 from support.home_assistant import home_assistant
 from support.sources import path_fixture, unpaced
 

@@ -19,13 +19,18 @@ import pytest
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange
-from support.agents import COMMAND, Start, address, append_rows, sessions, verdicts
-from support.at_work import (
+from support.agents import (
+    COMMAND,
     LIKE,
     PATIENCE,
+    Start,
+    address,
+    append_rows,
     at_work,
     expect_learned,
     learned,
+    sessions,
+    verdicts,
 )
 from support.commands import Elmgrove, one_clear_line
 from support.factories import normal_rows, write_rows

@@ -14,8 +14,7 @@ from elmgrove.exchange.mqtt import MqttExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import save
-from support.agents import Start, address, append_rows
-from support.at_work import at_work, joined
+from support.agents import Start, address, append_rows, at_work, joined
 from support.factories import member_in, normal_rows, write_rows
 from support.mosquitto import running_broker
 from support.serving import ADMIN, Federation, Server, wait_until

@@ -15,8 +15,7 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from support.agents import Start, append_rows, verdicts
-from support.at_work import PATIENCE
+from support.agents import PATIENCE, Start, append_rows, verdicts
 from support.factories import detector_in, member_in, normal_rows, write_rows
 from support.serving import wait_until
 
@@ -41,7 +40,7 @@ ROWS = 25
 
 
 @contextmanager
-def nursery() -> Iterator[subprocess.Popen[str]]:
+def forks() -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, "-c", NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as started:
@@ -51,25 +50,25 @@ def nursery() -> Iterator[subprocess.Popen[str]]:
         assert started.wait(PATIENCE) == 0
 
 
-def begin(nursery: subprocess.Popen[str], settings: dict[str, Any]) -> int:
+def begin(forks: subprocess.Popen[str], settings: dict[str, Any]) -> int:
     """The process of a new agent."""
-    assert nursery.stdin is not None
-    assert nursery.stdout is not None
-    nursery.stdin.write(json.dumps(settings) + "\n")
-    nursery.stdin.flush()
-    return int(nursery.stdout.readline())
+    assert forks.stdin is not None
+    assert forks.stdout is not None
+    forks.stdin.write(json.dumps(settings) + "\n")
+    forks.stdin.flush()
+    return int(forks.stdout.readline())
 
 
-def ended(nursery: subprocess.Popen[str]) -> int:
+def ended(forks: subprocess.Popen[str]) -> int:
     """How the agent ended, once it has: what ``wait`` says."""
-    assert nursery.stdout is not None
-    return int(nursery.stdout.readline())
+    assert forks.stdout is not None
+    return int(forks.stdout.readline())
 
 
-def kill(nursery: subprocess.Popen[str], child: int) -> None:
+def kill(forks: subprocess.Popen[str], child: int) -> None:
     """Kills an agent that can't have ended by itself: only then is the process still its own."""
     os.kill(child, signal.SIGKILL)
-    assert ended(nursery) == signal.SIGKILL
+    assert ended(forks) == signal.SIGKILL
 
 
 def wait_for_more(log: Path, before: int, size: int) -> None:
@@ -99,7 +98,7 @@ def test_killed_at_any_point_it_ends_as_if_it_never_was(save_rows: int) -> None:
     X, log, chance = normal_rows(1, ROWS * (KILLS + 8)), Path("fan.jsonl"), random.Random(save_rows)
     settings = {"name": "fan", "source": "fan.csv", "like": "like.evidence"}
     restless = settings | {"state": "fan.elm", "verdicts": "fan.jsonl", "save_rows": save_rows}
-    with nursery() as place:
+    with forks() as place:
         for number in range(KILLS):
             append_rows(Path("fan.csv"), X[number * ROWS :][:ROWS])
             before = size_of(log)
@@ -154,7 +153,7 @@ def test_a_folder_loses_no_row_and_reads_none_twice() -> None:
     Path("inbox").mkdir()
     settings = {"name": "fan", "like": "like.evidence", "verdicts": "fan.jsonl", "save_rows": 7}
     folder = settings | {"source": "inbox", "state": "fan.elm", "save_seconds": 0.1}
-    with nursery() as place:
+    with forks() as place:
         for number in range(KILLS):
             path = write_rows(Path(f"inbox/{number:03}.part"), X[number * ROWS :][:ROWS])
             os.utime(path, (0, 0))  # written long ago, so not being written now

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove.device.status import HEARING
-from support.agents import Start, append_rows, verdicts
-from support.at_work import learned
+from support.agents import Start, append_rows, learned, verdicts
 from support.factories import member_in, normal_rows, write_rows
 
 pytestmark = pytest.mark.usefixtures("own_folder")

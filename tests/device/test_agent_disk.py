@@ -15,12 +15,10 @@ from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.storage.disk import locked
-from support.agents import Start, append_rows, verdicts
-from support.at_work import LIKE, at_work, learned
-from support.callers import asked
-from support.disks import Disk, full, full_for
-from support.disks import disk_fixture as disk_fixture
+from support.agents import LIKE, Start, append_rows, asked, at_work, learned, verdicts
 from support.factories import detector_in, normal_rows, write_rows
+from support.faults import Disk, full, full_for
+from support.faults import disk_fixture as disk_fixture
 from support.serving import charter, seeded_contribution, wait_until
 
 pytestmark = pytest.mark.usefixtures("own_folder")

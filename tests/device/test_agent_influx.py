@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from line_protocol_parser import parse_line
 
-from support.agents import COMMAND, Start
-from support.at_work import PATIENCE, learned
+from support.agents import COMMAND, PATIENCE, Start, learned
 from support.factories import detector_in
 
 pytestmark = pytest.mark.usefixtures("own_folder")

@@ -15,10 +15,9 @@ import pytest
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import HEARING
-from support.agents import Start, verdicts
-from support.at_work import LIKE, PATIENCE, learned
+from support.agents import LIKE, PATIENCE, Start, learned, verdicts
 from support.factories import member_in, normal_rows, write_rows
-from support.nursery import Nursery
+from support.fork_server import ForkServer
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -292,21 +291,21 @@ FORMATS: dict[str, Callable[[np.ndarray, Path], Any]] = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_killed_in_any_format_it_ends_as_if_it_never_was(name: str, nursery: Nursery) -> None:
+def test_killed_in_any_format_it_ends_as_if_it_never_was(name: str, forks: ForkServer) -> None:
     """The agent can't be ahead of the test by more than a pipe holds."""
     X = normal_rows(1, 600)
     FORMATS[name](X, Path(name))
     command = ["device", "run", "--source", name, "--state", "fan.elm"]
     command += ["--like", "like.evidence", "--name", "fan", "--save-rows", "7"]
     for lines in (100, 150):
-        with nursery.piped(command) as (agent, said):
+        with forks.piped(command) as (agent, said):
             for _ in range(lines):
                 assert said.readline()
             agent.kill()
             assert agent.wait(PATIENCE) == -signal.SIGKILL
     between = learned(Path("fan.elm"))
     assert 200 < between < 600
-    with nursery.piped(command) as (agent, said):
+    with forks.piped(command) as (agent, said):
         assert len(said.readlines()) == 600 - between
         assert agent.wait(PATIENCE) == 0
     write_rows(Path("calm.csv"), X, NAMES)

@@ -18,11 +18,9 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import save
-from support.agents import append_rows, verdicts
-from support.at_work import at_work
-from support.exchanges import HonestExchange, saying
+from support.agents import append_rows, at_work, verdicts
+from support.exchanges import HonestExchange, Liar, saying
 from support.factories import trained_member, write_rows
-from support.lies import Liar
 from support.serving import wait_until
 
 #: How many different answers are played to the agents; .ci/run plays more.

@@ -11,13 +11,12 @@ import trustme
 
 from elmgrove.federation.member import Member
 from support.agents import Running, Start
-from support.authority import Authority
 from support.factories import member_in, write_rows
-from support.hostile import hostile, random_messages
 from support.mosquitto import Mosquitto, running_broker
 from support.paho_client import Somebody, messages, somebody_at
 from support.pump import NAMES, pump_rows
-from support.serving import wait_until
+from support.serving import Authority, wait_until
+from support.sources import hostile, random_messages
 
 #: Settings with which a device watches after some fifty rows.
 QUICK = {"start_rows": 50, "watch_now": True, "verdicts": "", "window": 1}

@@ -18,8 +18,7 @@ from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import save
-from support.agents import append_rows
-from support.at_work import at_work
+from support.agents import append_rows, at_work
 from support.exchanges import Asked, HonestExchange, Reply, saying
 from support.factories import detector_in, member_in, normal_rows, trained_member, write_rows
 from support.serving import wait_until

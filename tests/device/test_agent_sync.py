@@ -22,19 +22,20 @@ from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.storage.disk import save
-from support.agents import append_rows, verdicts
-from support.at_work import (
+from support.agents import (
     LIKE,
     PATIENCE,
+    append_rows,
     at_work,
     counts,
     expect_learned,
     joined,
     learned,
     sum_without,
+    verdicts,
 )
 from support.factories import detector_in, member_in, normal_rows, write_rows
-from support.forked import CONTEXT, run_agent
+from support.faults import CONTEXT, run_agent
 from support.ports import reserved_port
 from support.serving import (
     ADMIN,

@@ -21,7 +21,7 @@ from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.exchanges import HonestExchange, saying
 from support.factories import member_in, normal_rows, trained_member
-from support.forked import CONTEXT, run_agent
+from support.faults import CONTEXT, run_agent
 from support.serving import wait_until
 
 #: How often each is killed; more where there is time.

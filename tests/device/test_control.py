@@ -15,9 +15,7 @@ from elmgrove.device.control import MOST_BYTES, Control
 from elmgrove.device.settings import Settings
 from elmgrove.errors import InconsistentState
 from elmgrove.federation.member import Member
-from support.agents import append_rows, verdicts
-from support.at_work import LIKE, at_work
-from support.callers import asked, said, socket_of
+from support.agents import LIKE, append_rows, asked, at_work, said, socket_of, verdicts
 from support.factories import detector_in, member_in, normal_rows, write_rows
 from support.ports import reserved_port
 from support.serving import wait_until

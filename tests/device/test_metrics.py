@@ -13,13 +13,12 @@ from elmgrove.device.metrics import TEXT, AgentMetrics
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput, MissingExtra
 from elmgrove.storage.disk import save
-from support import plain
 from support.agents import Running, Start, address, append_rows
-from support.disks import full_for
 from support.factories import normal_rows, write_rows
+from support.faults import full_for
+from support.metrics import Scraped, documented
 from support.ports import free_port
-from support.scraped import Scraped, documented
-from support.serving import Federation, charter
+from support.serving import Federation, charter, http_get, http_post
 
 
 class Watched:
@@ -29,7 +28,7 @@ class Watched:
         self.running, self.url = running, f"http://127.0.0.1:{port}/metrics"
 
     def scrape(self) -> Scraped:
-        answer = plain.get(self.url, timeout=60)
+        answer = http_get(self.url, timeout=60)
         assert (answer.status_code, answer.headers["content-type"]) == (200, TEXT)
         return Scraped(answer.text)
 
@@ -135,8 +134,8 @@ def test_a_disk_that_takes_nothing_is_told_until_it_takes_something(
 def test_nothing_else_is_there(watched: Callable[..., Watched]) -> None:
     agent = watched()
     agent.until(lambda found: True)
-    assert plain.get(agent.url.replace("metrics", "v1/status"), timeout=60).status_code == 404
-    assert plain.post(agent.url, timeout=60).status_code == 501
+    assert http_get(agent.url.replace("metrics", "v1/status"), timeout=60).status_code == 404
+    assert http_post(agent.url, timeout=60).status_code == 501
 
 
 def test_an_address_that_is_none_or_taken_is_refused() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from elmgrove.device import metrics
 from elmgrove.device.metrics import AgentMetrics
-from support import plain
+from support.serving import http_get
 
 Place = tuple[str, int]
 
@@ -24,7 +24,7 @@ def place() -> Iterator[Place]:
 
 
 def answers(place: Place) -> bool:
-    answer = plain.get(f"http://{place[0]}:{place[1]}/metrics", timeout=60)
+    answer = http_get(f"http://{place[0]}:{place[1]}/metrics", timeout=60)
     return answer.status_code == 200 and "elmgrove_agent_rows_read_total 0.0" in answer.text
 
 
@@ -36,7 +36,7 @@ def test_it_listens_on_version_six_as_well() -> None:
         pytest.skip("this machine has no IPv6")
     with AgentMetrics("[::1]:0") as made:
         port = made._server.server_address[1]
-        assert plain.get(f"http://[::1]:{port!r}/metrics").status_code == 200
+        assert http_get(f"http://[::1]:{port!r}/metrics").status_code == 200
 
 
 @pytest.mark.parametrize(

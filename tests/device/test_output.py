@@ -16,7 +16,7 @@ from elmgrove import AlarmRule, Detector, FalseAlarmRate, HiddenLayer
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device import output
 from elmgrove.device.output import Verdicts, message, wants
-from support.disks import full
+from support.faults import full
 
 
 @pytest.fixture(scope="module")

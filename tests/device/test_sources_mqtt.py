@@ -16,10 +16,10 @@ from elmgrove.device.sources.mqtt import MOST_NAMES, RowTopics, subscribed
 from elmgrove.device.sources.text import Bad, Item, Reading, Source
 from elmgrove.errors import BadInput
 from elmgrove.reading.layout import Layout
-from support.hostile import hostile
 from support.mosquitto import Mosquitto, running_broker
 from support.paho_client import Somebody, somebody_at
 from support.serving import wait_until
+from support.sources import hostile
 
 _numbers = count()
 #: Longer than a message takes on a machine that is busy with other tests.

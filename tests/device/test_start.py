@@ -11,8 +11,7 @@ from elmgrove.detector.events import AlarmRule
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings, read_settings
 from elmgrove.errors import BadInput
-from support.agents import NAMES, Start, append_rows, verdicts
-from support.at_work import LIKE, at_work, learned
+from support.agents import LIKE, NAMES, Start, append_rows, at_work, learned, verdicts
 from support.factories import detector_in, member_in, normal_rows, write_rows
 from support.serving import wait_until
 

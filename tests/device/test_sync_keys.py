@@ -12,8 +12,7 @@ from elmgrove.device.settings import Settings
 from elmgrove.errors import Unauthorized
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation.terms import DAY, Terms
-from support.agents import address, append_rows
-from support.at_work import counts, joined
+from support.agents import address, append_rows, counts, joined
 from support.factories import normal_rows, write_rows
 from support.serving import Federation, Server, charter
 

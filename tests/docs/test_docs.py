@@ -19,9 +19,8 @@ from elmgrove.cli.device import variable_of
 from elmgrove.device.settings import Settings, help_of, type_of
 from elmgrove.server.problems import KINDS
 from elmgrove.server.routes import ROUTES, ApiRoute
-from support.command_tree import COMMANDS, flags_of
-from support.names import CHAPTERS, public, summary, title
 from support.places import ROOT
+from support.reference import CHAPTERS, COMMANDS, flags_of, public, summary, title
 
 DOCS = ROOT / "docs"
 REFERENCE = (DOCS / "reference.md").read_text()

@@ -6,7 +6,7 @@ import pytest
 
 from elmgrove.device.settings import Settings, read_settings
 from elmgrove.federation.selection import Everyone
-from support.dashboards import ALERTS, DASHBOARD, documented_names, expressions, names_in, panels
+from support.metrics import ALERTS, DASHBOARD, documented_names, expressions, names_in, panels
 from support.places import ROOT
 
 EXAMPLES = ROOT / "examples"

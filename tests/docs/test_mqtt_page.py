@@ -8,12 +8,12 @@ import numpy as np
 import trustme
 
 from elmgrove.exchange.mqtt import MOST_ANNOUNCED, MOST_HEARD, MOST_KEPT, MOST_RETAINED
-from support.authority import Authority
 from support.commands import Elmgrove
 from support.factories import member_in, write_rows
 from support.mosquitto import example_broker
 from support.pages import WRITE, Step, blocks_of, play, steps_of
 from support.places import ROOT
+from support.serving import Authority
 from support.shells import Shell
 
 PAGE = (ROOT / "docs" / "mqtt.md").read_text()

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from support.demo import Demo
-from support.pages import blocks, commands_in
+from support.pages import blocks, commands_in, require_same
 from support.places import ROOT
-from support.sameness import require_same
 from support.shells import PATIENCE, Shell
 
 README = (ROOT / "README.md").read_text()

@@ -8,8 +8,8 @@ import pytest
 
 from elmgrove.cli.device import variable_of
 from elmgrove.device.settings import Settings
-from support.command_tree import COMMANDS, flags_of, is_group
 from support.places import ROOT
+from support.reference import COMMANDS, flags_of, is_group
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Within a line, indented, and behind the prompt of a console.

@@ -16,10 +16,9 @@ from elmgrove.errors import Refused, Unauthorized, Unreachable
 from elmgrove.exchange.base import Tls
 from elmgrove.exchange.broker import Broker
 from elmgrove.exchange.broker_address import BrokerAddress, Message
-from support.authority import Authority
 from support.mosquitto import Mosquitto, running_broker
 from support.ports import reserved_port
-from support.serving import wait_until
+from support.serving import Authority, wait_until
 
 
 @pytest.fixture

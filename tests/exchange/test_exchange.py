@@ -21,12 +21,11 @@ from elmgrove.federation.contribution import Contribution, Departure, Entry
 from elmgrove.federation.groups import EVIDENCE
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
-from support.disks import full
-from support.exchanges import HonestExchange, saying
+from support.exchanges import KINDS, HonestExchange, Way, saying, ways_to
 from support.factories import contribution_from
+from support.faults import full
 from support.reports import report
 from support.serving import ADMIN, serving
-from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
 CHARTER = Charter(

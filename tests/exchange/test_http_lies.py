@@ -23,9 +23,8 @@ from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Departure, bundle
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import content_limit
-from support.exchanges import Asked, HonestExchange, Pieces, Reply, saying
+from support.exchanges import MONSTERS, Asked, HonestExchange, Pieces, Reply, saying
 from support.factories import contribution_from
-from support.lies import MONSTERS
 from support.reports import report
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)

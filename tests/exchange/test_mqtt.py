@@ -20,11 +20,10 @@ from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.connection import connect
 from elmgrove.exchange.mqtt import Announcement, MqttExchange
 from elmgrove.federation.contribution import Departure
-from support.authority import Authority
 from support.brokered import CHARTER, TOPIC, Place, entry_topic
 from support.factories import contribution_from
 from support.mosquitto import example_broker, running_broker
-from support.serving import wait_until
+from support.serving import Authority, wait_until
 
 USERS = {name: f"{name}'s secret" for name in ("admin", "viewer", "operator", "fan-1", "fan-2")}
 

@@ -17,7 +17,7 @@ from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.mqtt import MqttExchange
 from support.brokered import CHARTER, TOPIC, Place, publish_until_killed
 from support.factories import contribution_from
-from support.forked import CONTEXT
+from support.faults import CONTEXT
 from support.mosquitto import running_broker
 from support.serving import wait_until
 

@@ -14,8 +14,8 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Departure
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
-from support.attacks import computed, off
-from support.ways import KINDS, Way, ways_to
+from support.exchanges import KINDS, Way, ways_to
+from support.reconstruction import computed, off
 
 CHARTER = Charter("fans", Basis(HiddenLayer(16, 8, activation="tanh", seed=3), 16), merged=True)
 LEAST = least_new_rows(CHARTER.basis)

@@ -19,8 +19,8 @@ from elmgrove.federation.contribution import Contribution, Entry
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
+from support.exchanges import KINDS, Way, ways_to
 from support.factories import member_in, normal_rows
-from support.ways import KINDS, Way, ways_to
 
 BASIS = Basis(HiddenLayer(3, 3), 3, score="distance")
 CHARTER = Charter("fans", BASIS, merged=True)

@@ -18,8 +18,8 @@ from support.factories import (
     evidence_of,
     near_plane,
 )
-from support.groups import PATTERNS, SAID, TRUTH, betas, literal_loss
 from support.laws import law_seeds
+from support.patterns import PATTERNS, SAID, TRUTH, betas, literal_loss
 from support.serving import fan_evidence
 
 

@@ -2,7 +2,7 @@
 
 from elmgrove.federation.groups import by_evidence, returned
 from support.factories import RIDGE, contribution_of, near_plane
-from support.groups import group_of
+from support.patterns import group_of
 
 #: a: one pattern, b: two, c: three, of three groups in all.
 FLEET = {

@@ -18,7 +18,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
-from support.attacks import (
+from support.reconstruction import (
     at_the_ends,
     computed,
     of_single_units,

@@ -1,4 +1,4 @@
-"""The upload guard, and the attack it is against (``support.attacks``).
+"""The upload guard, and the attack it is against (``support.reconstruction``).
 
 With g = identity the equations of three rows and more leave a rotation open, but not what the rows
 span, nor their mean.
@@ -17,8 +17,8 @@ from elmgrove.federation.contribution import EVIDENCE_FORMAT
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
 from elmgrove.storage.sealed import unseal
-from support.attacks import computed, factored, off
 from support.laws import law_examples
+from support.reconstruction import computed, factored, off
 
 CHARTER = Charter("fans", Basis(HiddenLayer(64, 32, activation="tanh", seed=3), 64))
 LEAST = least_new_rows(CHARTER.basis)

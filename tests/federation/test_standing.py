@@ -22,8 +22,8 @@ from support.factories import (
     evidence_of,
     near_plane,
 )
-from support.groups import PATTERNS, SAID, TRUTH, betas, group_of, literal_loss
 from support.laws import law_examples, law_seeds
+from support.patterns import PATTERNS, SAID, TRUTH, betas, group_of, literal_loss
 from support.serving import fan_evidence
 
 DISTANCES = pytest.mark.parametrize("distance", ["evidence", "parameters"])

@@ -24,7 +24,7 @@ from elmgrove.rounds.plan import Plan, RuleName
 from elmgrove.rounds.predictor import Predictor
 from elmgrove.rounds.rules import RoundRule, SumRule
 from elmgrove.storage.disk import load
-from support.labelled_fleet import seas
+from support.labelled import seas
 from support.patterns import INPUTS, rows_of
 from support.places import ROOT
 from support.rounds import plan_with_targets, run

@@ -5,8 +5,7 @@ import pytest
 
 from elmgrove import BadInput
 from elmgrove.rounds.rules import GroupRule
-from support.groups import group_of
-from support.patterns import rows_of
+from support.patterns import group_of, rows_of
 from support.rounds import BASIS, client_evidence, device, run
 
 

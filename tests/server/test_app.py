@@ -24,8 +24,6 @@ from elmgrove.exchange.http_client import client, request
 from elmgrove.federation.charter import Charter
 from elmgrove.server.app import listen, trusted_proxies
 from elmgrove.server.dashboard.session import TRIES_BY_ADDRESS
-from support.abuse import Wires, is_closed
-from support.authority import Authority
 from support.commands import Elmgrove, one_clear_line
 from support.factories import normal_rows, write_rows
 from support.ports import free_port
@@ -33,6 +31,7 @@ from support.services import execute
 from support.serving import (
     ADMIN,
     AMPLE,
+    Authority,
     Federation,
     Server,
     answers,
@@ -43,6 +42,7 @@ from support.serving import (
     serving,
     wait_until,
 )
+from support.slow_clients import Wires, is_closed
 
 
 def test_a_server_says_that_it_is_alive_and_ready(server: Server) -> None:

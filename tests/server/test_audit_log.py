@@ -16,7 +16,7 @@ from elmgrove.server.store.contributions import StoredEntry
 from elmgrove.server.store.federations import DeviceRow
 from elmgrove.server.store.store import Store, open_store
 from support.services import execute
-from support.stores import FANS, opened
+from support.serving import FANS, opened
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,7 @@ from elmgrove.server.store.store import Store, open_store
 from support.places import GOLDEN
 from support.reports import event, minute, report
 from support.services import execute
-from support.serving import TABLES
-from support.stores import opened
+from support.serving import TABLES, opened
 
 pytestmark = pytest.mark.anyio
 

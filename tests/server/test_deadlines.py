@@ -11,7 +11,6 @@ import pytest
 
 from elmgrove.exchange.connection import connect
 from elmgrove.server import connections
-from support.abuse import HALF, Wires, asking, is_closed, large_federation
 from support.factories import normal_rows
 from support.ports import free_port
 from support.serving import (
@@ -24,6 +23,7 @@ from support.serving import (
     serving,
     wait_until,
 )
+from support.slow_clients import HALF, Wires, asking, is_closed, large_federation
 
 
 class Honest(threading.Thread):

@@ -13,8 +13,8 @@ import pytest
 
 from elmgrove.server import limits
 from elmgrove.server.limits import CHUNK, Buckets, ThrottledLog, in_chunks, network_of
-from support.abuse import Wires, large_federation
 from support.serving import ADMIN, AMPLE, charter, refused, serving, wait_until
+from support.slow_clients import Wires, large_federation
 
 
 def until_too_many(ask: Callable[[], httpx.Response]) -> None:

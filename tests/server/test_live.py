@@ -18,8 +18,7 @@ from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store, open_store
 from elmgrove.server.sums import LiveOther
 from support.reports import report
-from support.serving import charter
-from support.stores import opened
+from support.serving import charter, opened
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ from elmgrove.federation.charter import address_of
 from elmgrove.server.metrics import NO_ROUTE, TEXT, ServerMetrics
 from elmgrove.server.store.fleet import FLEET_STATES
 from elmgrove.server.store.store import open_store
+from support.metrics import Scraped, documented
 from support.ports import free_port
 from support.reports import report, status
-from support.scraped import Scraped, documented
 from support.serving import (
     ADMIN,
     AMPLE,

@@ -11,14 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from support import plain
 from support.agents import Start, address
-from support.dashboards import ALERTS, expressions
 from support.factories import normal_rows, write_rows
+from support.metrics import ALERTS, PAGE, expressions
 from support.pages import blocks
 from support.ports import free_port
-from support.scraped import PAGE
-from support.serving import ADMIN, Server, answers, charter, process, wait_until
+from support.serving import ADMIN, Server, answers, charter, http_get, process, wait_until
 
 pytestmark = pytest.mark.usefixtures("prometheus")
 
@@ -56,13 +54,13 @@ def prometheus(folder: Path, config: dict[str, Any]) -> Iterator[str]:
 
 def is_ready(url: str) -> bool:
     try:
-        return plain.get(f"{url}/-/ready", timeout=60).status_code == 200
+        return http_get(f"{url}/-/ready", timeout=60).status_code == 200
     except httpx.TransportError:
         return False
 
 
 def queried(url: str, expression: str) -> list[Any]:
-    answer = plain.get(f"{url}/api/v1/query", params={"query": expression}, timeout=60).json()
+    answer = http_get(f"{url}/api/v1/query", params={"query": expression}, timeout=60).json()
     assert answer["status"] == "success", (expression, answer)
     found: list[Any] = answer["data"]["result"]
     return found
@@ -117,13 +115,13 @@ def test_prometheus_scrapes_both_and_takes_rules_and_queries(
             queried(url, expression)
     for text in (
         server.ask("GET", "/metrics", ADMIN).text,
-        plain.get(f"http://127.0.0.1:{agent_port}/metrics", timeout=60).text,
+        http_get(f"http://127.0.0.1:{agent_port}/metrics", timeout=60).text,
     ):
         promtool("check", "metrics", given=text)
 
 
 def rules(url: str) -> list[dict[str, Any]]:
-    groups = plain.get(f"{url}/api/v1/rules", timeout=60).json()["data"]["groups"]
+    groups = http_get(f"{url}/api/v1/rules", timeout=60).json()["data"]["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 

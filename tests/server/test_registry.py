@@ -21,10 +21,10 @@ from support.serving import (
     Server,
     charter,
     contents,
+    opened,
     refused,
     seeded_contribution,
 )
-from support.stores import opened
 
 # Federations
 

@@ -14,7 +14,7 @@ from elmgrove.server.store.federations import DeviceRow, FederationRow
 from elmgrove.server.store.reports import Reports, StoredEvent
 from elmgrove.server.store.store import Store
 from support.reports import MINUTE, cooperation, event, minute, report, status
-from support.stores import FANS, opened
+from support.serving import FANS, opened
 
 pytestmark = pytest.mark.anyio
 

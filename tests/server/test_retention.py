@@ -12,8 +12,7 @@ from elmgrove.server import app
 from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store
 from support.reports import event, minute, report
-from support.serving import charter, serving, wait_until
-from support.stores import FANS, opened
+from support.serving import FANS, charter, opened, serving, wait_until
 
 DAY = 86400.0
 #: A clock that can be set: what time.time says beyond the true time.

@@ -9,7 +9,7 @@ from elmgrove.federation.audit import require_unbroken
 from elmgrove.server.store.admins import AdministratorRow, Admins, SessionRow
 from elmgrove.server.store.database import Transaction
 from elmgrove.server.store.store import Store
-from support.stores import opened
+from support.serving import opened
 
 pytestmark = pytest.mark.anyio
 

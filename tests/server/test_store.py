@@ -19,10 +19,9 @@ from elmgrove.server.store.contributions import Change, Contributions, StoredEnt
 from elmgrove.server.store.database import Transaction
 from elmgrove.server.store.federations import DeviceRow, FederationRow, device_of, require_same
 from elmgrove.server.store.store import Store, open_store
-from support.forked import CONTEXT, write_until_killed
+from support.faults import CONTEXT, write_until_killed
 from support.services import execute
-from support.serving import alter
-from support.stores import opened
+from support.serving import alter, opened
 
 pytestmark = pytest.mark.anyio
 

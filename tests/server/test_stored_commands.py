@@ -13,7 +13,7 @@ from elmgrove.server.store.federations import DeviceRow
 from elmgrove.server.store.reports import Reports, StoredCommand
 from elmgrove.server.store.store import Store
 from support.reports import report
-from support.stores import FANS, opened
+from support.serving import FANS, opened
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from elmgrove.algebra.moments import zero_evidence
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
-from support.attacks import off, on_and_off, singled_out
+from support.reconstruction import off, on_and_off, singled_out
 from support.serving import Federation, Server
 
 NAMES = [f"fan-{number}" for number in range(6)]

@@ -8,8 +8,8 @@ import pytest
 
 from elmgrove.errors import StoreUnavailable
 from elmgrove.server.store.postgres import translated
-from support.disks import Disk, full
-from support.disks import disk_fixture as disk_fixture
+from support.faults import Disk, full
+from support.faults import disk_fixture as disk_fixture
 from support.serving import Federation, charter, refused, seeded_contribution, serving, wait_until
 
 

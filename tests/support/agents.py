@@ -3,9 +3,12 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +16,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from elmgrove.device.agent import Agent
+from elmgrove.device.control import socket_places
+from elmgrove.device.settings import Settings
 from elmgrove.federation.member import Member
-from support.factories import member_in
-from support.nursery import Command, Nursery, the_nursery
-from support.serving import LAYER, Federation, Server, charter, serving, wait_until
+from elmgrove.federation.merged import Merged
+from elmgrove.storage.disk import save
+from support.factories import detector_in, member_in
+from support.fork_server import Command, ForkServer, the_fork_server
+from support.serving import (
+    ADMIN,
+    LAYER,
+    Federation,
+    Server,
+    charter,
+    fan_evidence,
+    seeded_contribution,
+    serving,
+    wait_until,
+)
 
 COMMAND = Path(sys.executable).parent / "elmgrove"
 NAMES = [f"sensor {number}" for number in range(LAYER.inputs)]
@@ -92,14 +110,14 @@ def flags(settings: dict[str, Any]) -> list[str]:
     return given
 
 
-@pytest.fixture(name="nursery", scope="session")
-def nursery_fixture() -> Nursery:
+@pytest.fixture(name="forks", scope="session")
+def fork_server_fixture() -> ForkServer:
     """One for all tests."""
-    return the_nursery()
+    return the_fork_server()
 
 
 @pytest.fixture(name="start")
-def start_fixture(tmp_path: Path, nursery: Nursery) -> Iterator[Start]:
+def start_fixture(tmp_path: Path, forks: ForkServer) -> Iterator[Start]:
     """Starts ``elmgrove`` with these words, in the test's folder."""
     running: list[Running] = []
 
@@ -114,7 +132,7 @@ def start_fixture(tmp_path: Path, nursery: Nursery) -> Iterator[Start]:
             (tmp_path / f"{name}.log").open("wb") as log,
             (tmp_path / f"{name}.out").open("wb") as out,
         ):
-            process = nursery.begin(
+            process = forks.begin(
                 [str(word) for word in words],
                 tmp_path,
                 {**os.environ, "COLUMNS": "200", **environment},
@@ -190,3 +208,100 @@ def sessions() -> set[int]:
         if fields[0] != "Z":
             found.add(int(fields[3]))
     return found
+
+
+# Requests to a running agent through its local socket.
+
+
+def socket_of(state: Path) -> Path | None:
+    """Where the agent that has this state listens; None if there is no socket."""
+    return next((place for place in socket_places(state) if place.is_socket()), None)
+
+
+def said(state: Path, line: bytes) -> dict[str, Any]:
+    """What the agent that has this state answers to a line, once it listens."""
+    wait_until(lambda: socket_of(state) is not None)
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.connect(str(socket_of(state)))
+        agent.settimeout(120)
+        agent.sendall(line)
+        agent.shutdown(socket.SHUT_WR)
+        with agent.makefile("rb") as file:
+            found: dict[str, Any] = json.loads(file.readline())
+    return found
+
+
+def asked(state: Path, action: str, **words: Any) -> dict[str, Any]:
+    """What the agent answers to an action."""
+    return said(state, json.dumps({"action": action, **words}).encode() + b"\n")
+
+
+# Agents that work in a thread of this process, on files in the test's folder.
+
+
+#: The settings of a device that is alone, with the layer of the file that ``own_folder`` makes.
+LIKE = {"like": "like.evidence", "state": "fan.elm", "verdicts": "fan.jsonl", "name": "fan"}
+#: Longer than an agent takes to end on a machine that is busy with other tests.
+PATIENCE = 300.0
+
+
+@pytest.fixture(name="own_folder")
+def own_folder_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The test works in a folder of its own, with a file that fixes the layer."""
+    monkeypatch.chdir(tmp_path)
+    save(Path("like.evidence"), seeded_contribution("x", 99))
+    return tmp_path
+
+
+@contextmanager
+def at_work(**settings: Any) -> Iterator[Agent]:
+    """An agent in a thread of its own; stopped at the end, if its rows have not ended by then."""
+    agent, failures = Agent(Settings(**settings)), list[BaseException]()
+
+    def run() -> None:
+        try:
+            agent.run()
+        except BaseException as error:  # for the test's own thread to raise
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield agent
+    finally:
+        agent.stop()
+        thread.join(PATIENCE)
+    assert not thread.is_alive()
+    if failures:
+        raise failures[0]
+
+
+def learned(path: Path) -> int:
+    """How many rows a state has learned; 0 before there is one."""
+    return detector_in(path).learned if path.exists() else 0
+
+
+def expect_learned(X: np.ndarray) -> None:
+    """Rows that were all learned in their order, one verdict each."""
+    member = member_in("fan.elm")
+    assert member.detector.learned == len(X)
+    assert member.detector.evidence.close_to(fan_evidence(X), 1e-12)
+    assert [one["learned"] for one in verdicts(Path("fan.jsonl"))] == [True] * len(X)
+
+
+def joined(federation: Federation, name: str, **more: Any) -> dict[str, Any]:
+    """The settings of a device in a federation."""
+    usual = {"name": name, "state": f"{name}.elm", "source": f"{name}.csv", "verdicts": ""}
+    return usual | {"exchange": address(federation), "token": federation.token} | more
+
+
+def counts(federation: Federation) -> dict[str, float]:
+    """How many rows each device has sent; those that left are not there."""
+    entries = federation.entries().items()
+    return {name: entry["count"] for name, entry in entries if not entry["left"]}
+
+
+def sum_without(federation: Federation, name: str) -> Merged:
+    """The sum over all devices but one."""
+    answer = federation.ask("GET", "/merged", ADMIN, params={"without": name})
+    return Merged.from_bytes(answer.content)

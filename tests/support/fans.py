@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.commands import Elmgrove
+from support.commands import Elmgrove, made_once
 from support.factories import write_rows
-from support.made_once import made_once
 
 NAMES = ["heat", "load [%]", "speed [m/s]", "current", "hum", "draft"]
 MIXING = np.random.default_rng(0).normal(size=(2, 6))

@@ -9,6 +9,7 @@ import os
 from itertools import product
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 _ALL = 6
 #: Sixths of the examples that are tried.
@@ -60,3 +61,15 @@ def _needless(items: list[pytest.Item]) -> list[pytest.Item]:
         for turn in range(max(sizes))
     }
     return [item for item, place in zip(items, places, strict=True) if place not in kept]
+
+
+# Hypothesis without a clock: on a busy machine an example may take any time.
+
+
+settings.register_profile(
+    "patient",
+    deadline=None,
+    max_examples=law_examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("patient")

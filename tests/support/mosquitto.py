@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elmgrove.exchange.base import Tls
-from support.authority import Authority
 from support.places import ROOT
 from support.ports import reserved_port
-from support.serving import wait_until
+from support.serving import Authority, wait_until
 
 EXAMPLE = ROOT / "examples" / "mosquitto"
 #: What a broker holds is kept, and limits are those that come with it.

@@ -10,8 +10,8 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import count
@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import trustme
 import uvicorn
 from starlette.routing import BaseRoute
 
@@ -34,9 +35,11 @@ from elmgrove.server.app import MAX_BODY, listen, make_app, release
 from elmgrove.server.connections import Server as Uvicorn
 from elmgrove.server.limits import Limits
 from elmgrove.server.problems import KINDS
+from elmgrove.server.store.federations import FederationRow
+from elmgrove.server.store.store import Store, open_store
 from support.factories import evidence_of, normal_rows
-from support.forked import CONTEXT
-from support.nursery import Command, the_nursery
+from support.faults import CONTEXT
+from support.fork_server import Command, the_fork_server
 from support.ports import free_port
 from support.services import execute
 
@@ -234,7 +237,7 @@ def process(
         os.fdopen(os.dup(2), "wb") if log is None else log.open("wb") as errors,
     ):
         words, here = [store, ADMIN, *told], Path.cwd()
-        started = the_nursery().begin(
+        started = the_fork_server().begin(
             words, here, dict(os.environ), subprocess.DEVNULL, out, errors, code
         )
     try:
@@ -393,3 +396,75 @@ def refused(answer: httpx.Response, kind: str) -> dict[str, Any]:
     assert problem["detail"]
     assert ("www-authenticate" in answer.headers) == (status == 401)
     return dict(problem)
+
+
+# Requests over plain HTTP, without the certificates that httpx would load for each of them.
+
+
+http_get = partial(httpx.get, verify=False)
+http_post = partial(httpx.post, verify=False)
+
+
+# A signer of certificates for tests, by trustme.
+
+
+@dataclass
+class Authority:
+    """A signer of certificates, and the folder in which they lie."""
+
+    folder: Path
+    signer: trustme.CA
+
+    def signed(self, name: str) -> dict[str, str]:
+        """The files of a new certificate, for a machine or in the name of a client."""
+        made = self.signer.issue_cert(name, common_name=name)
+        files = {"certificate": f"{name}.pem", "private_key": f"{name}.key"}
+        paths = {what: str(self.folder / file) for what, file in files.items()}
+        made.private_key_pem.write_to_path(paths["private_key"])
+        for pem in made.cert_chain_pems:
+            pem.write_to_path(paths["certificate"], append=True)
+        return paths
+
+    def signed_with_key(self, name: str) -> str:
+        """The file of a new certificate and its key, as a device's setting has it."""
+        files = self.signed(name)
+        with Path(files["certificate"]).open("a") as both:
+            both.write(Path(files["private_key"]).read_text())
+        return files["certificate"]
+
+    @property
+    def ca(self) -> str:
+        path = self.folder / "ca.pem"
+        if not path.exists():  # written once: a server may be reading it
+            self.signer.cert_pem.write_to_path(str(path))
+        return str(path)
+
+
+# Stores for tests: on each data base, with a federation in it, and closed at the end.
+
+
+FANS = FederationRow("fans", {}, 1e-3, None, "t0", 12.5)
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Store]:
+    """Opens a store inside ``async with``."""
+    store = await open_store(url)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """What tests that are coroutines run on."""
+    return "asyncio"
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncIterator[Store]:
+    """One that holds the federation ``FANS``."""
+    async with opened(database) as store:
+        assert await store.federations.create(FANS)
+        yield store

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from elmgrove.cli.app import main
-from support import doorman
-from support.callers import asked, socket_of
-from support.nursery import the_nursery
+from support import fork_client
+from support.agents import asked, socket_of
+from support.fork_server import the_fork_server
 from support.pages import Step
 from support.ports import free_port
 from support.serving import answers, wait_until
@@ -27,12 +27,12 @@ PATIENCE = 120.0
 _FOR_A_SHELL = re.compile(r"[|<>&$;*]|^elmgrove (device run|serve)|^(?!elmgrove )")
 
 
-def _door(folder: Path) -> Path:
+def _program(folder: Path) -> Path:
     """A folder with a program ``elmgrove`` that begins without loading all modules."""
-    made = folder / ".door"
+    made = folder / ".bin"
     made.mkdir()
     program = made / "elmgrove"
-    program.write_text(f"#!{sys.executable} -IS\n{Path(doorman.__file__).read_text()}")
+    program.write_text(f"#!{sys.executable} -IS\n{Path(fork_client.__file__).read_text()}")
     program.chmod(0o755)
     return made
 
@@ -43,13 +43,13 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self._ports = {port: str(free_port()) for port in PORTS}
         path = os.pathsep.join(
-            [str(_door(folder)), str(Path(sys.executable).parent), os.environ["PATH"]]
+            [str(_program(folder)), str(Path(sys.executable).parent), os.environ["PATH"]]
         )
         server = f"http://127.0.0.1:{self._ports[PORTS[0]]}"
         self._settings = {"PATH": path, "COLUMNS": "80", "ELMGROVE_SERVER": server}
-        # Shells, and what they start, ask the nursery for each command.
-        self._nursery = the_nursery().fileno()
-        self._settings[doorman.SOCKET] = str(self._nursery)
+        # Shells, and what they start, ask the fork server for each command.
+        self._forks = the_fork_server().fileno()
+        self._settings[fork_client.SOCKET] = str(self._forks)
         self._folder = folder
         self._background: list[subprocess.Popen[bytes]] = []
 
@@ -107,7 +107,7 @@ class Shell:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=PATIENCE,
-            pass_fds=[self._nursery],
+            pass_fds=[self._forks],
         )
         # Some pages show what is refused.
         assert done.returncode == 0 or "Error: " in done.stdout, done.stdout
@@ -157,7 +157,7 @@ class Shell:
                 env={**os.environ, **self._settings, "PYTHONUNBUFFERED": "1"},
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                pass_fds=[self._nursery],
+                pass_fds=[self._forks],
             )
         self._background.append(process)
         wait_until(lambda: process.poll() is not None or is_there(), PATIENCE)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.guests import Guest, guest
+from support.dashboard import Guest, guest
 from support.serving import ADMIN, Server, serving
 
 

@@ -12,9 +12,8 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.server.dashboard.fleet_page import AT_ONCE
 from elmgrove.server.dashboard.rendering import iso
 from elmgrove.server.dashboard.time_range import RANGES
-from support.browser import Windows
+from support.dashboard import PASSWORD, Windows, tell
 from support.factories import normal_rows
-from support.guests import PASSWORD, tell
 from support.places import ROOT
 from support.reports import cooperation, event, minute, report, status
 from support.serving import ADMIN, Federation, Server, charter, fan_evidence

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from support.agents import NAMES, Start, append_rows, flags
-from support.browser import Windows
+from support.dashboard import Windows
 from support.factories import write_rows
 from support.serving import LAYER, Server, charter
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from elmgrove.server.dashboard.rendering import iso
-from support.browser import Windows
-from support.guests import PASSWORD, tell
+from support.dashboard import PASSWORD, Windows, tell
 from support.reports import event, report, status
 from support.serving import ADMIN, Federation, Server, charter
 

@@ -14,8 +14,8 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.report import Minute
 from elmgrove.server.dashboard.device_page import cause_text, cooperation_text
 from elmgrove.server.dashboard.rendering import clock, iso
+from support.dashboard import Guest, guest, tell, try_to_tell
 from support.factories import normal_rows
-from support.guests import Guest, guest, tell, try_to_tell
 from support.reports import cooperation, event, minute, report, status
 from support.serving import ADMIN, Federation, Server, charter, fan_evidence
 

@@ -19,8 +19,8 @@ from elmgrove.server.dashboard.federation_page import (
     explained,
 )
 from elmgrove.server.dashboard.rendering import iso
+from support.dashboard import Guest, guest
 from support.factories import normal_rows
-from support.guests import Guest, guest
 from support.serving import ADMIN, Federation, Server, charter, fan_evidence
 
 

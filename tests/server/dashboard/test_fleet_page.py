@@ -13,7 +13,7 @@ from elmgrove.errors import BadInput
 from elmgrove.server.dashboard.fleet_page import AT_ONCE, MEANINGS, WORDS
 from elmgrove.server.dashboard.rendering import clock, iso
 from elmgrove.server.store.fleet import FLEET_STATES
-from support.guests import Guest, tell
+from support.dashboard import Guest, tell
 from support.places import ROOT
 from support.reports import event, minute, report, status
 from support.serving import ADMIN, Federation, Server, charter, seeded_contribution, server_fixture

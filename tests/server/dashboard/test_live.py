@@ -11,7 +11,7 @@ import pytest
 
 from elmgrove.server.dashboard import live
 from elmgrove.server.dashboard.live import MOST_BY_SESSION
-from support.guests import Guest, guest, tell
+from support.dashboard import Guest, guest, tell
 from support.ports import free_port
 from support.reports import report
 from support.serving import (

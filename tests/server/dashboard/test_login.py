@@ -15,7 +15,7 @@ import trustme
 from elmgrove.server.dashboard.session import TRIES_BY_ADDRESS, WRONG_PASSWORD, WRONG_TOKEN
 from elmgrove.server.secrets import DECOY, HASHER
 from elmgrove.server.store.store import Store, open_store
-from support.guests import PASSWORD, guest
+from support.dashboard import PASSWORD, guest
 from support.serving import ADMIN, Server, serving
 
 

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from elmgrove.server.dashboard.layout import page
 from elmgrove.server.dashboard.pages import Page, route_of
 from elmgrove.server.dashboard.session import LONGEST_FORM, Form, User
-from support.guests import Guest, guest
+from support.dashboard import Guest, guest
 from support.places import ROOT
 from support.serving import ADMIN, Limits, Server, charter, refused, serving
 

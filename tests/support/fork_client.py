@@ -1,4 +1,4 @@
-"""What a shell of the tests finds under the name ``elmgrove``: it asks the nursery for the process.
+"""What a shell of the tests finds under the name ``elmgrove``: a client of the fork server.
 
 It is run as a program, by itself and without what is installed, so that it begins at once. The fork
 that it asks for has its files, folder and environment; its signals go there, and its exit code is
@@ -14,8 +14,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-#: The variable that says which open file is the nursery's socket.
-SOCKET = "NURSERY"
+#: The variable that says which open file is the fork server's socket.
+SOCKET = "FORK_SERVER"
 _COMMAND = "from elmgrove.cli import main; main()"
 _STATUS = 4  # bytes of a process's number, and of what ``wait`` says of it
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)

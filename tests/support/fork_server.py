@@ -1,4 +1,4 @@
-"""A nursery: starts the command as real processes, without loading all modules each time.
+"""A fork server: starts the command as real processes, without loading all modules each time.
 
 Loading them takes a second of a core, which most tests of a process would spend on nothing else.
 One process loads them once, and each command is a fork of it, with files, folder, environment and
@@ -71,17 +71,17 @@ class Command:
         self.send_signal(signal.SIGKILL)
 
 
-class Nursery:
-    """Starts commands; it is a process itself, and ``the_nursery`` is one for all tests."""
+class ForkServer:
+    """Starts commands; it is a process itself, and ``the_fork_server`` is one for all tests."""
 
     def __init__(self) -> None:
         self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # An environment is one message.
         self._asking.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
-        code = f"import sys; sys.path[:0] = {sys.path!r}; from support import nursery;"
+        code = f"import sys; sys.path[:0] = {sys.path!r}; from support import fork_server;"
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", f"{code} nursery.run({theirs.fileno()})"],
+                [sys.executable, "-c", f"{code} fork_server.run({theirs.fileno()})"],
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, "COLUMNS": "200"},
             )
@@ -113,7 +113,7 @@ class Nursery:
         return Command(pid, status, None if write < 0 else os.fdopen(write, "wb"))
 
     def fileno(self) -> int:
-        """Gives the socket by which programs that inherit it may ask as well (``doorman``)."""
+        """Gives the socket by which programs that inherit it may ask as well (``fork_client``)."""
         return self._asking.fileno()
 
     @contextmanager
@@ -133,9 +133,9 @@ class Nursery:
 
 
 @cache
-def the_nursery() -> Nursery:
+def the_fork_server() -> ForkServer:
     """Gives the one of this process, which ends with it."""
-    made = Nursery()
+    made = ForkServer()
     atexit.register(made.close)
     return made
 
