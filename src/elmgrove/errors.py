@@ -30,7 +30,7 @@ from typing import Any
 
 
 class ElmgroveError(Exception):
-    """The base of all errors here: catch it to catch whatever Elmgrove refuses."""
+    """The base of all errors here."""
 
 
 class BadInput(ElmgroveError, ValueError):
@@ -46,7 +46,7 @@ class BadInput(ElmgroveError, ValueError):
 
 
 class WrongColumns(BadInput):
-    """A file whose columns are not those that are wanted: none of its rows can be used."""
+    """A file whose columns are not those that are wanted."""
 
 
 class MissingValue(BadInput):
@@ -74,11 +74,11 @@ class SingularSystem(ElmgroveError, ArithmeticError):
 
 
 class MissingExtra(ElmgroveError, ImportError):
-    """An optional part that is not installed; the text holds the exact install line."""
+    """An optional part that is not installed; the text holds the install line."""
 
 
 class Refused(ElmgroveError):
-    """An exchange did not take an entry, and nothing changed; the text holds its reason."""
+    """An exchange did not take an entry, and nothing changed."""
 
 
 class Outdated(Refused):
@@ -94,7 +94,7 @@ class Outdated(Refused):
 
 
 class Unauthorized(ElmgroveError):
-    """Access was denied: the token or key is not valid, or the session is over."""
+    """The token or key is not valid, or the session is over."""
 
 
 class NotFound(ElmgroveError, LookupError):
@@ -102,10 +102,7 @@ class NotFound(ElmgroveError, LookupError):
 
 
 class Unreachable(ElmgroveError, OSError):
-    """The exchange can't be reached at the moment; trying again later is all there is to do.
-
-    ``retry_after`` are the seconds for which it asks to be left alone, if it does.
-    """
+    """The exchange can't be reached now; it asks to be left alone for ``retry_after`` seconds."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
@@ -115,7 +112,7 @@ class Unreachable(ElmgroveError, OSError):
 class StoreUnavailable(ElmgroveError, OSError):
     """The data base can't be reached, is full or failed; the same request may work later.
 
-    ``reason`` is what anybody may know of it, such as "disk full"; empty if that is not known.
+    ``reason`` is what anybody may know of it, such as "disk full".
     """
 
     def __init__(self, message: str, reason: str = "") -> None:
@@ -128,7 +125,7 @@ class InconsistentState(Exception):
 
 
 class Problem(ElmgroveError):
-    """A request that is not fulfilled, to be answered with a problem document (RFC 9457).
+    """A request to be answered with a problem document (RFC 9457).
 
     ``kind`` names it for programs; ``members`` are further ones of the document.
     """
@@ -152,31 +149,26 @@ class Problem(ElmgroveError):
 
 
 def require_whole(name: str, value: Any, least: int) -> int:
-    """Gives the value as an int, or raises ``BadInput``: a float or a bool here is a mistake."""
+    """Returns the value as an int; ``BadInput`` for a float or a bool, which would be a mistake."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}")
     return int(value)
 
 
-def require_time(time: float) -> float:
-    """Gives a time in seconds since 1970 (UTC), or raises ``BadInput`` if no calendar has it.
+#: The first and the last second, since 1970, that ``datetime`` can tell.
+EARLIEST = datetime.min.replace(tzinfo=UTC).timestamp()
+LATEST = datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp()
 
-    >>> require_time(1e30)
-    Traceback (most recent call last):
-    elmgrove.errors.BadInput: 1e+30 is no time between the years 1 and 9999
-    """
+
+def require_time(time: float) -> float:
+    """Returns a time in seconds since 1970 (UTC); ``BadInput`` if no calendar has it."""
     if not EARLIEST <= time <= LATEST:
         raise BadInput(f"{float(time)!r} is no time between the years 1 and 9999")
     return time
 
 
-#: The first and the last second of those years: what ``datetime`` can tell.
-EARLIEST = datetime.min.replace(tzinfo=UTC).timestamp()
-LATEST = datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp()
-
-
 def require_extra(module: str, name: str) -> Any:
-    """Imports a module of an extra, or raises ``MissingExtra`` with the line that installs it.
+    """Imports a module of an extra; ``MissingExtra`` has the line that installs it.
 
     >>> require_extra("no_such_module", "demo")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -185,14 +177,7 @@ def require_extra(module: str, name: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
-        raise MissingExtra(f"this needs {package}: {install_line(name)}") from error
-
-
-def install_line(name: str) -> str:
-    """Gives the lines that install an extra: from an index, and from a checkout.
-
-    >>> install_line("plot")
-    "pip install 'elmgrove[plot]' (from a checkout: pip install '.[plot]')"
-    """
-    return f"pip install 'elmgrove[{name}]' (from a checkout: pip install '.[{name}]')"
+        raise MissingExtra(
+            f"this needs {module.partition('.')[0]}: pip install 'elmgrove[{name}]' "
+            f"(from a checkout: pip install '.[{name}]')"
+        ) from error

@@ -38,26 +38,19 @@ except ImportError:
 __all__ = ["ElmgroveOutlierDetector", "OSELMClassifier", "OSELMRegressor"]
 
 
-class LayerEstimator(BaseEstimator):
-    """An estimator of scikit-learn with a hidden layer."""
+def _layer(estimator: Any, inputs: int, units: int) -> HiddenLayer:
+    """Makes the layer from an estimator's parameters.
 
-    activation: str
-    weights: str
-    random_state: Any
-
-    def _layer(self, inputs: int, units: int) -> HiddenLayer:
-        """Makes the layer from the parameters.
-
-        A whole number as ``random_state`` is the layer's seed as it stands, so that estimators
-        and plain detectors of the same seed can merge.
-        """
-        seed = self.random_state
-        if not isinstance(seed, Integral):
-            seed = check_random_state(seed).randint(2**31)
-        return HiddenLayer(inputs, units, self.activation, self.weights, int(seed))
+    A whole number as ``random_state`` is the layer's seed as it stands, so that estimators and
+    plain detectors of the same seed can merge.
+    """
+    seed = estimator.random_state
+    if not isinstance(seed, Integral):
+        seed = check_random_state(seed).randint(2**31)
+    return HiddenLayer(inputs, units, estimator.activation, estimator.weights, int(seed))
 
 
-class OSELMEstimator(LayerEstimator):
+class OSELMEstimator(BaseEstimator):
     """An estimator of scikit-learn that learns targets, with an OS-ELM (``model_``) inside."""
 
     model_: OSELM
@@ -90,7 +83,7 @@ class OSELMEstimator(LayerEstimator):
         return self
 
     def _fresh(self, inputs: int, outputs: int) -> OSELM:
-        layer = self._layer(inputs, self.units)
+        layer = _layer(self, inputs, self.units)
         return OSELM(layer, outputs, ridge=self.ridge, forgetting=self.forgetting)
 
     def _outputs(self, X: Any) -> Array:
@@ -101,7 +94,7 @@ class OSELMEstimator(LayerEstimator):
 Vector = NDArray[np.float64]
 
 
-class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
+class ElmgroveOutlierDetector(OutlierMixin, BaseEstimator):
     """Scores how unlike the rows it learned a row is, by a ``Detector`` (``detector_``) inside.
 
     Works where normal rows are one cloud, however stretched; not where they are several clouds
@@ -177,7 +170,7 @@ class ElmgroveOutlierDetector(OutlierMixin, LayerEstimator):
         score = self.measure or default_score(self.activation)
         units = suggested_units(inputs, score) if self.units is None else self.units
         return Detector(
-            self._layer(inputs, units),
+            _layer(self, inputs, units),
             score=score,
             ridge=self.ridge,
             forgetting=self.forgetting,
@@ -219,19 +212,6 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
     >>> model = OSELMClassifier(units=512).fit(X[:1200] / 16, y[:1200])
     >>> round(model.score(X[1200:] / 16, y[1200:]), 3)
     0.961
-
-    Small machines can have it in whole numbers, saved by ``elmgrove.storage.save``; outputs have
-    the order of ``classes_``, and inputs here reach from 0 to 1:
-
-    >>> from elmgrove.rounds import CompactClassifier
-    >>> plain = OSELMClassifier(units=512, activation="relu", weights="binary")
-    >>> learned = plain.fit(X[:1200] / 16, y[:1200]).model_
-    >>> small = CompactClassifier.of(learned.basis, learned.beta, largest=1.0)
-    >>> len(small.to_bytes())
-    5772
-    >>> found = plain.classes_[small.predict(X[1200:] / 16)]
-    >>> round(plain.score(X[1200:] / 16, y[1200:]), 3), round(float((found == y[1200:]).mean()), 3)
-    (0.958, 0.96)
     """
 
     classes_: Array

@@ -1,7 +1,7 @@
 """What was learned since the last upload, and the rows that columns with few values single out."""
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,16 +16,8 @@ from elmgrove.errors import BadInput, require_whole
 
 #: Rows, at least, over which a sum must be that few-valued columns single out.
 ROWS_ALIKE = 5
-#: And over which one must be that a combination of them singles out.
-ROWS_TOGETHER = 2
 #: A column with more values than this is not one with few.
 MOST_VALUES = 8
-# Of more combinations of values than this, the column that changes most is followed no longer.
-_MOST_GROUPS = 256
-# Rows of a block that show which columns have many values, before any are counted.
-_FIRST = 64
-# Numbers that wait to be counted, about: many at a time take far less time.
-_WAITING = 2**14
 
 #: An input, and its number since the last upload: 1 is the first one, 0 and less came before it.
 Numbered = tuple[int, Array]
@@ -87,7 +79,8 @@ class FewValues:
         self._columns, self._window = basis.layer.inputs, basis.window
         # Where windows are held back as well, these may be of one group.
         self._enough = ROWS_ALIKE * (1 if basis.window == 1 else 2)
-        self._block = max(_WAITING // basis.inputs, _FIRST)
+        # Rows that wait to be counted: many at a time take far less time.
+        self._block = max(2**14 // basis.inputs, 64)
         self.begin()
 
     def begin(self, rows: Iterable[Numbered] = (), forgetting: float = 1.0) -> None:
@@ -123,8 +116,8 @@ class FewValues:
             numbers, rows = (np.concatenate(some) for some in zip(*self._waiting, strict=True))
             self._waiting, self._waiting_rows = [], 0
             if not self._groups:
-                # Most columns of most devices need not be followed any further.
-                newest = np.sort(rows[:_FIRST, -self._columns :], axis=0)
+                # Most columns of most devices have many values in a few rows, and are not counted.
+                newest = np.sort(rows[:64, -self._columns :], axis=0)
                 values = 1 + (np.diff(newest, axis=0) != 0.0).sum(axis=0)
                 self._follow_no_longer(set(np.flatnonzero(values > MOST_VALUES).tolist()))
             if self._values:
@@ -147,8 +140,8 @@ class FewValues:
             self._follow_no_longer(
                 {column for column, some in self._values.items() if len(some) > MOST_VALUES}
             )
-            while len(self._groups) > _MOST_GROUPS:
-                self._follow_no_longer({max(self._values, key=lambda c: self._usual(c)[1])})
+            while len(self._groups) > 256:
+                self._follow_no_longer({max(self._values, key=self._changes)})
 
     def _values_in(self, X: Array) -> Array:
         # −0 is 0.
@@ -170,18 +163,13 @@ class FewValues:
             else:
                 self._groups[short] = group
 
-    def _usual(self, column: int) -> tuple[float, float]:
-        """The commonest value of a column in the newest row of inputs, and how many have another.
-
-        Roughly so many where rows are forgotten.
-        """
+    def _changes(self, column: int) -> float:
+        """About how many inputs have another value than the commonest in their newest row."""
         place = len(self._owners) - len(self._values) + [*self._values].index(column)
-        counts = dict[float, float]()
+        counts = defaultdict[float, float](float)
         for key, group in self._groups.items():
-            value = float(np.frombuffer(key)[place])
-            counts[value] = counts.get(value, 0.0) + group.total
-        usual = max(counts, key=lambda value: counts[value])
-        return usual, sum(counts.values()) - counts[usual]
+            counts[float(np.frombuffer(key)[place])] += group.total
+        return sum(counts.values()) - max(counts.values())
 
     @property
     def any(self) -> bool:
@@ -324,7 +312,8 @@ def _single_out(known: Array, total: Array, largest: Array, inside: Array) -> Ar
         if not left.any():
             return far
         rows = known[left] * np.sqrt(total[left])[:, np.newaxis]
-        # A column that moved in rows held back alone is 0 now, and so takes no part.
+        # A column that moved in rows held back alone is 0 now, and so takes no part. Of the others
+        # together one row may have at most half.
         u, s, _ = np.linalg.svd(rows, full_matrices=False)
         together = np.square(u[:, s > 1e-9 * s[0]]).sum(axis=1)
         # Of one column and a 1: its share of the column's variance, and of the rows.
@@ -335,7 +324,7 @@ def _single_out(known: Array, total: Array, largest: Array, inside: Array) -> Ar
         shares = weights[:, np.newaxis] * np.square(apart[:, moved]) / variance[moved]
         alone = weights / weights.sum() + shares.max(axis=1, initial=0.0)
         single = largest[left] / weights * (1.0 - 1e-6)
-        more = (single * alone > 1.0 / ROWS_ALIKE) | (single * together > 1.0 / ROWS_TOGETHER)
+        more = (single * alone > 1.0 / ROWS_ALIKE) | (single * together > 0.5)
         if not more.any():
             return far
         # Without them the others' leverage is no smaller: so none of these can stay.

@@ -124,13 +124,12 @@ Law = Callable[[Trial], None]
 
 
 def require(holds: Any, otherwise: str) -> None:
-    """Raises ``AssertionError`` unless it holds, under ``python -O`` as well."""
+    # Under ``python -O`` as well.
     if not holds:
         raise AssertionError(otherwise)
 
 
 def scores_are_finite_and_not_negative(trial: Trial) -> None:
-    """A score is a finite number of at least 0, one for each row."""
     for rows in (trial.unseen, trial.anomalous):
         scores = np.asarray(trial.taught().score_many(rows))
         require(scores.shape == (len(rows),), f"{len(rows)} rows gave scores {scores.shape}")
@@ -139,13 +138,11 @@ def scores_are_finite_and_not_negative(trial: Trial) -> None:
 
 
 def scores_vary_over_rows(trial: Trial) -> None:
-    """Rows that differ have scores that differ."""
     scores = trial.taught().score_many(trial.unseen)
     require(len(np.unique(scores)) > len(scores) // 2, "most scores are the same")
 
 
 def scoring_never_learns(trial: Trial) -> None:
-    """A score stays the same however often this row or others are scored."""
     driver = trial.taught()
     before = driver.score_many(trial.unseen)
     for _ in range(3):
@@ -155,7 +152,6 @@ def scoring_never_learns(trial: Trial) -> None:
 
 
 def a_row_alone_scores_as_in_a_batch(trial: Trial) -> None:
-    """The score of a row does not depend on the rows scored with it."""
     driver = trial.taught()
     rows = np.vstack([trial.unseen, trial.anomalous])
     together = driver.score_many(rows)
@@ -166,7 +162,6 @@ def a_row_alone_scores_as_in_a_batch(trial: Trial) -> None:
 
 
 def learning_changes_scores(trial: Trial) -> None:
-    """A detector that learned more rows gives other scores."""
     driver = trial.taught()
     before = driver.score_many(trial.unseen)
     driver.learn_many(trial.other)
@@ -174,7 +169,6 @@ def learning_changes_scores(trial: Trial) -> None:
 
 
 def learning_a_pattern_lowers_its_scores(trial: Trial) -> None:
-    """Rows of a pattern are less anomalous once others of that pattern were learned."""
     driver = trial.taught()
     seen, unseen = np.split(trial.other, 2)
     before = driver.score_many(unseen).mean()
@@ -184,7 +178,6 @@ def learning_a_pattern_lowers_its_scores(trial: Trial) -> None:
 
 
 def anomalous_rows_score_higher(trial: Trial) -> None:
-    """An anomalous row scores higher than a normal one nine times in ten (ROC-AUC above 0.9)."""
     driver = trial.taught()
     normal, anomalous = driver.score_many(trial.unseen), driver.score_many(trial.anomalous)
     above = np.subtract.outer(anomalous, normal)
@@ -193,13 +186,11 @@ def anomalous_rows_score_higher(trial: Trial) -> None:
 
 
 def two_made_alike_agree_exactly(trial: Trial) -> None:
-    """Two detectors made alike that learned equal rows give scores equal to the last bit."""
     first, second = (trial.taught().score_many(trial.unseen) for _ in range(2))
     require(np.array_equal(first, second), "two detectors made alike do not agree")
 
 
 def learning_in_chunks_equals_at_once(trial: Trial) -> None:
-    """It does not matter in which chunks rows are learned."""
     chunked = trial.fresh()
     for chunk in np.split(trial.normal, [1, 4, 50, 51, 120]):
         chunked.learn_many(chunk)
@@ -207,7 +198,6 @@ def learning_in_chunks_equals_at_once(trial: Trial) -> None:
 
 
 def learning_one_by_one_equals_at_once(trial: Trial) -> None:
-    """It does not matter whether rows are learned one at a time or all at once."""
     single = trial.fresh()
     for row in trial.normal:
         single.learn_one(row)
@@ -215,7 +205,6 @@ def learning_one_by_one_equals_at_once(trial: Trial) -> None:
 
 
 def constant_rows_stay_finite(trial: Trial) -> None:
-    """Rows that are all equal, or all 0, break nothing, nor does a constant column."""
     column = trial.normal.copy()
     column[:, 0] = 0.5
     for rows in (np.full_like(column, 0.5), np.zeros_like(column), column):
@@ -228,7 +217,6 @@ def constant_rows_stay_finite(trial: Trial) -> None:
 
 
 def tiny_and_large_values_stay_finite(trial: Trial) -> None:
-    """Rows in units a million times too large, or far too small, break nothing."""
     for factor in (1e-12, 1e6):
         driver = trial.fresh()
         driver.learn_many(trial.normal * factor)
@@ -238,7 +226,6 @@ def tiny_and_large_values_stay_finite(trial: Trial) -> None:
 
 
 def works_from_the_very_first_row(trial: Trial) -> None:
-    """After a single row there are finite scores, and more rows can follow."""
     driver = trial.fresh()
     for row in trial.normal[:3]:
         driver.learn_one(row)
@@ -246,23 +233,19 @@ def works_from_the_very_first_row(trial: Trial) -> None:
 
 
 def not_a_number_is_refused(trial: Trial) -> None:
-    """NaN is an error, learned or scored, and leaves the detector as it was."""
     _require_refused(trial, _with(trial, float("nan")))
 
 
 def infinity_is_refused(trial: Trial) -> None:
-    """Infinity of either sign is an error, and leaves the detector as it was."""
     _require_refused(trial, _with(trial, float("inf")))
     _require_refused(trial, _with(trial, float("-inf")))
 
 
 def text_is_refused(trial: Trial) -> None:
-    """Text is an error, and leaves the detector as it was."""
     _require_refused(trial, _with(trial, "broken"))
 
 
 def a_wrong_number_of_columns_is_refused(trial: Trial) -> None:
-    """A column too few or too many is an error, and leaves the detector as it was."""
     good = trial.unseen.tolist()
     _require_refused(trial, [row[:-1] for row in good])
     _require_refused(trial, [[*row, 0.5] for row in good])
