@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import elmgrove.algebra.similarity
 from elmgrove import BadInput, Evidence, Mismatch
-from elmgrove.algebra.similarity import Fitted, Screening, fit, groups, join
+from elmgrove.algebra.similarity import fit
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import by_evidence, by_parameters, group
 from support.factories import (
@@ -18,7 +17,6 @@ from support.factories import (
     evidence_of,
     near_plane,
 )
-from support.laws import law_seeds
 from support.patterns import PATTERNS, SAID, TRUTH, betas, literal_loss
 from support.serving import fan_evidence
 
@@ -85,58 +83,7 @@ def test_patterns_of_one_device_are_told_apart_and_those_without_rows_left_out()
     assert found.labels == (0, 0, 1)
 
 
-# Screening: the same result, without most of the work
-
-
-def random_patterns(seed: int, count: int, ridge: float = RIDGE) -> list[Fitted]:
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(3, 200, count)
-    scales = rng.choice([0.01, 1.0, 30.0], count)
-    patterns = rng.integers(0, 4, count)
-    return [
-        Fitted(evidence_of(scale * near_plane(int(pattern), seed + n, int(size))), ridge)
-        for n, (pattern, size, scale) in enumerate(zip(patterns, sizes, scales, strict=True))
-    ]
-
-
-@pytest.mark.parametrize("ridge", [1e-6, 0.05, 5.0])
-@pytest.mark.parametrize("seed", law_seeds(5))
-def test_a_bound_is_never_above_the_loss(seed: int, ridge: float) -> None:
-    patterns = random_patterns(seed, 12, ridge)
-    screening = Screening([k.evidence for k in patterns], [k.error for k in patterns], ridge)
-    bounds = screening.bounds()
-    for i, one in enumerate(patterns):
-        for j, other in enumerate(patterns):
-            if i != j:
-                assert bounds[i, j] <= one.loss_with(other) + 1e-9
-    if ridge < 1:
-        assert (bounds > 0.02).any(), "a bound that never says anything would pass"
-
-
-@pytest.mark.parametrize("tolerance", [0.0, 0.02, 0.3, np.inf])
-@pytest.mark.parametrize("seed", law_seeds(4))
-def test_screening_changes_no_result(
-    monkeypatch: pytest.MonkeyPatch, seed: int, tolerance: float
-) -> None:
-    patterns = random_patterns(seed, 14)
-    screened = join(patterns, tolerance)
-    assert groups(patterns, tolerance) == screened.groups
-    monkeypatch.setattr(elmgrove.algebra.similarity, "FEW", len(patterns))
-    assert join(patterns, tolerance) == screened
-
-
-def test_screening_spares_most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    solved = []
-    loss_with = Fitted.loss_with
-
-    def counted(one: Fitted, other: Fitted) -> float:
-        solved.append(1)
-        return loss_with(one, other)
-
-    monkeypatch.setattr(Fitted, "loss_with", counted)
-    patterns = [Fitted(evidence_of(near_plane(n, n)), RIDGE) for n in range(30)]
-    assert len(groups(patterns, 0.02)) == 30
-    assert len(solved) < 30 * 29 / 2 / 4
+# By loss, of many
 
 
 def test_rows_that_are_all_zero_and_numbers_without_end_are_grouped_too() -> None:
