@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import pytest
 
@@ -24,12 +24,6 @@ class Demo(NamedTuple):
     folder: Path
     text: str
     streamed: dict[str, int]
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """All that it found, from its file."""
-        found: dict[str, Any] = json.loads((self.folder / "demo.json").read_text())
-        return found
 
 
 def started(folder: Path, out: IO[str] | int = subprocess.PIPE) -> subprocess.Popen[str]:

@@ -1,6 +1,5 @@
 """``elmgrove demo``: a day of five simulated pumps, with a real server and real agents."""
 
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -42,7 +41,7 @@ Found = dict[str, Any]
 
 def demo(
     seed: Annotated[int, typer.Option(help="Seed of the simulated pumps.", min=0)] = 1,
-    output: Annotated[Path, typer.Option(help="Folder for picture and numbers.")] = Path("demo"),
+    output: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("demo"),
     live: Annotated[
         bool, typer.Option("--live", help="Go on until Ctrl-C, with the dashboard open.")
     ] = False,
@@ -56,9 +55,8 @@ def demo(
     Example: [bold]elmgrove demo --live[/]
     """
     require_extra("matplotlib", "demo")
-    began = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
-    picture, numbers = output / "demo.png", output / "demo.json"
+    picture = output / "demo.png"
     console, plant = Console(highlight=False), Plant(seed)
     with (
         TemporaryDirectory(prefix="elmgrove-demo-") as scratch,
@@ -86,12 +84,10 @@ def demo(
             story.late()
             status.update("One leaves")
             story.leave()
-        found = {"seed": seed, **story.found, "promises": story.promises}
-        found["seconds"] = round(time.monotonic() - began, 1)
         story.draw(picture)
-        numbers.write_text(json.dumps(found, indent=2))
-        console.print(f"\nWrote {picture} and {numbers}.", soft_wrap=True)
         broken = [promise for promise, kept in story.promises.items() if not kept]
+        kept = f"{len(story.promises) - len(broken)} of {len(story.promises)} promises were kept"
+        console.print(f"\n{kept}. Wrote {picture}.", soft_wrap=True)
         for promise in broken:
             console.print(f"  [bold red]Not so in this run:[/] {promise}.")
         if live:
@@ -151,24 +147,22 @@ def stream(fleet: DemoFleet, processes: DemoProcesses, plant: Plant, console: Co
 
 
 class Story:
-    """Five chapters, in this order; ``found`` is what came of them, ``promises`` what was kept."""
+    """Five chapters, in this order; ``promises`` says which were kept."""
 
     def __init__(self, fleet: DemoFleet, plant: Plant, console: Console) -> None:
         self._fleet, self._plant, self._console = fleet, plant, console
         self._rows = dict[str, list[PumpRow]]()
         self._verdicts = dict[str, list[Found]]()
-        self.found: Found = {}
+        self._alarms = dict[str, int]()
         self.promises = dict[str, bool]()
 
     def learn(self) -> None:
         """Each of the first four learns alone, from days on which nothing happened."""
         first = next(iter(DUTIES))
         self._head("1. Each learns alone, from two and a half days on which nothing happened")
-        self.found["learned"] = {}
         for name, rows in sorted(self._plant.learned().items()):
             detector = self._fleet.learn(name, rows, None if name == first else first).detector
             notices = {one.feature: one.size for one in smallest_errors(detector)}
-            self.found["learned"][name] = {"rows": detector.learned, "notices": notices}
             sizes = [(sensor, notices.get(sensor)) for sensor in ("vibration", "pressure")]
             errors = [f"{of} ± {size:.2g} {SENSORS[of]}" for of, size in sizes if size is not None]
             self._say(
@@ -190,26 +184,23 @@ class Story:
         fleet.catch_up(*DUTIES)
         fleet.settle(DUTIES, DUTIES)
         members = [fleet.member(name) for name in DUTIES]
-        found = self.found["joined"] = {
-            "address": fleet.address,
-            "bytes": max(len(one.to_bytes()) for one in fleet.held().values()),
-            "rows": sum(map(len, night.values())),
-            "watching": sum(one.detector.state == WATCHING for one in members),
-            "events": sum(len(_events(one)) for one in members),
-        }
+        largest = max(len(one.to_bytes()) for one in fleet.held().values())
+        watching = sum(one.detector.state == WATCHING for one in members)
+        events = sum(len(_events(one)) for one in members)
         self.promises |= {
-            "all watch after a night": found["watching"] == len(DUTIES),
-            "a night on which nothing happens brings no alarm": not found["events"],
+            "all watch after a night": watching == len(DUTIES),
+            "a night on which nothing happens brings no alarm": not events,
         }
         self._head("2. They join, and a night goes by")
         self._say(f"The server's dashboard, as long as this runs: {dashboard}")
         self._say(
-            f"Each sent its sums, {found['bytes'] / 1024:.1f} KiB, and no row. From now on each "
+            f"Each sent its sums, {largest / 1024:.1f} KiB, and no row. From now on each "
             "asks the others about what it has never seen itself, and says who knows it."
         )
         self._say(
-            f"After that night's {found['rows']:,} rows {found['watching']} of {len(DUTIES)} watch "
-            f"(counting has shown that few normal rows are anomalous). Alarms: {found['events']}."
+            f"After that night's {sum(map(len, night.values())):,} rows {watching} of "
+            f"{len(DUTIES)} watch (counting has shown that few normal rows are anomalous). Alarms: "
+            f"{events}."
         )
 
     def day(self) -> None:
@@ -219,31 +210,28 @@ class Story:
         for name in DUTIES:
             self._fleet.give(name, self._rows[name])
         self._fleet.catch_up(*DUTIES)
-        found = self.found["day"] = {
-            name: self._watched(name, before[name]) for name in sorted(DUTIES)
-        }
+        found = {name: self._watched(name, before[name]) for name in sorted(DUTIES)}
         fault, move, start, usual = (found[name] for name in (BREAKS, MOVES, WARMS, LEAVES))
         accepted = self._fleet.accept(MOVES).strip().partition(". ")[0]
         after = self._judged(self._plant.run(MOVES, 120))
-        move["rows after"] = len(after)
-        move["flagged after"] = _flagged(after)
         self.promises |= {
-            "the fault is found within an hour": _is_within(fault["delay"], 60),
-            "the fault is explained": _names(fault, {"vibration", "temperature"}, 1),
+            "the fault is found within an hour": fault["delay"] is not None
+            and 0 <= fault["delay"] <= 60,
+            "the fault is explained": _names(fault["events"], {"vibration", "temperature"}, 1),
             "the fault is normal nowhere": not any(one["known"] for one in fault["events"]),
             f"the move is an event that names {LEAVES}": _known_at(move, LEAVES),
             f"the question about the move names {LEAVES}": f"(normal at {LEAVES}"
             in (move["question"] or ""),
             f"the cold start is an event that names {LEAVES}": _known_at(start, LEAVES),
             "a usual day brings no alarm": not usual["events"],
-            "what was accepted is normal": _few(move["flagged after"], len(after)),
+            "what was accepted is normal": _few(after),
         }
         self._head("3. A day on which three pumps do what they never did")
         self._known(MOVES, "moves to another operating point, from 70 to 92 m³/h", move)
         self._question(move)
         self._more(
             f"Somebody accepts it: {escape(accepted)}. Of the {len(after)} rows after that it "
-            f"flags {move['flagged after']}."
+            f"flags {_flagged(after)}."
         )
         self._known(WARMS, "starts cold after two hours, and warms up", start)
         self._say(f"{_clock(fault['onset'])} {BREAKS}: its bearing begins to wear.")
@@ -273,31 +261,25 @@ class Story:
         verdicts = self._verdicts[LATE] = fleet.verdicts(LATE)
         on_fault = verdicts[len(normal) :]
         alarms = [number for number, one in enumerate(on_fault, start=1) if one["alarm"]]
-        found = self.found["late"] = {
-            "learned": len(morning),
-            "rows": len(normal),
-            "flagged": _flagged(verdicts[: len(normal)]),
-            "rows until the alarm": alarms[0] if alarms else None,
-            "found": _flagged(on_fault) / len(faulty),
-            "events": _events(fleet.member(LATE)),
-        }
-        soon = _is_within(found["rows until the alarm"], 10)
+        events = _events(fleet.member(LATE))
+        self._alarms[LATE] = len(events)
+        found_soon = bool(alarms) and alarms[0] <= 10
         self.promises |= {
-            "the late one finds its fault": soon and _names(found, {"pressure", "power"}, 3),
-            "the late one flags few normal rows": _few(found["flagged"], len(normal)),
-            "its fault is normal nowhere": not any(one["known"] for one in found["events"]),
+            "the late one finds its fault": found_soon and _names(events, {"pressure", "power"}, 3),
+            "the late one flags few normal rows": _few(verdicts[: len(normal)]),
+            "its fault is normal nowhere": not any(one["known"] for one in events),
         }
         self._head(f"4. A late one: {LATE} is new, and learns a morning")
         self._say(
-            f"It learns {found['learned']} rows that are known to be normal, and joins. Of its "
-            f"next {found['rows']} rows, all normal, it flags {found['flagged']}."
+            f"It learns {len(morning)} rows that are known to be normal, and joins. Of its next "
+            f"{len(normal)} rows, all normal, it flags {_flagged(verdicts[: len(normal)])}."
         )
         if not alarms:
             self._more("Its impeller clogs, and there was no alarm.")
         else:
             self._more(
                 f"Its impeller clogs: [bold red]alarm[/] with row {alarms[0]}, "
-                f"{found['found']:.0%} of rows flagged: {_causes(found['events'][-1])}."
+                f"{_flagged(on_fault) / len(faulty):.0%} of rows flagged: {_causes(events[-1])}."
             )
 
     def leave(self) -> None:
@@ -308,11 +290,9 @@ class Story:
         never = self._fleet.in_memory()
         difference = max(_difference(self._fleet.member(name), never) for name in rest)
         verdicts = self._judged(self._plant.run(MOVES, 90))
-        flagged = _flagged(verdicts)
-        self.found["left"] = {"difference": difference, "rows": len(verdicts), "flagged": flagged}
         self.promises |= {
             "nothing is left of the one that left": difference < 1e-9,
-            "what was accepted stays normal": _few(flagged, len(verdicts)),
+            "what was accepted stays normal": _few(verdicts),
         }
         self._head(f"5. {LEAVES} leaves")
         rounding = f"to {difference:.0e}" if difference else "to the last bit"
@@ -321,8 +301,8 @@ class Story:
             f"{rounding}."
         )
         self._say(
-            f"What was accepted is {MOVES}'s own: still at 92 m³/h, it flags {flagged} of its next "
-            f"{len(verdicts)} rows."
+            f"What was accepted is {MOVES}'s own: still at 92 m³/h, it flags "
+            f"{_flagged(verdicts)} of its next {len(verdicts)} rows."
         )
 
     def draw(self, path: Path) -> None:
@@ -350,8 +330,7 @@ class Story:
             ):
                 shown = np.array(scores)[chosen]
                 panel.plot(hours[chosen], shown, ".", color=colour, markersize=3, label=label)
-            found = self.found["late"] if name == LATE else self.found["day"][name]
-            alarms = {0: "no alarm", 1: "an alarm"}.get(len(found["events"]), "alarms")
+            alarms = {0: "no alarm", 1: "an alarm"}.get(self._alarms[name], "alarms")
             panel.set_title(f"{name} {what}: {alarms}", loc="left", fontweight="bold")
             panel.axhline(1.0, color="black", linewidth=0.8, linestyle="--")
             panel.set(xlabel="hour of the day", ylabel="score, × threshold", yscale="log")
@@ -371,12 +350,13 @@ class Story:
         verdicts = self._verdicts[name] = self._fleet.verdicts(name, before)
         onset = self._plant.onsets.get(name)
         alarms = [row.minute for row, one in zip(rows, verdicts, strict=True) if one["alarm"]]
-        report = member.detector.drift.report
+        report, events = member.detector.drift.report, _events(member)
+        self._alarms[name] = len(events)
         return {
             "onset": None if onset is None else self._fleet.time_of(onset),
             "delay": alarms[0] - onset if alarms and onset is not None else None,
             "flagged": _flagged(verdicts),
-            "events": _events(member),
+            "events": events,
             "question": None if report is None else str(report),
         }
 
@@ -448,20 +428,16 @@ def _flagged(verdicts: Sequence[Found]) -> int:
     return sum(one["anomalous"] for one in verdicts)
 
 
-def _is_within(delay: int | None, rows: int) -> bool:
-    return delay is not None and 0 <= delay <= rows
-
-
-def _few(flagged: int, rows: int) -> bool:
+def _few(verdicts: Sequence[Found]) -> bool:
     """Whether hardly any row is anomalous, where none should be."""
-    return flagged <= 0.1 * rows
+    return _flagged(verdicts) <= 0.1 * len(verdicts)
 
 
-def _names(found: Found, sensors: set[str], among: int) -> bool:
+def _names(events: Sequence[Found], sensors: set[str], among: int) -> bool:
     """Whether there is one event, with one of these sensors among its first causes."""
-    if len(found["events"]) != 1:
+    if len(events) != 1:
         return False
-    return bool(sensors & {cause["feature"] for cause in found["events"][0]["causes"][:among]})
+    return bool(sensors & {cause["feature"] for cause in events[0]["causes"][:among]})
 
 
 def _known_at(found: Found, name: str) -> bool:
