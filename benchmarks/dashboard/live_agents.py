@@ -52,8 +52,8 @@ class AgentPlan:
 class CalmAgent(Agent):
     """An agent that rests longer when there is nothing to do."""
 
-    def _handle(self, item: Any, source: Any, exchange: Any) -> None:
-        super()._handle(item, source, exchange)
+    def _handle(self, item: Any) -> None:
+        super()._handle(item)
         if item is None:
             time.sleep(_REST)
 

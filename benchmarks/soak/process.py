@@ -53,8 +53,8 @@ class WatchedAgent(Agent):
 
     told = ""
 
-    def _exchange(self, name: str) -> Exchange | None:
-        exchange = super()._exchange(name)
+    def _opened_exchange(self, name: str) -> Exchange | None:
+        exchange = super()._opened_exchange(name)
         return None if exchange is None else Watched(exchange, self.told)
 
 

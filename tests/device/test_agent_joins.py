@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis
+from elmgrove.device.settings import Settings
 from elmgrove.device.sync import AgentSession
 from elmgrove.errors import Mismatch
 from elmgrove.exchange.folder import FolderExchange
@@ -82,6 +83,6 @@ def test_a_federation_that_can_be_asked_later_is_joined_with_the_next_start(
     charter = Charter("pumps", Basis.fitted(others, NAMES, scaling="standard"))
     FolderExchange.create(Path("shared"), charter)
     exchange = FolderExchange(Path("shared"))
-    session = AgentSession(member_in("pump.elm"), exchange, Path("pump.key"))
+    session = AgentSession(member_in("pump.elm"), exchange, Settings(state="pump.elm"))
     with pytest.raises(Mismatch, match="Start the agent again: it converts what it learned"):
         session.transfer(session.prepare())

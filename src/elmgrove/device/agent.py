@@ -40,7 +40,7 @@ from elmgrove.device.start import (
     require_width,
 )
 from elmgrove.device.status import HEARING, SYNC, mark_state
-from elmgrove.device.sync import BackgroundSync, syncing_of
+from elmgrove.device.sync import AgentSession, BackgroundSync
 from elmgrove.errors import BadInput, InUse
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import Exchange, Tls
@@ -48,7 +48,6 @@ from elmgrove.exchange.broker_address import is_at_broker
 from elmgrove.exchange.connection import keyfile, open_exchange
 from elmgrove.exchange.responses import is_loopback
 from elmgrove.federation.member import Member
-from elmgrove.reading.line_protocol import Point
 from elmgrove.storage.disk import Lock, remove_leftovers, takes_nothing, written
 
 log = logging.getLogger("elmgrove.device")
@@ -116,7 +115,10 @@ class Saving:
         Raises ``OSError`` if the disk does not take it, before anything inside is done.
         """
         try:
-            self._take_lock()
+            try:
+                self._lock.take()
+            except InUse as error:
+                raise OSError(errno.EBUSY, str(error), str(self._path)) from error
             with written(self._path, member.to_bytes(), private=member.private):
                 yield
         except OSError as error:
@@ -127,12 +129,6 @@ class Saving:
         self.saved_at = time.time()
         self._backoff.succeeded()
         self._trouble.end()
-
-    def _take_lock(self) -> None:
-        try:
-            self._lock.take()
-        except InUse as error:
-            raise OSError(errno.EBUSY, str(error), str(self._path)) from error
 
 
 class Work:
@@ -155,49 +151,47 @@ class Work:
         sink: Sink | None = None,
     ) -> None:
         self.member = member
-        self.hearing = hearing
         #: Why what was learned could not be saved at the end; None if it could.
         self.unsaved: OSError | None = None
-        self._control = control
+        self._settings, self._saving, self._source = settings, saving, source
+        self._hearing, self._control = hearing, control
         self._metrics, self._sink = metrics, sink
-        self._settings = settings
-        self._saving = saving
-        self._source = source
         self._bookmark: Bookmark | None = member.notes.get(SOURCE)
+        self._last: Reading | None = None
         self._rows = self._saved_rows = 0
-        self._where: str | None = None
         self._updated = self._closing = False
-        self._saved_at = time.monotonic()
+        self._saved_at, self._looked = time.monotonic(), -math.inf
         self._state = ""
-        self._point: Point | None = None
-        self._looked = -math.inf
         recipients = settings.webhook or settings.command
         self._alarms = Alarms(settings) if recipients else None
         self._verdicts = Verdicts(settings.verdicts, settings.only) if settings.verdicts else None
-        self._log, peers = StateLog(member.detector), PeerLog(member)
-        self._begin_response()
         self._commands = Commands(member, self._saved, self._note, allowed=settings.server_commands)
-        told = AgentReports(settings, member, self._commands, self._note)
-        looked_at = exchange is not None and exchange.somebody_looks
-        self._reports = told if looked_at and settings.reports != NO_REPORTS else None
-        syncing = syncing_of(settings, member, exchange, self._save_to_send, self._reports)
-        self._sync = (
-            None
-            if syncing is None
-            else BackgroundSync(syncing, settings.sync_seconds, peers.compare)
-        )
+        self._reports: AgentReports | None = None
+        self._sync: BackgroundSync | None = None
+        self._watch()
+        peers = PeerLog(member)
+        if exchange is not None:
+            if exchange.somebody_looks and settings.reports != NO_REPORTS:
+                self._reports = AgentReports(settings, member, self._commands, self._note)
+            session = AgentSession(member, exchange, settings, self._reports, self._save_to_send)
+            self._sync = BackgroundSync(session, settings.sync_seconds, peers.compare)
+
+    def _watch(self) -> None:
+        """Begins with a detector."""
+        on_change = self._settings.on_change
+        self._log = StateLog(self.member.detector)
+        self._response = None if on_change == ASK else DriftResponse(on_change, self.member)
 
     def process(self, reading: Reading) -> None:
         """Scores a row, or a frame with its last sample; ``BadInput`` if that can't be done."""
         if reading.gap is not None:
-            self.hearing.notice(reading.gap)
+            self._hearing.notice(reading.gap)
         detector = self.member.detector
         verdicts = observe(detector, reading)
         self._rows += len(verdicts)
-        self._bookmark, self._where = reading.bookmark, reading.where
-        self._point = reading.point
+        self._bookmark, self._last = reading.bookmark, reading
         for verdict in verdicts:
-            self._notify(verdict)
+            self._show(verdict)
             if self._response is not None:
                 self._response.follow(verdict.drift)
             if detector.state != self._state:
@@ -209,27 +203,28 @@ class Work:
         for reading in rows:
             observe(detector, reading)
         detector.events.take_updates()
-        self.member.detector, self._log = detector, StateLog(detector)
-        self._begin_response()
+        self.member.detector = detector
+        self._watch()
         self._updated = True
 
-    def _begin_response(self) -> None:
-        on_change = self._settings.on_change
-        self._response = None if on_change == ASK else DriftResponse(on_change, self.member)
-
-    def _notify(self, verdict: Verdict | None) -> bool:
+    def _show(self, verdict: Verdict | None) -> bool:
         """Shows observers a verdict, or what is new without one; whether there was anything."""
         updates = self.member.detector.events.take_updates()
         if verdict is None and not updates:
             return False
-        seen = Observation(self.member, self._where, verdict, updates, self._point)
+        point = None if self._last is None else self._last.point
+        seen = Observation(self.member, self._where, verdict, updates, point)
         # Lines last: if nobody reads them any more, the others have seen the verdict.
-        some: tuple[Observer | None, ...]
-        some = (self._metrics, self._log, self._alarms, self._sink, self._reports, self._verdicts)
-        for observer in some:
+        every: tuple[Observer | None, ...]
+        every = (self._metrics, self._log, self._alarms, self._sink, self._reports, self._verdicts)
+        for observer in every:
             if observer is not None:
                 observer.observe(seen)
         return True
+
+    @property
+    def _where(self) -> str | None:
+        return None if self._last is None else self._last.where
 
     def step(self) -> None:
         """Does what is asked, saves and syncs if it is time; called between rows and idle."""
@@ -240,10 +235,9 @@ class Work:
         self._control.step(self.member, self._saved, self._live)
         if self._commands.step() and self._sync is not None:
             self._sync.hasten()
-        if self._notify(None):
-            self._updated = True
-        if self._sync is not None and self._sync.step():
-            self._updated = True
+        self._updated |= self._show(None)
+        if self._sync is not None:
+            self._updated |= self._sync.step()
         late = now - self._saved_at >= self._settings.save_seconds
         due = new >= self._settings.save_rows or (late and (new or self._updated))
         if due and self._saving.due:
@@ -251,7 +245,7 @@ class Work:
             with suppress(OSError):
                 self.save()
         if self._metrics is not None:
-            self._metrics.look(self.member, self.hearing, self._saving, self._sync)
+            self._metrics.look(self.member, self._hearing, self._saving, self._sync)
         if self._sink is not None:
             self._sink.look(self.member, self._note)
 
@@ -280,7 +274,7 @@ class Work:
 
     def end(self, *, sync: bool) -> None:
         """Saves; with ``sync``, after a last sync, and after what was asked with that."""
-        self._notify(None)
+        self._show(None)
         if sync and self._sync is not None:
             self._sync.finish(PATIENCE)
             if self._commands.finish():
@@ -289,12 +283,8 @@ class Work:
             self.save()
         except OSError as error:
             self.unsaved = error
-        log.info(
-            "read %d %s; learned %d since the device was made",
-            self._rows,
-            self.member.detector.basis.counted,
-            self.member.detector.learned,
-        )
+        counted, learned = self.member.detector.basis.counted, self.member.detector.learned
+        log.info("read %d %s; learned %d since the device was made", self._rows, counted, learned)
 
     def close(self) -> None:
         """Closes files and connections, and ends threads; saves nothing any more."""
@@ -308,8 +298,8 @@ class Work:
 
     def _note(self) -> None:
         """Notes for the status what the state does not know."""
-        self.hearing.held = self._source.held
-        self.member.notes[HEARING] = self.hearing.fields
+        self._hearing.held = self._source.held
+        self.member.notes[HEARING] = self._hearing.fields
         if self._sync is not None and self._sync.last is not None:
             self.member.notes[SYNC] = self._sync.last
         if self._reports is not None:
@@ -356,7 +346,6 @@ class Agent:
         self._begun: Begun | None = None
         self._learned: LearnedAlready | None = None
         self._fits = False
-        self._first_rows = settings.first_rows
 
     def stop(self) -> None:
         """Lets the agent end after the row that it is working on."""
@@ -368,27 +357,28 @@ class Agent:
         Raises ``BadInput`` at the end of rows of which less than half could be used, and
         ``OSError`` if what was learned could not be saved at the end.
         """
+        settings = self._settings
         # On a small machine a second thread costs more than it brings.
         with (
-            Saving(self._settings.path) as self._saving,
+            Saving(settings.path) as self._saving,
             threadpool_limits(1, "blas"),
-            Control(self._settings) as self._control,
+            Control(settings) as self._control,
             ExitStack() as also,
         ):
-            if self._settings.metrics:
-                self._metrics = also.enter_context(AgentMetrics(self._settings.metrics))
-            member = member_from_state(self._settings)
-            name = self._settings.own_name if member is None else member.name
-            if self._settings.mqtt:
-                self._sink = also.enter_context(Sink(self._settings, name, self._control.ask))
-            exchange = self._exchange(name)
+            if settings.metrics:
+                self._metrics = also.enter_context(AgentMetrics(settings.metrics))
+            member = member_from_state(settings)
+            name = settings.own_name if member is None else member.name
+            if settings.mqtt:
+                self._sink = also.enter_context(Sink(settings, name, self._control.ask))
+            self._exchange = self._opened_exchange(name)
             try:
-                member = self._member(member, exchange)
-                source = self._source(member, name)
+                member = self._member(member)
+                self._source = self._opened_source(member, name)
                 resumed = member is not None and SOURCE in member.notes
                 if member is not None:
-                    self._work = self._working(member, source, exchange)
-                self._read(source, exchange)
+                    self._begin_work(member)
+                self._read()
                 self._end()
             except (BadInput, OSError):
                 self._stopped = True
@@ -398,14 +388,14 @@ class Agent:
             finally:
                 if self._work is not None:
                     self._work.close()
-                elif exchange is not None:
-                    exchange.close()
+                elif self._exchange is not None:
+                    self._exchange.close()
         if self._work is not None and self._work.unsaved is not None:
             raise self._work.unsaved
         if not self._stopped:
-            self._hearing.require_heard(self._settings.source, resumed=resumed)
+            self._hearing.require_heard(settings.source, resumed=resumed)
 
-    def _exchange(self, name: str) -> Exchange | None:
+    def _opened_exchange(self, name: str) -> Exchange | None:
         settings = self._settings
         if not settings.exchange:
             return None
@@ -426,21 +416,22 @@ class Agent:
             blobs=settings.blobs,
         )
 
-    def _member(self, saved: Member | None, exchange: Exchange | None) -> Member | None:
+    def _member(self, saved: Member | None) -> Member | None:
         """Gives the member that was saved, or a new one; None where the first rows must decide."""
+        exchange, settings = self._exchange, self._settings
         if saved is not None:
-            return saved if exchange is None else member_joined(self._settings, exchange, saved)
+            return saved if exchange is None else member_joined(settings, exchange, saved)
         if exchange is not None:
-            self._control.waits_for = f"its federation, {self._settings.exchange}"
-            return member_from_federation(self._settings, exchange, lambda: self._stopped)
-        return member_like(self._settings) if self._settings.like else None
+            self._control.waits_for = f"its federation, {settings.exchange}"
+            return member_from_federation(settings, exchange, lambda: self._stopped)
+        return member_like(settings) if settings.like else None
 
-    def _source(self, member: Member | None, name: str) -> Source:
+    def _opened_source(self, member: Member | None, name: str) -> Source:
         settings = self._settings
         basis = None if member is None else member.detector.basis
-        notes = {} if member is None else member.notes
+        bookmark = None if member is None else member.notes.get(SOURCE)
         layout = layout_for(settings, member)
-        if member is not None and not self._reads_on(notes.get(SOURCE)):
+        if member is not None and not self._reads_on(bookmark):
             spans = member.detector.increments.spans
             self._learned = LearnedAlready(spans) if spans else None
         between = settings.verdicts == "-" and layout.is_influx()
@@ -451,7 +442,7 @@ class Agent:
             layout=layout,
             features=None if basis is None else basis.features,
             categories=None if basis is None else dict(basis.categories),
-            bookmark=notes.get(SOURCE),
+            bookmark=bookmark,
             # Between two programs that speak line protocol, nothing of what they say gets lost.
             pass_on=Verdicts(settings.verdicts).put if between else None,
             subscription=self._subscription(name),
@@ -473,64 +464,64 @@ class Agent:
         own = "" if self._sink is None else self._sink.topics.all_below
         return subscribed(settings.source, settings.pattern, name, Access.of(settings), own)
 
-    def _read(self, source: Source, exchange: Exchange | None) -> None:
-        for item in source:
+    def _read(self) -> None:
+        for item in self._source:
             if self._stopped:
                 return
-            self._handle(item, source, exchange)
-        self._begin(source, exchange)
+            self._handle(item)
+        self._begin()
         if self._begun is not None:
             self._replay(self._begun.decide())
 
-    def _handle(self, item: Item, source: Source, exchange: Exchange | None) -> None:
+    def _handle(self, item: Item) -> None:
         if isinstance(item, Bad):
             self._hearing.leave_out(item.where, item.reason, whole=item.whole)
         elif item is not None and self._work is None:
             self._hearing.use()
             self._first.append(item)
-            self._control.waits_for = f"its first rows: {len(self._first)} of {self._first_rows}"
-            if len(self._first) >= self._first_rows:
-                self._begin(source, exchange)
+            wanted = self._settings.first_rows
+            self._control.waits_for = f"its first rows: {len(self._first)} of {wanted}"
+            if len(self._first) >= wanted:
+                self._begin()
         elif item is not None:
             reading = item if self._learned is None else self._learned.passed(item)
-            if reading is None or self._process(reading, source):
+            if reading is None or self._process(reading):
                 self._hearing.use()
         elif self._learned is not None:
             self._learned.tell()
         if self._work is not None:
             self._work.step()
 
-    def _begin(self, source: Source, exchange: Exchange | None) -> None:
+    def _begin(self) -> None:
         """Starts with the first rows, if nothing else said how."""
         rows, self._first = self._first, []
         if self._work is None and rows:
-            member = member_for_rows(self._settings, [one.row for one in rows], source)
-            self._work = self._working(member, source, exchange)
-            self._begun = Begun(self._settings, source, member)
+            member = member_for_rows(self._settings, [one.row for one in rows], self._source)
+            self._begin_work(member)
+            self._begun = Begun(self._settings, self._source, member)
             for reading in rows:
-                self._process(reading, source)
+                self._process(reading)
 
-    def _working(self, member: Member, source: Source, exchange: Exchange | None) -> Work:
-        work = Work(
+    def _begin_work(self, member: Member) -> None:
+        self._work = Work(
             self._settings,
             self._saving,
             member,
-            source,
-            exchange,
+            self._source,
+            self._exchange,
             self._hearing,
             self._control,
             self._metrics,
             self._sink,
         )
         self._control.waits_for = None
-        return work
 
-    def _process(self, reading: Reading, source: Source) -> bool:
+    def _process(self, reading: Reading) -> bool:
         """Hands a row on; says whether it could be used."""
         assert self._work is not None
         if not self._fits:
             # All rows of a source have the columns of the first.
-            require_width(source, self._work.member)
+            require_width(self._source, self._work.member)
             self._fits = True
         try:
             self._work.process(reading)
@@ -552,8 +543,6 @@ class Agent:
         if self._work is not None:
             self._work.end(sync=not self._stopped)
         elif self._first:
-            log.warning(
-                "stopped after %d rows, fewer than start_rows: nothing was learned",
-                len(self._first),
-            )
+            few = "stopped after %d rows, fewer than start_rows: nothing was learned"
+            log.warning(few, len(self._first))
         self._hearing.end()

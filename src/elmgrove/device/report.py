@@ -41,8 +41,8 @@ from elmgrove.federation.report import (
 )
 from elmgrove.federation.validation import json_size
 
-#: Scores that are held of a minute: of so many rows the quantiles are exact, of more they are those
-#: of as many that are drawn by lot. The largest score is always that of all rows.
+#: Scores that are held of a minute: of more rows the quantiles are those of as many that are drawn
+#: by lot. The largest score is always that of all rows.
 HELD = 512
 #: Minutes of which scores are held, the newest: rows of several machines, or of an hour that comes
 #: late, may come by turns.
@@ -52,20 +52,19 @@ OPEN = 3
 class GrowingMinute:
     """What is known of a minute by now; ``told`` is how many of its rows were told.
 
-    Its scores are held while it is open. Of rows that come after that only the counts and the
-    largest score are known.
+    Of rows that come after its scores were let go only the counts and the largest are known.
     """
 
-    __slots__ = (
-        *("rows", "anomalous", "told", "threshold"),
-        *("largest", "scores", "quantiles"),
-    )
-
-    def __init__(self) -> None:
+    def __init__(self, known: Minute | None = None) -> None:
         self.rows = self.anomalous = self.told = 0
         self.threshold, self.largest = math.inf, 0.0
         self.scores: list[float] | None = []
         self.quantiles: tuple[float, ...] = ()
+        if known is not None:
+            self.rows, self.anomalous, self.scores = known.rows, known.anomalous, None
+            self.threshold = math.inf if known.threshold is None else known.threshold
+            *quantiles, self.largest = known.scores
+            self.quantiles = tuple(quantiles)
 
     def close(self) -> None:
         """Lets go of the scores."""
@@ -73,8 +72,8 @@ class GrowingMinute:
 
     def fields(self, minute: int) -> list[Any]:
         """Gives what there is to tell, as JSON holds it: the fields of a ``Minute``."""
-        limit = _told(self.threshold) if math.isfinite(self.threshold) else None
-        scores = [*map(_told, self._quantiles()), _told(self.largest)]
+        limit = _figures(self.threshold, 6) if math.isfinite(self.threshold) else None
+        scores = [_figures(score, 6) for score in (*self._quantiles(), self.largest)]
         return [minute, self.rows, self.anomalous, limit, *scores]
 
     def _quantiles(self) -> tuple[float, ...]:
@@ -84,23 +83,13 @@ class GrowingMinute:
         found, last = sorted(self.scores), len(self.scores)
         return tuple(found[math.ceil(share * last) - 1] for share in QUANTILES[:-1])
 
-    @classmethod
-    def of(cls, minute: Minute) -> "GrowingMinute":
-        """Makes what an agent goes on with that was started again."""
-        made = cls()
-        made.rows, made.anomalous = minute.rows, minute.anomalous
-        made.threshold = math.inf if minute.threshold is None else minute.threshold
-        *made_of, made.largest = minute.scores
-        made.quantiles, made.scores = tuple(made_of), None
-        return made
-
 
 class Minutes:
     """Counts rows by the minute of their own time, and remembers the newest minutes.
 
     A minute is told whole whenever it has grown since it was last told: what comes later takes the
     place of what came before. Of more than ``MOST_MINUTES`` those are forgotten that got no row for
-    longest. A row costs about a microsecond.
+    longest.
     """
 
     def __init__(self, known: Iterable[Any] = ()) -> None:
@@ -108,7 +97,7 @@ class Minutes:
         for stated in known:
             with suppress(BadInput):  # before 1970: a clock that was never set
                 minute = Minute.from_fields(stated)
-                self._pieces[minute.minute] = GrowingMinute.of(minute)
+                self._pieces[minute.minute] = GrowingMinute(minute)
         self._number: int | None = None
         self._piece = GrowingMinute()
         self._open: list[GrowingMinute] = []
@@ -126,15 +115,13 @@ class Minutes:
         piece.threshold = verdict.threshold
         # As JSON holds it, which knows no infinity; what is no number is the largest.
         score = verdict.score if verdict.score < sys.float_info.max else sys.float_info.max
-        if score > piece.largest:
-            piece.largest = score
-        held = piece.scores
-        if held is None:
+        piece.largest = max(piece.largest, score)
+        if piece.scores is None:
             return
-        if len(held) < HELD:
-            held.append(score)
+        if len(piece.scores) < HELD:
+            piece.scores.append(score)
         elif (place := int(self._random() * piece.rows)) < HELD:
-            held[place] = score
+            piece.scores[place] = score
 
     def untold(self) -> tuple[Minute, ...]:
         """Gives the minutes that grew since they were told, the one that grew last at the end."""
@@ -177,13 +164,10 @@ class Minutes:
         return piece
 
 
-def _told(score: float) -> float:
-    # Nobody sees more figures in a chart.
-    return float(f"{score:.6g}")
-
-
 log = logging.getLogger("elmgrove.device")
 
+# Letters of a name that are told.
+NAME = 200
 #: The member's notes of minutes that were not told yet, of what the last sync that updated the
 #: model changed, of the sensors whose readings are told of events, and of when the last row was.
 MINUTES, COOPERATION, CHOSEN, LAST_ROW = "minutes", "cooperation", "chosen", "last_row"
@@ -317,9 +301,6 @@ def _contributors(member: Member) -> list[str]:
 
 # What a report leaves out
 
-#: Letters of a name, and of a text, that are told.
-NAME, TEXT = 200, 1000
-
 
 def cleaned(value: Any) -> Any:
     """Makes fields what any JSON and any data base holds: plain texts, and numbers or null.
@@ -332,29 +313,29 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [cleaned(one) for one in value]
     if isinstance(value, str):
-        return plain(value, TEXT)
+        return plain(value, 1000)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def status_within(status: dict[str, Any], most: int = MOST_BYTES_STATUS) -> dict[str, Any]:
     """Gives a status within so many bytes; what was cut is said in ``cut``."""
     found: dict[str, Any] = cleaned(status)
-    if json_size(found) <= most:
-        return found
-    found["cut"] = "without causes of the event and the drift, which would be too long"
-    for name, inside in (("event", "causes"), ("drift", "sensors"), ("drift", "relations")):
-        if found[name] is not None:
-            found[name] |= {inside: []}
+    if json_size(found) > most:
+        found["cut"] = "without causes of the event and the drift, which would be too long"
+        for name, inside in (("event", "causes"), ("drift", "sensors"), ("drift", "relations")):
+            if found[name] is not None:
+                found[name] |= {inside: []}
     return found
 
 
 def events_within(events: Sequence[Event], most: int = MOST_BYTES_EVENTS) -> list[dict[str, Any]]:
     """Gives the newest events, as many as have so few bytes together; first they lose causes."""
-    newest = list(events)[-MOST_EVENTS:]
+    found = list[dict[str, Any]]()
     for causes in (8, 3, 0):
-        found = [one for event in newest if (one := _event(event, causes)) is not None]
+        told_of = [_event(event, causes) for event in events[-MOST_EVENTS:]]
+        found = [one for one in told_of if one is not None]
         if json_size(found) <= most:
-            return found
+            break
     while json_size(found) > most:
         del found[0]
     return found
@@ -383,13 +364,20 @@ def rows_within(
     Of rows with very many columns there is one, with the first columns; ``cut`` says so.
     """
     found, size = list[dict[str, Any]](), 2
-    for one in list(waiting)[: -MOST_WAITING - 1 : -1]:
+    for one in reversed(list(waiting)[-MOST_WAITING:]):
         row = _row(one, basis)
         size += json_size(row) + 1
-        if size > most:
+        if size > most and found:
             break
         found.insert(0, row)
-    return found or [_cut(_row(one, basis), most) for one in list(waiting)[-1:]]
+    for row in found[:1] if size > most else ():
+        columns = list(row["values"].items())
+        shown = len(columns)
+        while json_size(row) > most:
+            shown //= 2
+            row["values"] = dict(columns[:shown])
+            row["cut"] = f"the first {shown} of {len(columns)} columns"
+    return found
 
 
 def _row(one: Waiting, basis: Basis) -> dict[str, Any]:
@@ -397,21 +385,9 @@ def _row(one: Waiting, basis: Basis) -> dict[str, Any]:
     values, scaling = np.asarray(one.row[-basis.layer.inputs :], np.float64), basis.scaling
     if scaling.kind != "none":
         values = values * scaling.scale + scaling.shift
-    named = {
-        name: float(f"{value:.9g}")
-        for name, value in zip(basis.names, values.tolist(), strict=True)
-    }
+    told_of = [_figures(value, 9) for value in values.tolist()]
+    named = dict(zip(basis.names, told_of, strict=True))
     row: dict[str, Any] = cleaned({"time": one.time, "score": one.score, "values": named})
-    return row
-
-
-def _cut(row: dict[str, Any], most: int) -> dict[str, Any]:
-    columns = list(row["values"].items())
-    shown = len(columns)
-    while json_size(row) > most:
-        shown //= 2
-        row = row | {"values": dict(columns[:shown])}
-        row["cut"] = f"the first {shown} of {len(columns)} columns"
     return row
 
 
