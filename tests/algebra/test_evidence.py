@@ -645,7 +645,8 @@ def test_a_newer_contribution_replaces_the_older_one(fleet: Fleet) -> None:
         older = newer.evidence
         model.merge(older)
         newer.learn_many(*fleet.rows(device))
-        model.replace(older, newer.evidence)
+        model.subtract(older)
+        model.merge(newer.evidence)
     expected = fleet.new()
     expected.learn_many(*fleet.rows(first))
     for device in others:

@@ -521,14 +521,6 @@ def test_a_small_model_gets_back_from_a_large_merge() -> None:
     assert np.abs(model.evidence.U - before.U).max() <= slack
 
 
-def test_replacing_is_subtracting_and_merging() -> None:
-    old, fresh = learned(X[:20], T[:20]).evidence, learned(X[20:30], T[20:30]).evidence
-    model = learned(X[30:], T[30:])
-    model.merge(old)
-    model.replace(old, fresh)
-    assert model.evidence.close_to(learned(X[20:], T[20:]).evidence, 1e-12)
-
-
 NEVER_LEARNED = {
     "more rows": learned(10 * X + 3, T),
     "other rows": learned(X[50:], T[50:]),
@@ -538,20 +530,16 @@ NEVER_LEARNED = {
 
 @pytest.mark.parametrize("other", NEVER_LEARNED.values(), ids=NEVER_LEARNED)
 def test_evidence_that_was_never_merged_can_not_be_taken_out(other: OSELM) -> None:
-    model, fresh = learned(X[:30], T[:30]), learned(X[:10], T[:10]).evidence
+    model = learned(X[:30], T[:30])
     before = model.evidence
     with pytest.raises(NotAdmissible, match="never learned here"):
         model.subtract(other.evidence)
-    with pytest.raises(NotAdmissible, match="never learned here"):
-        model.replace(other.evidence, fresh)
     assert model.evidence == before
 
 
 OPERATIONS: dict[str, Callable[[OSELM, Evidence], None]] = {
     "merge": lambda model, other: model.merge(other),
     "subtract": lambda model, other: model.subtract(other),
-    "replace old": lambda model, other: model.replace(other, None),
-    "replace new": lambda model, other: model.replace(model.evidence, other),
     "prior": lambda model, other: setattr(model, "prior", other),
 }
 

@@ -142,7 +142,7 @@ def test_one_row_costs_no_new_inverse_as_a_rule() -> None:
                 model.prior = other.evidence
             for row in stream(3, 1000):
                 model.learn_one(row, row)
-            assert model.refreshes < 300, (settings, with_prior)
+            assert model._inverse.refreshes < 300, (settings, with_prior)
 
 
 LOADED = """

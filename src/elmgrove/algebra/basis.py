@@ -236,7 +236,7 @@ class Basis:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The basis as JSON holds it; without categories where there are none, as ever."""
+        """The basis as JSON holds it."""
         words = {name: list(some) for name, some in self.categories}
         return ({"categories": words} if words else {}) | {
             "layer": self.layer.fields,

@@ -547,7 +547,6 @@ class Distance:
         return 0.0 if far < 0.0 else far / len(self.mean)
 
     def score_many(self, X: Array) -> Array:
-        """Scores each input, as ``score_one`` scores one."""
         if self._bulk is None:
             self._bulk = (FewInputs if self.has_few_inputs else Bulk)(self, self.mean)
         scores, far = self._bulk(X)

@@ -35,7 +35,6 @@ class ExactSum:
         self._addends = 0
 
     def plus(self, values: Array, sign: float = 1.0) -> "ExactSum":
-        """Adds numbers, or subtracts them."""
         return self._with(_cut(values, _BIN), sign, 1)
 
     def plus_products(self, products: Parts, sign: float = 1.0) -> "ExactSum":
@@ -59,7 +58,6 @@ class ExactSum:
         return made
 
     def __getitem__(self, index: slice) -> "ExactSum":
-        """Takes the sums of some of the numbers."""
         made = ExactSum(len(range(self.size)[index]))
         made._bins = {place: held[index] for place, held in self._bins.items()}
         made._addends = self._addends
@@ -67,7 +65,6 @@ class ExactSum:
 
     @property
     def nbytes(self) -> int:
-        """What it holds."""
         return 8 * self.size * len(self._bins)
 
     def rounded(self) -> Array:

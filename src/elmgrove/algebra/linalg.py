@@ -148,7 +148,6 @@ class Factor:
 
 
 def visible(largest: float, resolution: float) -> float:
-    """Computes the least ridge that shows beside the largest entry of sums of this resolution."""
     return _VISIBLE * resolution * largest
 
 

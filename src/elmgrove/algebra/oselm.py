@@ -27,7 +27,6 @@ _WAITING = 16
 
 
 def require_forgetting(forgetting: float) -> None:
-    """Raises ``BadInput`` unless a row can keep this weight with each later one."""
     if not 0.0 < forgetting <= 1.0:
         raise BadInput(f"forgetting must be above 0 and at most 1 (1 = none), not {forgetting!r}")
 
@@ -114,7 +113,6 @@ class Sums:
         self.count += weight_of(rows, self.forgetting)
 
     def load(self, evidence: Evidence) -> None:
-        """Puts this evidence in the place of all that was learned; the prior stays."""
         self.U, self._V = self._copied(evidence)
         self._waiting = 0
         self.scale, self.energy, self.count = 1.0, evidence.energy, evidence.count
@@ -421,22 +419,16 @@ class OSELM:
 
     def merge(self, other: Evidence) -> None:
         """Adds evidence as own, as if its rows had been learned here (§4.2)."""
-        self.replace(None, other)
+        self.basis.require(other.basis)
+        other.require_admissible("the evidence to put in is not admissible")
+        self._put(self.evidence + other)
 
     def subtract(self, other: Evidence) -> None:
         """Takes evidence out, as if its rows had never been learned; refused if they were not."""
-        self.replace(other, None)
+        self._put(self.evidence.without(other))
 
-    def replace(self, old: Evidence | None, new: Evidence | None) -> None:
-        """Takes ``old`` out and puts ``new`` in, or does neither."""
-        changed = self.evidence
-        for part, what in ((old, "the evidence to take out"), (new, "the evidence to put in")):
-            if part is not None:
-                self.basis.require(part.basis)
-                part.require_admissible(f"{what} is not admissible")
-        if old is not None:
-            changed = changed.without(old)
-        self._sums.load(changed if new is None else changed + new)
+    def _put(self, evidence: Evidence) -> None:
+        self._sums.load(evidence)
         self._expire()
 
     # P and β on demand
@@ -453,11 +445,6 @@ class OSELM:
             self._beta = self.total.solve(self.ridge).astype(np.float64, copy=False)
             self._beta.setflags(write=False)
         return self._beta
-
-    @property
-    def refreshes(self) -> int:
-        """How often P was computed from the sums: many times is a sign of bad numerical health."""
-        return self._inverse.refreshes
 
     def leave_one_out(self, X: Any, T: Any) -> Array:
         """Computes the squared errors of the last rows learned, each by the model without that row.

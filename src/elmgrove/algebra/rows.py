@@ -23,9 +23,7 @@ class RowStore(Protocol):
     """Rows × columns of numbers that give slices as arrays: an array, or more than fits."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """How many rows and columns there are."""
-        ...
+    def shape(self) -> tuple[int, ...]: ...
 
     def __len__(self) -> int: ...
 
@@ -76,7 +74,6 @@ class Rows:
         return X, energy
 
     def name(self, column: int) -> str:
-        """Names a column for an error's text."""
         return f"column {column}" + (f" ({self.names[column]!r})" if self.names else "")
 
     def _converted(self, X: Any, dimensions: int) -> Array:

@@ -65,7 +65,6 @@ class FittedDistance:
 
     @cached_property
     def distance(self) -> Distance:
-        """The distance from these rows."""
         if not isinstance(self.evidence, Moments):
             raise BadInput("a distance is computed from moments, and this evidence has none")
         return Distance(self.evidence)

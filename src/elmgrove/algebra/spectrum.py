@@ -112,7 +112,7 @@ class Spectrum:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The spectrum as JSON holds it; the rate comes back from there exactly."""
+        """The spectrum as JSON holds it."""
         return asdict(self)
 
     @classmethod
@@ -193,7 +193,6 @@ class Frames:
 
     @property
     def pending(self) -> Array:
-        """The samples of the unfinished frame, as a copy."""
         return self._buffer[: self._held].copy()
 
     def restart(self) -> None:

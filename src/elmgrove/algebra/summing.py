@@ -36,7 +36,6 @@ class MomentSums:
         self.load(zero_evidence(basis))
 
     def load(self, evidence: Evidence) -> None:
-        """Puts this evidence in the place of all that was learned."""
         if not isinstance(evidence, Moments):
             raise BadInput("a distance is computed from moments, and this evidence has none")
         self._C = np.array(evidence.C, np.float64, order="F")
@@ -51,7 +50,6 @@ class MomentSums:
             self.fresh.doubt(evidence)
 
     def add(self, x: Array) -> None:
-        """Adds one row."""
         if self.waiting == WAITING:
             self.fold()
         self._rows[self.waiting] = x
@@ -64,14 +62,12 @@ class MomentSums:
             self._put(X[start : start + _BLOCK])
 
     def fold(self) -> None:
-        """Adds the rows that wait to the sums."""
         if self.waiting:
             self._put(self._rows[: self.waiting])
             self.waiting = 0
 
     @property
     def rows_waiting(self) -> Array:
-        """The rows that wait to be added."""
         return self._rows[: self.waiting]
 
     @property

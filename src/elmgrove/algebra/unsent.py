@@ -95,8 +95,8 @@ class FewValues:
             self.add(x[np.newaxis], number, forgetting)
 
     def _place(self) -> None:
+        """Finds where the few-valued columns are in an input, and which column is there."""
         columns = np.array(list(self._values), np.intp)
-        # Where the few-valued columns are in an input, and which column is there.
         self._places = (np.arange(self._window)[:, np.newaxis] * self._columns + columns).ravel()
         self._owners = [*self._values] * self._window
 
@@ -264,7 +264,7 @@ class FewValues:
         }
 
     def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str) -> None:
-        """Goes on from what was packed."""
+        """Goes on from what was packed; whatever does not fit is an error or packed otherwise."""
         self.begin()
         columns = [require_whole("columns", column, 0) for column in fields["columns"]]
         if not set(columns) <= set(self._values):
@@ -275,21 +275,14 @@ class FewValues:
         if "at" not in fields:
             return
         values, weights = arrays[f"{prefix}values"], arrays[f"{prefix}weights"]
-        rows, at = arrays[f"{prefix}rows"], fields["at"]
-        sizes = (len(at), len(self._places)), (len(at), 2)
-        width = (len(fields["numbers"]), self._columns * self._window)
-        if (values.shape, weights.shape) != sizes or rows.shape != width:
-            raise BadInput("rows by their values in columns that do not fit the model")
-        for key, (total, largest), when in zip(values, weights.tolist(), at, strict=True):
+        for key, (total, largest), at in zip(values, weights.tolist(), fields["at"], strict=True):
             group = self._groups[key.tobytes()] = _Group()
-            group.total, group.largest, group.at, group.rows = total, largest, int(when), None
+            group.total, group.largest, group.at, group.rows = total, largest, int(at), None
         for column, place in zip(self._owners, values.T.tolist(), strict=True):
-            self._values[column] |= set(place)
-        for number, x in zip(fields["numbers"], rows, strict=True):
-            found = self._groups.get(self._values_in(x).tobytes())
-            if found is None:
-                raise BadInput("a row with other values than any that were counted")
-            found.rows = [*(found.rows or ()), (int(number), x)]
+            self._values[column].update(place)
+        for number, x in zip(fields["numbers"], arrays[f"{prefix}rows"], strict=True):
+            group = self._groups[self._values_in(x).tobytes()]
+            group.rows = [*(group.rows or ()), (int(number), x)]
 
 
 def _about_usual(values: Array, total: Array) -> Array:
@@ -470,8 +463,5 @@ class Fresh:
         self.inputs = require_whole("inputs", fields["inputs"], 0)
         self.few.restore(fields["few"], arrays, f"{prefix}few.")
         if self._window > 1:
-            kept, numbers = arrays[f"{prefix}kept"], fields["kept"]
-            if kept.shape != (len(numbers), self._width):
-                raise BadInput("inputs to withhold that do not fit the model")
-            whole = (require_whole("kept", n, 1) for n in numbers)
-            self._kept.extend(zip(whole, kept, strict=True))
+            whole = (require_whole("kept", number, 1) for number in fields["kept"])
+            self._kept.extend(zip(whole, arrays[f"{prefix}kept"], strict=True))

@@ -143,9 +143,8 @@ class Autoencoder(OSELM):
 
     # Cooperation
 
-    def replace(self, old: Evidence | None, new: Evidence | None) -> None:
-        """Replace ``old`` with ``new``, or do neither."""
-        super().replace(old, new)
+    def _put(self, evidence: Evidence) -> None:
+        super()._put(evidence)
         self.fresh.doubt()
 
     @property
