@@ -16,12 +16,12 @@ Ask = Callable[..., Ran]
 
 
 @pytest.fixture(name="ask")
-def ask_fixture(elmgrove: Elmgrove, running_server: Server) -> Ask:
+def ask_fixture(elmgrove: Elmgrove, running_server: Server, monkeypatch: pytest.MonkeyPatch) -> Ask:
     """``elmgrove federation`` with this token, or the server's."""
 
     def ask(*words: object, token: str = ADMIN) -> Ran:
-        where = ("--server", running_server.base, "--admin-token", token)
-        return elmgrove("federation", *where, *words)
+        monkeypatch.setenv("ELMGROVE_ADMIN_TOKEN", token)
+        return elmgrove("federation", "--server", running_server.base, *words)
 
     return ask
 
@@ -104,7 +104,7 @@ def test_a_password_is_asked_for_twice_and_not_shown(
 ) -> None:
     ask("administrators", "erik", "--add", "look")
     master, terminal = os.openpty()
-    words = ("federation", "--server", running_server.base, "--admin-token", ADMIN)
+    words = ("federation", "--server", running_server.base)
     running = subprocess.Popen(
         [sys.executable, "-m", "elmgrove", *words, "administrators", "erik", "--password"],
         stdin=terminal,

@@ -14,8 +14,9 @@ Ask = Callable[..., Ran]
 
 
 @pytest.fixture(name="ask")
-def ask_fixture(elmgrove: Elmgrove, running_server: Server) -> Ask:
-    where = ("--server", running_server.base, "--admin-token", ADMIN)
+def ask_fixture(elmgrove: Elmgrove, running_server: Server, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    monkeypatch.setenv("ELMGROVE_ADMIN_TOKEN", ADMIN)
+    where = ("--server", running_server.base)
     return lambda *words: elmgrove("federation", *where, "audit", *words)
 
 
@@ -39,8 +40,6 @@ def test_the_newest_are_shown_last(ask: Ask, name: str) -> None:
     assert shown[-1][3] == "device fan-1"
     assert "rows 20," in shown[-1][5]
     assert "fan-2" not in ask(name, "--device", "fan-1").out
-    assert "published" not in ask(name, "--since", "2999-01-01").out
-    assert "published" in ask(name, "--since", "2001-01-01T12:00:00").out
 
 
 def test_all_is_exported_and_checked(ask: Ask, name: str) -> None:

@@ -358,9 +358,12 @@ def test_without_a_token_it_says_where_one_is(elmgrove: Elmgrove, words: tuple[s
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_without_a_server_it_says_so(elmgrove: Elmgrove, words: tuple[str, ...]) -> None:
+def test_without_a_server_it_says_so(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
     with reserved_port() as port:
-        options = ("--server", f"http://127.0.0.1:{port}", "--admin-token", "x")
+        monkeypatch.setenv("ELMGROVE_ADMIN_TOKEN", "x")
+        options = ("--server", f"http://127.0.0.1:{port}")
         assert "127.0.0.1" in one_clear_line(elmgrove("federation", *options, *words))
 
 
@@ -382,8 +385,11 @@ def test_a_wrong_token_is_told(elmgrove: Elmgrove, running_server: Server) -> No
         ("delete", "fans", "--yes"),
     ],
 )
-def test_a_page_is_no_exchange(elmgrove: Elmgrove, words: tuple[str, ...]) -> None:
+def test_a_page_is_no_exchange(
+    elmgrove: Elmgrove, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
     """Nor is what a server says that happens to speak JSON."""
+    monkeypatch.setenv("ELMGROVE_ADMIN_TOKEN", "x")
     save(Path("like.evidence"), seeded_contribution("x", 99))
     replies = [
         Reply(200, b"<html>Please log in.</html>"),
@@ -393,5 +399,5 @@ def test_a_page_is_no_exchange(elmgrove: Elmgrove, words: tuple[str, ...]) -> No
     left = iter(replies)
     with saying(lambda asked: next(left)) as url:
         for _ in replies:
-            ran = elmgrove("federation", "--server", url, "--admin-token", "x", *words)
+            ran = elmgrove("federation", "--server", url, *words)
             assert "is no Elmgrove exchange" in one_clear_line(ran)

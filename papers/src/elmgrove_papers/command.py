@@ -1,4 +1,4 @@
-"""``elmgrove paper``: runs figures (``paper.py``), says what data there is, and writes the page."""
+"""``elmgrove paper``: runs figures (``run.py``), says what data there is, and writes the page."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,28 +7,10 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from elmgrove.cli import notes, tracked
-from elmgrove.errors import ElmgroveError
-from elmgrove_papers.catalogue import PAPERS
+from elmgrove.cli import notes
 from elmgrove_papers.data.holdings import holdings, ways
-from elmgrove_papers.data.source import NotThere
-from elmgrove_papers.figure import Figure, Run
-from elmgrove_papers.fleet import meeting
 from elmgrove_papers.results import publish
-from elmgrove_papers.run import (
-    FOLDER,
-    KEPT,
-    DataFolder,
-    Networks,
-    OnServer,
-    Output,
-    Quick,
-    Trials,
-    folder_for,
-    often,
-    paper,
-    require_folder,
-)
+from elmgrove_papers.run import FOLDER, DataFolder, paper
 
 RUN = "run"
 
@@ -73,50 +55,6 @@ def data(data: DataFolder = None) -> None:
         raise typer.Exit(1)
 
 
-@papers.command("all")
-def every(
-    data: DataFolder = None,
-    output: Output = None,
-    quick: Quick = False,
-    trials: Trials = None,
-    networks: Networks = None,
-    server: OnServer = False,
-) -> None:
-    """Run all figures of all papers, then write the page with their numbers and pictures.
-
-    What the folder has from a run of the same size is not run again, so an interrupted run goes
-    on; remove the folder for a new one. A figure whose data are missing is named and left out;
-    if anything else was in the way, the exit code is 1.
-
-    Example: [bold]elmgrove paper all --data data --quick[/]
-    """
-    folder, where_to, failed = require_folder(data), folder_for(output, quick), False
-    size = often(trials, networks, quick)
-    with meeting(server) as where:
-        for paper, figures in PAPERS.items():
-            place = where_to / paper
-            run = Run(folder, quick, tracked, *size, place / KEPT, where, notes.print)
-            for figure in figures:
-                try:
-                    came_of_it = _written(figure, place, run)
-                except ElmgroveError as error:
-                    came_of_it = f"left out: {error}"
-                    failed = failed or not isinstance(error, NotThere)
-                notes.print(f"{paper} {figure.name}: {came_of_it}")
-    _publish(where_to, where_to / "results.md")
-    if failed:
-        raise typer.Exit(1)
-
-
-def _written(figure: Figure, place: Path, run: Run) -> str:
-    """Runs a figure unless it is there; says which, in words."""
-    if figure.is_in(place, run):
-        return "is there already"
-    found = figure.made(run)
-    figure.write(found, place)
-    return f"{found['made']['seconds']:g} s"
-
-
 @papers.command()
 def results(
     folder: Annotated[
@@ -135,9 +73,5 @@ def results(
 
     Example: [bold]elmgrove paper results paper-results --output docs/results.md[/]
     """
-    _publish(folder, output)
-
-
-def _publish(folder: Path, page: Path) -> None:
-    publish(folder, page)
-    notes.print(f"Wrote {page}.")
+    publish(folder, output)
+    notes.print(f"Wrote {output}.")

@@ -9,10 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from elmgrove.cli import notes, tracked
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, ElmgroveError
 from elmgrove_papers.catalogue import PAPERS, figure
+from elmgrove_papers.data.source import NotThere
 from elmgrove_papers.figure import Figure, Run
 from elmgrove_papers.fleet import meeting
+from elmgrove_papers.results import publish
 from elmgrove_papers.tables import Grid, grids, text
 
 TRIALS = 10
@@ -74,7 +76,8 @@ Tune = Annotated[
 
 def paper(
     paper: Annotated[
-        str | None, typer.Argument(help="The paper; without one, all are listed.")
+        str | None,
+        typer.Argument(help="The paper, or all of them; without one, figures are listed."),
     ] = None,
     name: Annotated[
         str | None, typer.Argument(metavar="FIGURE", help="The figure or table.")
@@ -93,8 +96,18 @@ def paper(
     interrupted run goes on, and figures that share trials run them once. Nothing is downloaded:
     what is missing is named, and where it belongs.
 
+    [bold]elmgrove paper all[/] runs all figures, then writes the page with their numbers and
+    pictures. What the folder has from a run of the same size is not run again, so an interrupted
+    run goes on; remove the folder for a new one. A figure whose data are missing is named and left
+    out; if anything else was in the way, the exit code is 1.
+
     Example: [bold]elmgrove paper mlmg table2 --data data --quick[/]
     """
+    if paper == "all" and name is None:
+        if tune:
+            raise BadInput("--tune is for one figure")
+        _run_all(require_folder(data), folder_for(output, quick), quick, trials, networks, server)
+        return
     if paper is None or name is None:
         _list(paper)
         return
@@ -115,6 +128,42 @@ def paper(
     for path in chosen.write(found, place):
         notes.print(f"Wrote {path}.")
     _show(found, chosen.title)
+
+
+def _run_all(
+    folder: Path,
+    where_to: Path,
+    quick: bool,
+    trials: int | None,
+    networks: int | None,
+    server: bool,
+) -> None:
+    """Run all figures of all papers, and write the page of results."""
+    failed, size = False, often(trials, networks, quick)
+    with meeting(server) as where:
+        for paper, figures in PAPERS.items():
+            place = where_to / paper
+            run = Run(folder, quick, tracked, *size, place / KEPT, where, notes.print)
+            for one in figures:
+                try:
+                    came_of_it = _written(one, place, run)
+                except ElmgroveError as error:
+                    came_of_it = f"left out: {error}"
+                    failed = failed or not isinstance(error, NotThere)
+                notes.print(f"{paper} {one.name}: {came_of_it}")
+    publish(where_to, where_to / "results.md")
+    notes.print(f"Wrote {where_to / 'results.md'}.")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _written(figure: Figure, place: Path, run: Run) -> str:
+    """Run a figure unless it is there; say which, in words."""
+    if figure.is_in(place, run):
+        return "is there already"
+    found = figure.made(run)
+    figure.write(found, place)
+    return f"{found['made']['seconds']:g} s"
 
 
 def _tuning(paper: str, chosen: Figure) -> Figure:

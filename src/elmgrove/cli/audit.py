@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import httpx
@@ -28,7 +27,6 @@ def audit(
         str,
         typer.Argument(help="The federation, also a deleted one \\[default: the server's own]."),
     ] = "",
-    since: Annotated[datetime | None, typer.Option(help="From this time on, in UTC.")] = None,
     device: Annotated[str | None, typer.Option(help="What concerns this device.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print records as JSON lines, the oldest first.")
@@ -44,10 +42,10 @@ def audit(
 
     Example: [bold]elmgrove federation audit fans --device fan-1[/]
     """
-    wanted = {"federation": name} | _filters(since, device)
+    wanted = {"federation": name} | ({} if device is None else {"device": device})
     if check:
-        if since is not None or device is not None:
-            raise BadInput("--check needs all records: leave --since and --device out")
+        if device is not None:
+            raise BadInput("--check needs all records: leave --device out")
         _check(name, _on_server(context, wanted))
     elif as_json:
         for record in _on_server(context, wanted):
@@ -55,13 +53,6 @@ def audit(
     else:
         with context.obj.client(ROOT) as opened:
             _show(name, _page(opened, wanted | {"limit": "50"}))
-
-
-def _filters(since: datetime | None, device: str | None) -> dict[str, str]:
-    found = {} if device is None else {"device": device}
-    if since is not None:
-        found["since"] = f"{since.replace(tzinfo=UTC).timestamp():f}"
-    return found
 
 
 def _page(opened: httpx.Client, asked: dict[str, str]) -> list[AuditRecord]:

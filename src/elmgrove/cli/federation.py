@@ -1,5 +1,6 @@
 """``elmgrove federation``: makes federations, and administers them and the server."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -54,20 +55,19 @@ Name = Annotated[str, typer.Argument(help="The federation's name.")]
 
 @dataclass(frozen=True)
 class Administrator:
-    """The administrator of a server: its address, and the token that it asks for."""
+    """The administrator of a server: its address, and where the token is."""
 
     server: str
-    token: str | None
     token_file: Path
     tls: Tls
 
     def client(self, root: str = "/v1/federations") -> httpx.Client:
-        """Opens a connection with the administrator's rights, to its federations or elsewhere."""
-        token = self.token
-        if token is None:
+        """Open a connection with the administrator's rights, to its federations or elsewhere."""
+        token = os.environ.get("ELMGROVE_ADMIN_TOKEN")
+        if not token:
             if not self.token_file.exists():
                 raise BadInput(
-                    f"{self.token_file} is not there: give --admin-token, or "
+                    f"{self.token_file} is not there: set ELMGROVE_ADMIN_TOKEN, or give "
                     "--admin-token-file with the file that 'elmgrove serve' made"
                 )
             token = self.token_file.read_text(encoding="utf-8").strip()
@@ -80,22 +80,18 @@ def server_options(
     server: Annotated[
         str, typer.Option(help="The server's URL.", envvar="ELMGROVE_SERVER")
     ] = "http://127.0.0.1:8470",
-    admin_token: Annotated[
-        str | None,
-        typer.Option(
-            help="The administrator's token \\[default: from the file].",
-            envvar="ELMGROVE_ADMIN_TOKEN",
-        ),
-    ] = None,
     admin_token_file: Annotated[
-        Path, typer.Option(help="The file that 'elmgrove serve' keeps that token in.")
+        Path,
+        typer.Option(
+            help="The file that 'elmgrove serve' keeps the administrator's token in; "
+            "ELMGROVE_ADMIN_TOKEN wins over it."
+        ),
     ] = Path("elmgrove.admin"),
     ca: Ca = None,
     certificate: Certificate = None,
 ) -> None:
     """Make federations and decide which devices take part."""
-    tls = Tls(ca, certificate)
-    context.obj = Administrator(server, admin_token, admin_token_file, tls)
+    context.obj = Administrator(server, admin_token_file, Tls(ca, certificate))
 
 
 @federation.command()

@@ -170,9 +170,10 @@ class DemoFleet:
 
     def found(self, like: str) -> None:
         """Make the federation, with the layer and the scaling of a pump."""
+        token = self._folder / "admin"
+        token.write_text(self._server.admin_token)
         printed = typed(
-            *("federation", "--server", self._server.url),
-            *("--admin-token", self._server.admin_token),
+            *("federation", "--server", self._server.url, "--admin-token-file", str(token)),
             *("create", "pumps", "--like", str(self._state(like))),
         )
         self._token = printed.split()[-1]
