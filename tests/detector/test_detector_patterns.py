@@ -89,12 +89,6 @@ def test_a_number_fixes_it(count: int) -> None:
     assert len(numbers(fixed)) == count
 
 
-def test_a_number_can_be_more_than_the_rows_allow() -> None:
-    few = detector({"patterns": 4})
-    few.learn_many(np.repeat(mixed(1, 2), 30, axis=0))
-    assert len(numbers(few)) == 2
-
-
 REFUSED = [
     {"patterns": 0},
     {"patterns": "many"},
@@ -230,16 +224,6 @@ def test_patterns_that_are_one_are_joined_exactly() -> None:
     rows = [part.evidence for part in before if part.number in (joined.number, 3)]
     assert joined.evidence == Evidence.sum(rows)
     assert joined.model.total == Evidence.sum(rows)
-
-
-def test_a_joined_pattern_is_where_the_rows_of_both_are() -> None:
-    known = halved()
-    rows = {p.number: (p.total, p.count) for p in known.model.own}
-    known.model.tune()
-    (joined,) = (pattern for pattern in known.model.own if pattern.joined)
-    parts = [rows[joined.number], rows[3]]
-    middle = sum(total for total, _ in parts) / sum(count for _, count in parts)
-    np.testing.assert_allclose(joined.centroid, middle, rtol=1e-12)
 
 
 def test_what_was_learned_since_stays_where_it_was_learned() -> None:

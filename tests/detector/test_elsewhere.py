@@ -115,12 +115,6 @@ def test_a_huge_threshold_counts_as_three_times_ones_own() -> None:
     assert named == (scores <= 3.0 * limit).tolist()
 
 
-def test_with_a_threshold_of_nothing_nothing_is_known() -> None:
-    me = watching()
-    me.set_peers([other("fan-2", PEER, threshold=0.0)])
-    assert {verdict.known for verdict in me.observe_many(cloud(PEER, 7, 20))} == {()}
-
-
 @pytest.mark.parametrize("threshold", [math.nan, math.inf, -1.0])
 def test_what_is_no_threshold_is_refused(threshold: float) -> None:
     with pytest.raises(BadInput, match="threshold of 'fan-2'"):

@@ -86,21 +86,6 @@ def test_what_is_of_no_own_pattern_is_a_foreign_model_that_counts_as_much(score:
 
 
 @SCORES
-def test_errors_count_in_proportion_to_what_is_typical_of_a_pattern(score: str) -> None:
-    known = trained_mixture(score)
-    first, second = known.own
-    first.typical, second.typical = 1.0, 3.0
-    known.set_prior([])
-    rows = mixed(5, 20)
-    raw = np.stack([first.model.scores(rows), second.model.scores(rows)])
-    expected = np.minimum(2.0 * raw[0], 2.0 / 3.0 * raw[1])
-    np.testing.assert_allclose(known.scores(rows), expected, rtol=1e-12)
-    second.typical = np.inf
-    known.set_prior([])
-    np.testing.assert_allclose(known.scores(rows), raw.min(axis=0), rtol=1e-12)
-
-
-@SCORES
 def test_foreign_models_never_learn(score: str) -> None:
     known = trained_mixture(score)
     known.set_prior([evidence(score, 2)])

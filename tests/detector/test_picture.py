@@ -308,10 +308,3 @@ def test_rows_beside_the_fault_do_not_water_down_what_explains_it(detector: Dete
     said = [axes.get_title(loc="left") for axes in draw(wide).axes]
     share = int(said[1].removeprefix("temp: explains ").partition(" ")[0])
     assert share >= 90
-
-
-def test_a_column_of_dates_is_the_axis(tmp_path: Path, detector: Detector) -> None:
-    dates = pd.date_range("2026-03-01", periods=len(ROWS), freq="min")
-    frame = pd.DataFrame(ROWS, columns=NAMES).assign(when=dates)
-    figure = detector.plot(frame, tmp_path / "column.png")
-    assert figure.axes[-1].get_xlabel().startswith(TIME)

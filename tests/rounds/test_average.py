@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.algebra.fed_elms import RoundUpdate, fedavg, first_model, trained
+from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, fedavg, first_model, trained
 from elmgrove.rounds.clients import AverageClient
 from elmgrove.rounds.compact import CompactModel
-from elmgrove.rounds.messages import Reply
+from elmgrove.rounds.messages import RoundMessage
 from elmgrove.rounds.rules import AverageRule
 from support.patterns import rows_of
 from support.rounds import BASIS, OTHER, Saying, run
@@ -67,18 +67,20 @@ def test_in_8_bits_models_travel_compact_both_ways() -> None:
     parts = {f"c{index}": rows_of(0, index, 100 + 70 * index) for index in range(3)}
     found, down, up = _averaged(8, 2, parts)
     X0 = rows_of(0, 9, 30)
-    sent = CompactModel.of(BASIS, first_model(BASIS.layer, X0, X0))
+    sent = CompactModel.of(first_model(BASIS.layer, X0, X0))
     for number in (1, 2):
         updates = []
         for rows in parts.values():
             new = rows[len(rows) * (number - 1) // 2 : len(rows) * number // 2]
-            update = trained(sent.state, BASIS.layer, new, new)
-            updates.append(CompactModel.of(BASIS, update))
-        before, sent = sent, CompactModel.of(BASIS, fedavg(one.update for one in updates))
-    assert found.request() == sent.to_bytes()
+            beta, P, count = trained(sent.state, BASIS.layer, new, new)
+            updates.append((CompactModel.of(RoundModel(beta, P)), int(count)))
+        average = fedavg(RoundUpdate(*one.state, count) for one, count in updates)
+        before, sent = sent, CompactModel.of(average)
+    assert found.request() == RoundMessage("all", BASIS, sent).to_bytes()
     np.testing.assert_array_equal(found.model.beta, sent.state.beta)
-    assert down == 3 * len(before.to_bytes())
-    assert up == sum(len(one.to_bytes()) for one in updates)
+    assert down == 3 * len(RoundMessage("all", BASIS, before).to_bytes())
+    answers = zip(parts, updates, strict=True)
+    assert up == sum(len(RoundMessage(name, BASIS, *one).to_bytes()) for name, one in answers)
     # What is saved is what was sent, and near what float64 comes to.
     np.testing.assert_allclose(found.merged().evidence.solve(0.0), sent.state.beta, atol=1e-6)
     plain, _, _ = _averaged(64, 2, parts)
@@ -87,12 +89,13 @@ def test_in_8_bits_models_travel_compact_both_ways() -> None:
 
 def test_an_answer_in_another_width_is_refused() -> None:
     X0 = rows_of(0, 9, 30)
-    compact = CompactModel.of(BASIS, RoundUpdate(*first_model(BASIS.layer, X0, X0), 5)).to_bytes()
-    plain = Reply("liar", BASIS, RoundUpdate(*first_model(BASIS.layer, X0, X0), 5)).to_bytes()
+    model = first_model(BASIS.layer, X0, X0)
+    plain = RoundMessage("liar", BASIS, model, 5).to_bytes()
+    compact = RoundMessage("liar", BASIS, CompactModel.of(model), 5).to_bytes()
     for bits, says in ((64, compact), (8, plain)):
         rule = AverageRule("all", BASIS, X0, X0, bits=bits)
         reports = run(rule, [Saying("liar", says)])
-        assert reports[0].left_out["liar"].startswith("BadFile: this holds")
+        assert reports[0].left_out["liar"].endswith(f"another number of bits than {bits}")
     with pytest.raises(BadInput, match="bits must be 8 or 64, not 16"):
         AverageRule("all", BASIS, X0, X0, bits=16)
 
@@ -101,9 +104,9 @@ def test_averaging_leaves_out_a_client_without_rows_or_with_another_layer() -> N
     X0 = rows_of(0, 9, 12)
     rule = AverageRule("all", BASIS, X0, X0)
     before = rule.model
-    update = RoundUpdate(before.beta, before.P, 5)
-    odd = Saying("odd", Reply("odd", OTHER, update).to_bytes())
-    false = Saying("false", Reply("false", BASIS, update._replace(P=-before.P)).to_bytes())
+    odd = Saying("odd", RoundMessage("odd", OTHER, before, 5).to_bytes())
+    lie = before._replace(P=-before.P)
+    false = Saying("false", RoundMessage("false", BASIS, lie, 5).to_bytes())
     empty = AverageClient("empty", lambda _: (X0[:0], X0[:0]))
     reports = run(rule, [odd, false, empty])
     assert reports[0].left_out["false"].startswith("NotAdmissible: P of 'false'")

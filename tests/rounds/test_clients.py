@@ -5,7 +5,7 @@ import pytest
 
 from elmgrove import OSELM, BadInput, Basis, HiddenLayer
 from elmgrove.rounds.clients import AverageClient, SumClient
-from elmgrove.rounds.messages import Task
+from elmgrove.rounds.messages import RoundMessage
 from elmgrove.rounds.rules import SumRule
 from support.patterns import INPUTS, rows_of
 from support.rounds import BASIS, OTHER, device, run
@@ -14,7 +14,7 @@ from support.rounds import BASIS, OTHER, device, run
 def test_a_client_with_another_layer_is_refused_and_the_difference_named() -> None:
     rows = rows_of(0, 1, 40)
     before = device("odd", rows)
-    before.train(Task("elsewhere", OTHER).to_bytes(), 1)
+    before.train(RoundMessage("elsewhere", OTHER).to_bytes(), 1)
     rule = SumRule("all", BASIS)
     reports = run(rule, [device("odd", rows, memory=before.memory)])
     assert "seed: 7 here, 8 there" in reports[0].left_out["odd"]
@@ -51,7 +51,7 @@ def test_classifiers_are_summed_to_that_of_all_rows() -> None:
     )
 
 
-def test_a_task_without_a_model_is_not_one_of_fed_elms() -> None:
+def test_a_request_without_a_model_is_not_one_of_fed_elms() -> None:
     client = AverageClient("c", lambda _: (rows_of(0, 1, 9),) * 2)
     with pytest.raises(BadInput, match="without β and P"):
-        client.train(Task("all", BASIS).to_bytes(), 1)
+        client.train(RoundMessage("all", BASIS).to_bytes(), 1)

@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import BadFile, BadInput, Basis, HiddenLayer, Mismatch, SingularSystem
-from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, first_model, trained
+from elmgrove import BadFile, BadInput, Basis, HiddenLayer, SingularSystem
+from elmgrove.algebra.fed_elms import RoundModel
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.rounds.compact import CompactClassifier, CompactModel, Quantized
-from elmgrove.storage.sealed import seal, unseal
 from support.places import GOLDEN
 
 LAYER = HiddenLayer(inputs=6, units=10, activation="relu", weights="binary", seed=2)
@@ -25,9 +24,9 @@ def definite(seed: int, size: int = 10) -> np.ndarray:
     return (axes * 10.0 ** rng.uniform(-8, 0, size)) @ axes.T
 
 
-def model(seed: int = 0, rows: float = 40.0) -> CompactModel:
+def model(seed: int = 0) -> CompactModel:
     beta = np.random.default_rng(seed).normal(size=(10, 3))
-    return CompactModel.of(BASIS, RoundUpdate(beta, definite(seed), rows))
+    return CompactModel.of(RoundModel(beta, definite(seed)))
 
 
 def classifier(seed: int = 0) -> CompactClassifier:
@@ -61,7 +60,7 @@ def test_nothing_stays_nothing_and_what_is_not_finite_is_refused() -> None:
 @given(seeds)
 def test_p_stays_positive_definite_and_near(seed: int) -> None:
     P = definite(seed)
-    found = CompactModel.of(BASIS, RoundModel(np.zeros((10, 3)), P)).state.P
+    found = CompactModel.of(RoundModel(np.zeros((10, 3)), P)).state.P
     np.linalg.cholesky(found)
     assert np.abs(found - P).max() < 0.03 * P.diagonal().max()
 
@@ -70,7 +69,7 @@ def test_p_stays_definite_where_a_diagonal_is_small_beside_its_column() -> None:
     """A diagonal of 1 above 1000: nearer to 0 than to a step."""
     C = np.eye(10)
     C[1:, 0] = 1000.0
-    np.linalg.cholesky(CompactModel.of(BASIS, RoundModel(np.zeros((10, 3)), C @ C.T)).state.P)
+    np.linalg.cholesky(CompactModel.of(RoundModel(np.zeros((10, 3)), C @ C.T)).state.P)
 
 
 def test_p_itself_in_8_bits_would_not_stay_so() -> None:
@@ -79,74 +78,15 @@ def test_p_itself_in_8_bits_would_not_stay_so() -> None:
         np.linalg.cholesky(Quantized.of(definite(1)).matrix)
 
 
-@settings(deadline=None)
-@given(seeds, st.integers(0, 10**6))
-def test_a_message_comes_back_whole(seed: int, rows: int) -> None:
-    sent = model(seed, rows)
-    blob = sent.to_bytes()
-    came = CompactModel.from_bytes(blob)
-    assert came.to_bytes() == blob
-    assert (came.basis, came.rows) == (BASIS, rows)
-    np.testing.assert_array_equal(came.update.beta, sent.update.beta)
-    np.testing.assert_array_equal(came.update.P, sent.update.P)
-
-
 def test_what_was_quantized_once_does_not_change_again() -> None:
     once = model()
-    again = CompactModel.of(BASIS, once.update)
+    again = CompactModel.of(once.state)
     np.testing.assert_allclose(again.state.beta, once.state.beta, rtol=1e-6)
-
-
-def test_the_size_is_what_the_docstring_says() -> None:
-    wide = Basis(HiddenLayer(6, 100, "relu", "binary", 2), 3)
-    state = RoundModel(np.ones((100, 3)), np.eye(100))
-    numbers = 100 * 101 // 2 + 100 * 3 + 4 * (1 + 100)
-    assert 0 < len(CompactModel.of(wide, state).to_bytes()) - numbers < 1000
-
-
-def test_a_client_learns_from_what_came_and_other_layers_differ_by_name() -> None:
-    rng = np.random.default_rng(0)
-    layer = HiddenLayer(6, 10, "relu", "normal", 1)
-    X, T = rng.normal(size=(80, 6)), rng.normal(size=(80, 3))
-    sent = CompactModel.of(Basis(layer, 3), first_model(layer, X, T))
-    came = CompactModel.from_bytes(sent.to_bytes())
-    assert trained(came.state, layer, X, T).rows == 80
-    with pytest.raises(Mismatch, match="seed: 2 here, 1 there"):
-        BASIS.require(came.basis)
 
 
 def test_what_is_not_positive_definite_is_not_sent() -> None:
     with pytest.raises(SingularSystem):
-        CompactModel.of(BASIS, RoundModel(np.zeros((10, 3)), -np.eye(10)))
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("beta", lambda a: a[:, :2]),
-        ("beta", lambda a: a.astype(np.int16)),
-        ("beta", lambda a: np.full_like(a, -128)),
-        ("beta.scale", lambda a: -a),
-        ("beta.scale", lambda a: a * np.float32(np.nan)),
-        ("C", lambda a: a[1:]),
-        ("C", np.zeros_like),
-        ("C.scale", lambda a: a[:, :1]),
-    ],
-)
-def test_sealed_but_wrong_arrays_are_refused(name: str, change: object) -> None:
-    fields, arrays = unseal("elmgrove.compact", model().to_bytes())
-    arrays[name] = change(arrays[name])  # type: ignore[operator]  # one of the functions above
-    with pytest.raises(BadFile, match="compact model"):
-        CompactModel.from_bytes(seal("elmgrove.compact", fields, arrays))
-
-
-@pytest.mark.parametrize(
-    "change", [{"rows": -1.0}, {"rows": "many"}, {"rows": None}, {"fingerprint": "0"}, {"more": 1}]
-)
-def test_sealed_but_wrong_fields_are_refused(change: dict[str, object]) -> None:
-    fields, arrays = unseal("elmgrove.compact", model().to_bytes())
-    with pytest.raises(BadFile, match="compact model"):
-        CompactModel.from_bytes(seal("elmgrove.compact", fields | change, arrays))
+        CompactModel.of(RoundModel(np.zeros((10, 3)), -np.eye(10)))
 
 
 # The classifier
@@ -182,8 +122,8 @@ def test_a_classifier_comes_back_from_its_bytes() -> None:
     blob = small.to_bytes()
     came = CompactClassifier.from_bytes(blob)
     assert (came.to_bytes(), came.step) == (blob, small.step)
-    with pytest.raises(BadFile, match=r"holds 'elmgrove.compact'"):
-        CompactClassifier.from_bytes(model().to_bytes())
+    with pytest.raises(BadFile):
+        CompactClassifier.from_bytes(blob[:-1])
 
 
 @pytest.mark.parametrize(
@@ -201,14 +141,6 @@ def test_a_range_that_makes_no_sense_is_refused(largest: float) -> None:
 
 
 # Files of version 2
-
-
-def test_the_golden_message_is_read_and_written_as_it_was() -> None:
-    blob = (GOLDEN / "model-1.compact").read_bytes()
-    came = CompactModel.from_bytes(blob)
-    assert came.to_bytes() == blob
-    assert came.rows == 40.0
-    np.testing.assert_allclose(came.state.beta, model().state.beta, rtol=1e-6)
 
 
 def test_the_golden_classifier_is_read_and_written_as_it_was() -> None:

@@ -79,7 +79,6 @@ def test_a_report_of_each_round_says_how_the_model_does() -> None:
         (X, T, ("one",)),
         (X, None, ("one",)),
         (X * np.nan, T),
-        (X.astype(np.float32),),
     ],
 )
 def test_what_can_not_be_asked_is_no_exam(parts: tuple) -> None:

@@ -1,25 +1,25 @@
-"""The server app: Fed-ELMS with ±1 as weights, tested after each round; saves the classifier."""
+"""The server app: Fed-ELMS, weights of ±1 on principal components; saves the classifier."""
 
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context
 
-from digits.rows import pairs, parts
+from digits.rows import pairs, parts, projection
 from elmgrove import Basis, HiddenLayer
-from elmgrove.algebra import Scaling
-from elmgrove.rounds import AverageRule, Exam, Predictor, RoundReport, Target
-from elmgrove.rounds.flower import Conclusion, server_app
+from elmgrove.rounds import AverageRule, Exam, Predictor, RoundReport, RoundRule, Target
+from elmgrove.rounds.flower import server_app
 from elmgrove.storage import save
 
 TARGET = Target("digit", tuple("0123456789"))
 
 
 def rule() -> AverageRule:
-    """Makes the rule: layer, scaling and model go to the clients with the first request."""
+    """Makes the rule: layer and model go to the clients with the first request."""
     X0, T0 = pairs(parts()[1])
-    layer = HiddenLayer(64, 128, "relu", "binary", seed=7)
-    basis = Basis(layer, len(TARGET.classes), scaling=Scaling.fitted("standard", X0))
-    return AverageRule("digits", basis, basis.scaling(X0), T0)
+    # The components as they are: in units of their deviations the least would weigh as the most.
+    layer = HiddenLayer(X0.shape[1], 128, "relu", "binary", seed=7)
+    return AverageRule("digits", Basis(layer, len(TARGET.classes)), X0, T0)
 
 
 def exam(_: Context) -> Exam:
@@ -37,8 +37,8 @@ def _print(_: Context, report: RoundReport) -> None:
         print(f"  {name} was left out: {reason}")
 
 
-def _done(context: Context, ended: Conclusion) -> None:
-    made = Predictor(ended.rule.basis, TARGET, ended.rule.models())
+def _done(context: Context, ended: RoundRule[Any]) -> None:
+    made = Predictor(ended.basis, TARGET, ended.models(), projection=projection())
     save(Path(str(context.run_config["output"])), made)
 
 

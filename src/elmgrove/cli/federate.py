@@ -294,7 +294,7 @@ def federate(
     if aim is None:
         save(output, plan.member(merged))
     else:
-        models = models_of(merged, plan.solving_ridge)
+        models = models_of(merged, plan.ridge)
         save(output, Predictor(basis, aim, models, layout.fields, projection))
     show_rounds(plan, reports, merged, marks)
     notes.print(f"Saved {output}.")

@@ -17,21 +17,18 @@ from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution
 from elmgrove.federation.member import Member, borrowed_by
 from elmgrove.rounds.compact import (
     CLASSIFIER_FORMAT,
-    COMPACT_FORMAT,
     LARGEST,
     CompactClassifier,
-    CompactModel,
 )
 from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor
 from elmgrove.storage.disk import load
 from elmgrove.storage.sealed import format_of
 
 #: What a file of Elmgrove's may hold.
-Content = Member | Contribution | CompactModel | CompactClassifier | Predictor
+Content = Member | Contribution | CompactClassifier | Predictor
 _FORMATS: dict[str, type[Content]] = {
     STATE_FORMAT: Member,
     EVIDENCE_FORMAT: Contribution,
-    COMPACT_FORMAT: CompactModel,
     CLASSIFIER_FORMAT: CompactClassifier,
     PREDICTOR_FORMAT: Predictor,
 }
@@ -41,7 +38,7 @@ def inspect(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A state, evidence, a predictor, a compact model or classifier.",
+            help="A state, evidence, a predictor, or a compact classifier.",
             exists=True,
             dir_okay=False,
         ),
@@ -74,8 +71,6 @@ def _facts(held: Content) -> dict[str, Any]:
             return _member_facts(held)
         case Contribution():
             return _contribution_facts(held)
-        case CompactModel():
-            return _model_facts(held)
         case CompactClassifier():
             return _classifier_facts(held)
         case Predictor():
@@ -127,15 +122,6 @@ def _contribution_facts(contribution: Contribution) -> dict[str, Any]:
 
 def _rows(contribution: Contribution) -> int:
     return round(contribution.evidence.count)
-
-
-def _model_facts(model: CompactModel) -> dict[str, Any]:
-    return {
-        "holds": "a model of Fed-ELMS in 8 bits",
-        "rows learned": model.rows,
-        "outputs": model.basis.outputs,
-        **_basis_facts(model.basis),
-    }
 
 
 def _classifier_facts(classifier: CompactClassifier) -> dict[str, Any]:

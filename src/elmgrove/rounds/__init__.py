@@ -2,10 +2,11 @@
 
 from elmgrove.rounds.clients import AverageClient, Client, SumClient
 from elmgrove.rounds.compact import CompactClassifier, CompactModel, Quantized
-from elmgrove.rounds.evaluation import Evaluation, Exam, GlobalModel
+from elmgrove.rounds.evaluation import Exam, GlobalModel
 from elmgrove.rounds.loop import InProcess, RoundReport, run_rounds
+from elmgrove.rounds.messages import RoundMessage
 from elmgrove.rounds.plan import Plan, run_plan
-from elmgrove.rounds.predictor import Predictor, Target
+from elmgrove.rounds.predictor import Predictor, Projection, Target
 from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
 
 __all__ = [
@@ -14,14 +15,15 @@ __all__ = [
     "Client",
     "CompactClassifier",
     "CompactModel",
-    "Evaluation",
     "Exam",
     "GlobalModel",
     "GroupRule",
     "InProcess",
     "Plan",
     "Predictor",
+    "Projection",
     "Quantized",
+    "RoundMessage",
     "RoundReport",
     "RoundRule",
     "SumClient",

@@ -1,19 +1,14 @@
-"""Clients of federations in rounds: each answers requests from its own rows, which stay with it.
-
-They learn inputs and targets of any width with an OS-ELM, and have no upload guard: a device that
-shares what it learned with strangers uses an exchange, which has one.
-"""
+"""Clients of federations in rounds, which answer from their own rows, without an upload guard."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from elmgrove.algebra.fed_elms import trained
+from elmgrove.algebra.fed_elms import RoundModel, trained
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.rows import Array
 from elmgrove.federation.contribution import Contribution
-from elmgrove.rounds.compact import COMPACT_FORMAT, CompactModel
-from elmgrove.rounds.messages import Reply, Task, model_of
-from elmgrove.storage.sealed import format_of
+from elmgrove.rounds.compact import CompactModel
+from elmgrove.rounds.messages import RoundMessage
 
 #: Called with the number of a round (from 1): all rows that a client has by then, in the order in
 #: which they came, and their targets.
@@ -53,18 +48,16 @@ class SumClient(Client):
 
     @property
     def memory(self) -> bytes:
-        """The last contribution."""
         return b"" if self._last is None else self._last.to_bytes()
 
     def train(self, request: bytes, number: int) -> bytes:
-        """Answers for all rows so far, also without new ones: the last answer may be lost."""
-        task = Task.from_bytes(request)
+        # Also without new rows: the last answer may be lost.
+        basis = RoundMessage.from_bytes(request).basis
         X, T = self._pairs(number)
         # The epoch counts the rows.
         learned = 0 if self._last is None else self._last.epoch
         if len(X) > learned:
-            basis = task.basis
-            model = OSELM(basis.layer, basis.outputs, ridge=task.ridge, basis=basis)
+            model = OSELM(basis.layer, basis.outputs, basis=basis)
             if self._last is not None:
                 model.merge(self._last.evidence)
             model.learn_many(basis.scaling(X[learned:]), T[learned:])
@@ -86,19 +79,17 @@ class AverageClient(Client):
 
     @property
     def memory(self) -> bytes:
-        """The number of rows learned so far."""
         return self._learned.to_bytes(8, "little")
 
     def train(self, request: bytes, number: int) -> bytes:
-        """Answers with βᵏ and Pᵏ after the new rows; with no bytes if there are none."""
-        basis, model = model_of(request)
-        X, T = self._pairs(number)
+        asked = RoundMessage.from_bytes(request)
+        basis, (X, T) = asked.basis, self._pairs(number)
         if len(X) <= self._learned:
             return b""
         # (12), (13)
         new = basis.scaling(X[self._learned :])
-        update = trained(model, basis.layer, new, T[self._learned :])
+        beta, P, rows = trained(asked.state, basis.layer, new, T[self._learned :])
         self._learned = len(X)
-        if format_of(request) == COMPACT_FORMAT:
-            return CompactModel.of(basis, update).to_bytes()
-        return Reply(self.name, basis, update).to_bytes()
+        exact = RoundModel(beta, P)
+        model = CompactModel.of(exact) if isinstance(asked.model, CompactModel) else exact
+        return RoundMessage(self.name, basis, model, int(rows)).to_bytes()

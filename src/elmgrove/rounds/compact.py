@@ -1,5 +1,6 @@
 """Fed-ELMS in 8 bits: its messages, and a classifier in whole numbers for small hardware."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -8,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate
+from elmgrove.algebra.fed_elms import RoundModel
+from elmgrove.algebra.linalg import mirrored
 from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput, SingularSystem
 from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 Integers = NDArray[np.int32]
-COMPACT_FORMAT, CLASSIFIER_FORMAT = "elmgrove.compact", "elmgrove.classifier"
+CLASSIFIER_FORMAT = "elmgrove.classifier"
 #: The largest value; −128 is not used, so that a matrix and its negative are alike.
 LARGEST = 127
 
@@ -57,74 +59,37 @@ class Quantized:
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """The stored matrix in float64, exactly."""
         return self.values.astype(np.float64) * self.scale.astype(np.float64)
-
-
-def _factored(P: Array) -> Quantized:
-    """C of P = CCᵀ, a scale a column; ``SingularSystem`` if P is not positive definite.
-
-    P itself would take 16 bits: in 8, its small eigenvalues are lost in the error of the large
-    ones and become negative (measured on MNIST from 500 units on). CCᵀ has none below 0.
-    """
-    try:
-        C = np.linalg.cholesky(P)
-    except np.linalg.LinAlgError as error:
-        raise SingularSystem(f"P is not positive definite: {error}") from error
-    found = Quantized.of(C, by_column=True)
-    # A diagonal that is rounded to 0 would make P singular.
-    places = np.diag_indices_from(C)
-    found.values[places] = np.maximum(found.values[places], 1)
-    return found
-
-
-def _unpacked(lower: Array, scale: Array, units: int) -> Quantized:
-    """A factor of its lower triangle; ``BadInput`` for what ``_factored`` never makes."""
-    # Before anything of that size is made: the numbers may come from a stranger.
-    if lower.shape != (units * (units + 1) // 2,):
-        raise BadInput(f"{lower.shape} is not the lower triangle of {units} × {units}")
-    values = np.zeros((units, units), lower.dtype)
-    values[np.tril_indices(units)] = lower
-    if not (values.diagonal() > 0).all():
-        raise BadInput("the diagonal of a Cholesky factor is above 0")
-    return Quantized(values, scale)
 
 
 @dataclass(frozen=True, eq=False)
 class CompactModel:
-    """A model of Fed-ELMS in 8 bits: β with one scale, and P's Cholesky factor, a scale a column.
+    """β and P of Fed-ELMS in 8 bits: β with one scale, and P's Cholesky factor, a scale a column.
 
-    ``rows`` is N_k in a client's answer, and 0 in what the server sends. α and b are not in it:
-    they follow from the layer's numbers, which are. One scale for all of β costs no accuracy that
-    could be measured, and lets whole numbers alone decide which output is the largest.
-    The columns of P's factor differ by orders of magnitude and have a scale each.
+    One scale for all of β costs no accuracy that could be measured, and lets whole numbers alone
+    decide which output is the largest. P itself would take 16 bits: in 8, its small eigenvalues are
+    lost in the error of the large ones and become negative (measured on MNIST from 500 units on).
+    CCᵀ has none below 0, and the columns of C differ by orders of magnitude.
 
     Quantization adds an error that no row caused: a client with few rows may change β by less
     than half a scale, and then its rows are lost.
     """
 
-    #: Whether only its owner may read a new file of it.
-    private: ClassVar[bool] = False
-
-    basis: Basis
     beta: Quantized
     C: Quantized
-    rows: float = 0.0
-
-    def __post_init__(self) -> None:
-        units = self.basis.layer.units
-        if self.beta.values.shape != (units, self.basis.outputs) or self.beta.scale.size != 1:
-            raise BadInput("β must have a row for each unit and a column for each output")
-        if self.C.values.shape != (units, units) or self.C.scale.size != units:
-            raise BadInput("P's factor must have a row, a column and a scale for each unit")
-        if not 0 <= self.rows < np.inf:
-            raise BadInput(f"{self.rows!r} is not a number of rows")
 
     @classmethod
-    def of(cls, basis: Basis, model: RoundModel | RoundUpdate) -> "CompactModel":
-        """The nearest compact model; what is lost by that is in no later message."""
-        rows = float(model.rows) if isinstance(model, RoundUpdate) else 0.0
-        return cls(basis, Quantized.of(model.beta), _factored(model.P), rows)
+    def of(cls, model: RoundModel) -> "CompactModel":
+        """The nearest one; ``SingularSystem`` if P is not positive definite."""
+        try:
+            C = np.linalg.cholesky(model.P)
+        except np.linalg.LinAlgError as error:
+            raise SingularSystem(f"P is not positive definite: {error}") from error
+        factor = Quantized.of(C, by_column=True)
+        # A diagonal that is rounded to 0 would make P singular.
+        places = np.diag_indices_from(C)
+        factor.values[places] = np.maximum(factor.values[places], 1)
+        return cls(Quantized.of(model.beta), factor)
 
     @property
     def state(self) -> RoundModel:
@@ -132,39 +97,38 @@ class CompactModel:
         C = self.C.matrix
         return RoundModel(self.beta.matrix, C @ C.T)
 
-    @property
-    def update(self) -> RoundUpdate:
-        """β and P as they are sent, and the number of rows."""
-        beta, P = self.state
-        return RoundUpdate(beta, P, self.rows)
 
-    def to_bytes(self) -> bytes:
-        """Ñ(Ñ + 1)/2 + Ñ·m bytes, 4 for each scale, and a header."""
-        return seal(COMPACT_FORMAT, *self._packed())
+def pack_model(model: RoundModel | CompactModel) -> dict[str, Array]:
+    """Pack β, and of P, which is symmetric, a triangle."""
+    if isinstance(model, RoundModel):
+        return {"beta": model.beta, "P": model.P[np.triu_indices(len(model.P))]}
+    lower = model.C.values[np.tril_indices(len(model.C.values))]
+    scales = {"beta.scale": model.beta.scale, "C.scale": model.C.scale}
+    return {"beta": model.beta.values, "C": lower, **scales}
 
-    def _packed(self) -> Packed:
-        fields = {
-            "basis": self.basis.fields,
-            "fingerprint": self.basis.fingerprint,
-            "rows": self.rows,
-        }
-        arrays: dict[str, Array] = {
-            "beta": self.beta.values,
-            "beta.scale": self.beta.scale,
-            "C": self.C.values[np.tril_indices(len(self.C.values))],
-            "C.scale": self.C.scale,
-        }
-        return fields, arrays
 
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> "CompactModel":
-        fields, arrays = unseal(COMPACT_FORMAT, blob)
-        with unpacking("a compact model"):
-            basis = Basis.from_fields(fields["basis"])
-            C = _unpacked(arrays["C"], arrays["C.scale"], basis.layer.units)
-            made = cls(basis, Quantized(arrays["beta"], arrays["beta.scale"]), C, fields["rows"])
-            require_written_as(made._packed(), fields, arrays)
-        return made
+def unpack_model(basis: Basis, arrays: Mapping[str, Array]) -> RoundModel | CompactModel:
+    """Reverse ``pack_model``; ``BadInput`` unless all is finite and fits the basis."""
+    units, beta, compact = basis.layer.units, arrays["beta"], "C" in arrays
+    triangle = arrays["C" if compact else "P"]
+    # Before anything of that size is made: the numbers may come from a stranger.
+    if beta.shape != (units, basis.outputs) or triangle.shape != (units * (units + 1) // 2,):
+        raise BadInput(f"β {beta.shape} and P {triangle.shape} do not fit {units} hidden units")
+    square = np.zeros((units, units), triangle.dtype)
+    if not compact:
+        if not all(
+            part.dtype == np.float64 and np.isfinite(part).all() for part in (beta, triangle)
+        ):
+            raise BadInput("β and P must be finite numbers in float64")
+        square[np.triu_indices(units)] = triangle
+        return RoundModel(beta, mirrored(square))
+    square[np.tril_indices(units)] = triangle
+    if not (square.diagonal() > 0).all():
+        raise BadInput("the diagonal of a Cholesky factor is above 0")
+    made = CompactModel(Quantized(beta, arrays["beta.scale"]), Quantized(square, arrays["C.scale"]))
+    if made.beta.scale.size != 1 or made.C.scale.size != units:
+        raise BadInput("β has one scale, and P's factor has one for each column")
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,16 +174,14 @@ class CompactClassifier:
         return cls(basis, Quantized.of(beta), float(largest) / LARGEST)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """The number of the largest output for each row, computed without any float."""
+        """The number of the largest output for each row, in whole numbers."""
         winners: NDArray[np.intp] = self.sums(X).argmax(axis=1)
         return winners
 
     def outputs(self, X: Any) -> Array:
-        """The outputs as floats."""
-        return self.sums(X) * self._unit
+        return self.sums(X) * (self.step * 2.0**self.shift * float(self.beta.scale[0, 0]))
 
     def sums(self, X: Any) -> Integers:
-        """The outputs in whole numbers."""
         made: Integers = self._hidden(X) @ self.beta.values.astype(np.int32)
         return made
 
@@ -254,11 +216,6 @@ class CompactClassifier:
     def _largest_hidden(self) -> int:
         return LARGEST * self.basis.layer.inputs + round(1.0 / self.step)
 
-    @property
-    def _unit(self) -> float:
-        """The output that a sum of 1 stands for."""
-        return self.step * 2.0**self.shift * float(self.beta.scale[0, 0])
-
     def to_bytes(self) -> bytes:
         return seal(CLASSIFIER_FORMAT, *self._packed())
 
@@ -272,7 +229,6 @@ class CompactClassifier:
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "CompactClassifier":
-        """Makes a classifier of what ``to_bytes`` gave; ``BadFile`` for anything else."""
         fields, arrays = unseal(CLASSIFIER_FORMAT, blob)
         with unpacking("a compact classifier"):
             basis = Basis.from_fields(fields["basis"])

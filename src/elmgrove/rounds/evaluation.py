@@ -13,7 +13,7 @@ from elmgrove.federation.merged import Merged
 
 
 class GlobalModel(NamedTuple):
-    """What a rule has made of the replies so far: output weights, and how many rows went in."""
+    """What a rule has made of the replies so far: β, and how many rows went in."""
 
     beta: Array
     rows: float
@@ -30,8 +30,7 @@ class Evaluation:
 
     ``value`` is the share of rows whose class has the largest output (``measure`` is accuracy), or
     the mean squared error in the units that were learned (error). Where a rule has a model for
-    each group, ``groups`` has the value of each, and ``value`` is their mean, weighted by the rows
-    that went into each.
+    each group, ``groups`` has the value of each, and ``value`` is their mean, weighted by rows.
     """
 
     measure: str
@@ -55,17 +54,14 @@ class Exam:
 
     def __post_init__(self) -> None:
         given = [self.X] if self.T is None else [self.X, self.T]
-        if not all(part.ndim == 2 and part.dtype == np.float64 for part in given):
-            raise BadInput("the rows and targets of an exam must be matrices of float64")
-        if not all(np.isfinite(part).all() for part in given):
-            raise BadInput("the rows and targets of an exam must be finite numbers")
+        if not all(part.ndim == 2 and np.isfinite(part).all() for part in given):
+            raise BadInput("the rows and targets of an exam must be matrices of finite numbers")
         if not len(self.X) or len(given[-1]) != len(self.X):
             raise BadInput(f"{len(self.X)} test rows with {len(given[-1])} targets are no exam")
         if self.classes and (self.T is None or self.T.shape[1] != len(self.classes)):
             raise BadInput("an exam with classes needs a column of targets for each")
 
     def targets(self, basis: Basis) -> Array:
-        """The targets as clients with this basis learn them."""
         return basis.scaling(self.X) if self.T is None else self.T
 
     def baseline(self, basis: Basis) -> float:
@@ -74,7 +70,7 @@ class Exam:
         return float(T.mean(axis=0).max() if self.classes else T.var(axis=0).mean())
 
     def evaluate(self, basis: Basis, models: Sequence[GlobalModel]) -> Evaluation | None:
-        """Tests the models; None if there are none yet.
+        """Test the models; None if there are none yet.
 
         Of a detector's groups, the model that explains a row best answers it. Which group is to
         answer a row with a target nobody can tell, so there all models are tested on all rows.
@@ -82,19 +78,14 @@ class Exam:
         if not models:
             return None
         H, T = basis.layer(basis.scaling(self.X)), self.targets(basis)
-        points = np.array([self._points(H @ model.beta, T) for model in models])
+        outputs = [H @ model.beta for model in models]
+        if self.classes:
+            points = np.array([Y.argmax(axis=1) == T.argmax(axis=1) for Y in outputs], np.float64)
+        else:
+            points = np.array([np.square(Y - T).mean(axis=1) for Y in outputs])
         if self.T is None:
             return Evaluation("error", float(points.min(axis=0).mean()), len(T))
         each = points.mean(axis=1)
         value = float(np.average(each, weights=[model.rows for model in models]))
         groups = tuple(each.tolist()) if len(models) > 1 else ()
         return Evaluation("accuracy" if self.classes else "error", value, len(T), groups)
-
-    def _points(self, outputs: Array, T: Array) -> Array:
-        """What each row counts: 1 where its class is predicted right, or its squared error."""
-        points: Array
-        if self.classes:
-            points = (outputs.argmax(axis=1) == T.argmax(axis=1)).astype(np.float64)
-        else:
-            points = np.square(outputs - T).mean(axis=1)
-        return points

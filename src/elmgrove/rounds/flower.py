@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -44,13 +44,13 @@ from flwr.app import (  # noqa: E402  # Flower first
 from flwr.clientapp import ClientApp  # noqa: E402
 from flwr.serverapp import Grid, ServerApp  # noqa: E402
 
-__all__ = ["Conclusion", "client_app", "server_app"]
+__all__ = ["client_app", "server_app"]
 
 log = logging.getLogger("elmgrove.rounds")
 
 
 def content(notes: dict[str, Any], **blobs: bytes) -> RecordDict:
-    """Make the content of a message; Flower cuts large blobs into pieces."""
+    # Flower cuts large blobs into pieces.
     made = RecordDict({"notes": ConfigRecord(notes)})
     for name, blob in blobs.items():
         made[name] = ArrayRecord({"blob": Array(np.frombuffer(blob, np.uint8))})
@@ -63,10 +63,6 @@ def blob_in(held: RecordDict, name: str) -> bytes:
     return b"" if record is None else record["blob"].numpy().tobytes()
 
 
-def _notes_in(held: RecordDict) -> ConfigRecord:
-    return held.config_records["notes"]
-
-
 def client_app(make: Callable[[Context, bytes], Client]) -> ClientApp:
     """Make a ``ClientApp`` of a client, whose memory Flower's context keeps from round to round.
 
@@ -75,32 +71,22 @@ def client_app(make: Callable[[Context, bytes], Client]) -> ClientApp:
     """
     app = ClientApp()
 
-    def answered(
-        message: Message, context: Context, answer: Callable[[Client, RecordDict], RecordDict]
-    ) -> Message:
+    def answer(message: Message, context: Context) -> Message:
+        asked = message.content
         try:
             client = make(context, blob_in(context.state, "memory"))
-            made = answer(client, message.content)
+            if message.metadata.message_type == "query":
+                made = content({"name": client.name})
+            else:
+                number = int(asked.config_records["notes"]["round"])
+                made = content({}, reply=client.train(blob_in(asked, "request"), number))
             context.state["memory"] = content({}, memory=client.memory)["memory"]
         except Exception as error:  # Flower would tell that it failed, but not why
             made = content({"refused": reason(error)})
         return Message(made, reply_to=message)
 
-    def name(client: Client, asked: RecordDict) -> RecordDict:
-        return content({"name": client.name})
-
-    def reply(client: Client, asked: RecordDict) -> RecordDict:
-        number = int(_notes_in(asked)["round"])
-        return content({}, reply=client.train(blob_in(asked, "request"), number))
-
-    @app.query()
-    def query(message: Message, context: Context) -> Message:
-        return answered(message, context, name)
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        return answered(message, context, reply)
-
+    app.query()(answer)
+    app.train()(answer)
     return app
 
 
@@ -112,22 +98,14 @@ class FlowerClients:
     ``clients``, and then for their names, at most ``start`` seconds each; to each request they
     have ``timeout`` seconds to answer. A node without a name, or with one that is taken, takes no
     part, which is logged; it is asked again before the next round, but not waited for as long as a
-    node that just came. A node that is gone keeps its name, since it may come back. Once
-    ``stopped`` is set, nothing is waited for any more.
+    node that just came. A node that is gone keeps its name, since it may come back.
     """
 
     def __init__(
-        self,
-        grid: Grid,
-        *,
-        clients: int,
-        start: float = 600.0,
-        timeout: float = 3600.0,
+        self, grid: Grid, *, clients: int, start: float = 600.0, timeout: float = 3600.0
     ) -> None:
-        self._grid = grid
-        self._clients = clients
-        self._start = start
-        self._timeout = timeout
+        self._grid, self._clients = grid, clients
+        self._start, self._timeout = start, timeout
         self._asked = set[int]()
         self._nodes = dict[str, int]()
         self._here = set[int]()
@@ -159,7 +137,7 @@ class FlowerClients:
     def _enter(self, message: Message) -> None:
         node = message.metadata.src_node_id
         try:
-            name = str(_notes_in(_opened(message)).get("name", ""))
+            name = str(_opened(message).config_records["notes"].get("name", ""))
             require_origin(name)
             if self._nodes.get(name) in self._here:
                 raise BadInput(f"the name {name!r} is taken")
@@ -191,7 +169,7 @@ class FlowerClients:
             yield name, LeftOut("late: no answer within the time given")
 
     def _replies(self, messages: Sequence[Message], timeout: float) -> Iterable[Message]:
-        """Sends messages, and gives the replies as they come."""
+        """Send messages, and yield the replies as they come."""
         waiting = set(self._grid.push_messages(messages)) if messages else set[str]()
         until = time.monotonic() + timeout
         while waiting:
@@ -206,27 +184,19 @@ class FlowerClients:
 def _opened(message: Message) -> RecordDict:
     if message.has_error():
         raise LeftOut(f"failed: {message.error.reason}")
-    refused = _notes_in(message.content).get("refused")
+    refused = message.content.config_records["notes"].get("refused")
     if refused is not None:
         raise LeftOut(str(refused))
     return message.content
 
 
-@dataclass(frozen=True)
-class Conclusion:
-    """What a federation ended with: its rule, and a report of each round."""
-
-    rule: RoundRule[Any]
-    reports: list[RoundReport]
-
-
 def server_app(
     make: Callable[[Context], RoundRule[Any]],
-    done: Callable[[Context, Conclusion], None],
+    done: Callable[[Context, RoundRule[Any]], None],
     on_round: Callable[[Context, RoundReport], None] | None = None,
     exam: Callable[[Context], Exam | None] | None = None,
 ) -> ServerApp:
-    """Make a ``ServerApp`` that makes a rule, runs its rounds and calls ``done`` with the outcome.
+    """Make a ``ServerApp`` that makes a rule, runs its rounds and calls ``done`` with it.
 
     ``on_round`` is called after each round; ``exam`` makes the rows on which the server tests the
     global model then. ``clients`` (to wait for), ``rounds``, ``fraction``, ``seed``, ``start``
@@ -237,13 +207,7 @@ def server_app(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        rule, reports, chosen = make(context), list[RoundReport](), context.run_config
-
-        def report(one: RoundReport) -> None:
-            reports.append(one)
-            if on_round is not None:
-                on_round(context, one)
-
+        rule, chosen = make(context), context.run_config
         clients = FlowerClients(
             grid,
             clients=int(chosen.get("clients", 2)),
@@ -257,9 +221,9 @@ def server_app(
             fraction=float(chosen.get("fraction", 1.0)),
             seed=int(chosen.get("seed", 0)),
             exam=None if exam is None else exam(context),
-            on_round=report,
+            on_round=None if on_round is None else partial(on_round, context),
         )
-        done(context, Conclusion(rule, reports))
+        done(context, rule)
 
     return app
 
@@ -302,7 +266,7 @@ def _leave(number: int, _: FrameType | None) -> None:
 
 
 def _next(results: Any, process: SpawnProcess) -> Any:
-    """The next report, or what the simulation ended with: bytes or an exception."""
+    """Return the next report, or what the simulation ended with: bytes or an exception."""
     while results.empty():
         if not process.is_alive():
             return ElmgroveError("Flower's simulation ended without a result")

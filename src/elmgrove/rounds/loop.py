@@ -1,16 +1,15 @@
 """The loop of rounds, the same on every engine: draw clients, ask them, combine, evaluate, report.
 
-An engine reaches the clients: ``InProcess`` calls them one after the other, and ``flower`` sends
-messages. Both send the same bytes and end with the same model.
+Engines reach the clients with the same bytes, and so end with the same model.
 """
 
 import hashlib
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from threadpoolctl import ThreadpoolController
 
@@ -19,16 +18,13 @@ from elmgrove.rounds.clients import Client
 from elmgrove.rounds.evaluation import Evaluation, Exam
 from elmgrove.rounds.rules import RoundRule
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
 class RoundReport:
     """A round: which clients were asked, answered, or were left out and why, and what it cost.
 
-    ``down`` counts the bytes of messages to the clients and ``up`` those to the server, without
-    what an engine wraps around them. ``evaluation`` is how the model after the round does on the
-    server's test rows, if it has any.
+    ``down`` counts the bytes of messages to the clients and ``up`` those to the server.
+    ``evaluation`` is how the model after the round does on the server's test rows, if any.
     """
 
     number: int
@@ -42,15 +38,15 @@ class RoundReport:
 
 
 class LeftOut(Exception):
-    """A client that works, or worked, but has no reply that counts; the text is the reason."""
+    """A client has no reply that counts; the text is the reason."""
 
 
 class NotConnected(LeftOut):
-    """A client that could not be asked."""
+    """A client could not be asked."""
 
 
 class Engine(Protocol):
-    """Reaches clients; what a client raises is given in place of its reply."""
+    """Reaches clients; what a client raises stands in place of its reply."""
 
     def names(self) -> Collection[str]:
         """The clients to draw from, looked up before each round."""
@@ -59,15 +55,14 @@ class Engine(Protocol):
     def train(
         self, names: Sequence[str], request: bytes, number: int
     ) -> Iterator[tuple[str, bytes | Exception]]:
-        """Asks clients to train; gives each reply when it comes."""
+        """Ask clients to train; yield each reply when it comes."""
         ...
 
 
 def drawn(names: Collection[str], fraction: float, seed: int, number: int) -> list[str]:
     """Draw the max(⌊C·K⌋, 1) clients of a round by their names, alike on every machine.
 
-    Each name has a lot, the SHA-256 of ``seed/number/name``, and the lowest win: neither the order
-    of the names nor a library's random numbers matter.
+    Each name has a lot, the SHA-256 of ``seed/number/name``, and the lowest win.
 
     >>> drawn(["a", "b", "c", "d"], 0.5, seed=7, number=1)
     ['b', 'c']
@@ -98,21 +93,18 @@ def run_rounds(
     goes on without it; if no client answers, the model stays.
     """
     for number in range(1, require_whole("rounds", rounds, 0) + 1):
-        report = _round(rule, engine, number, fraction, seed, exam)
+        names = engine.names()
+        asked = drawn(names, fraction, seed, number) if names else []
+        report = _round(rule, engine, number, asked)
+        if exam is not None:
+            evaluation = exam.evaluate(rule.basis, rule.models())
+            report = replace(report, evaluation=evaluation)
         if on_round is not None:
             on_round(report)
 
 
-def _round(
-    rule: RoundRule[Any],
-    engine: Engine,
-    number: int,
-    fraction: float,
-    seed: int,
-    exam: Exam | None,
-) -> RoundReport:
-    names, request, started = engine.names(), rule.request(), time.perf_counter()
-    asked = drawn(names, fraction, seed, number) if names else []
+def _round(rule: RoundRule[Any], engine: Engine, number: int, asked: list[str]) -> RoundReport:
+    request, started = rule.request(), time.perf_counter()
     usable, left_out, down, up = dict[str, Any](), dict[str, str](), 0, 0
     for name, reply in engine.train(asked, request, number):
         down += 0 if isinstance(reply, NotConnected) else len(request)
@@ -130,8 +122,7 @@ def _round(
     if answered:
         rule.take([usable[name] for name in answered])
     seconds = time.perf_counter() - started
-    evaluation = None if exam is None else exam.evaluate(rule.basis, rule.models())
-    return RoundReport(number, tuple(asked), answered, left_out, down, up, seconds, evaluation)
+    return RoundReport(number, tuple(asked), answered, left_out, down, up, seconds)
 
 
 def reason(error: Exception) -> str:
@@ -142,15 +133,12 @@ def reason(error: Exception) -> str:
 
 
 class InProcess:
-    """The engine that calls clients in this process, one after the other.
-
-    As on Flower a client has one core: with two threads and another process on the machine, a round
-    of small clients took 25 times as long.
-    """
+    """The engine that calls clients in this process, one after the other."""
 
     def __init__(self, clients: Mapping[str, Client]) -> None:
         self._clients = clients
-        # NumPy's BLAS as well as SciPy's, which is all that blas.one_thread knows.
+        # One core a client, as on Flower: with two threads and another process on the machine, a
+        # round of small clients took 25 times as long. one_thread knows SciPy's BLAS alone.
         self._blas = ThreadpoolController().select(user_api="blas")
 
     def names(self) -> Collection[str]:
@@ -160,11 +148,9 @@ class InProcess:
         self, names: Sequence[str], request: bytes, number: int
     ) -> Iterator[tuple[str, bytes | Exception]]:
         for name in names:
-            yield name, self._attempted(self._clients[name].train, request, number)
-
-    def _attempted(self, call: Callable[..., T], *arguments: Any) -> T | Exception:
-        try:
-            with self._blas.limit(limits=1):
-                return call(*arguments)
-        except Exception as error:  # whatever a client raises, the loop names it
-            return error
+            try:
+                with self._blas.limit(limits=1):
+                    reply: bytes | Exception = self._clients[name].train(request, number)
+            except Exception as error:  # whatever a client raises, the loop names it
+                reply = error
+            yield name, reply

@@ -22,8 +22,6 @@ from elmgrove.rounds.rules import AverageRule, GroupRule, RoundRule, SumRule
 
 
 class RuleName(StrEnum):
-    """The names of the rules: ``SumRule``, ``AverageRule``, ``GroupRule``."""
-
     e2lm = "e2lm"
     fedavg = "fedavg"
     groups = "groups"
@@ -45,7 +43,6 @@ class Plan:
     rounds: int = 1
     fraction: float = 1.0
     seed: int = 0
-    ridge: float = 1e-3
     batch: Array = field(default_factory=lambda: np.empty((0, 0)))
     bits: int = 64
     targets: Mapping[str, Array] = field(default_factory=dict)
@@ -62,7 +59,7 @@ class Plan:
             raise BadInput(f"{self.bits} bits are for rule fedavg, not for {self.rule}")
 
     def round_rule(self) -> RoundRule[Any]:
-        """Makes the server's side; ``BadInput`` if it can't begin as asked."""
+        """The server's side; ``BadInput`` if it can't begin as asked."""
         if self.rule == RuleName.fedavg:
             X0 = self.basis.scaling(self.batch)
             T0 = self.batch_targets if self.targets else X0
@@ -71,7 +68,7 @@ class Plan:
         return made(self.name, self.basis, self.ridge)
 
     def client(self, name: str, memory: bytes = b"") -> Client:
-        """Makes a client, with what it remembers of earlier rounds."""
+        """A client, with what it remembers of earlier rounds."""
         rows = self.rows[name]
         targets = self.targets[name] if self.targets else self.basis.scaling(rows)
 
@@ -83,13 +80,13 @@ class Plan:
         return made(name, pairs, memory=memory)
 
     @property
-    def solving_ridge(self) -> float:
+    def ridge(self) -> float:
         """The ridge with which the result is solved: Fed-ELMS' β is that of none."""
-        return 0.0 if self.rule == RuleName.fedavg else self.ridge
+        return 0.0 if self.rule == RuleName.fedavg else 1e-3
 
     def member(self, merged: Merged) -> Member:
-        """Makes a member without rows of its own that knows what all clients know."""
-        charter = Charter(self.name, self.basis, self.solving_ridge, merged=True)
+        """A member without rows of its own that knows what all clients know."""
+        charter = Charter(self.name, self.basis, self.ridge, merged=True)
         patterns = PatternRule() if self.rule == RuleName.groups else None
         member = charter.start(self.name, patterns=patterns)
         member.set_prior(merged)
@@ -98,19 +95,11 @@ class Plan:
     def run(
         self, rule: RoundRule[Any], engine: Engine, on_round: Callable[[RoundReport], None]
     ) -> None:
-        """Runs all rounds on an engine."""
-        run_rounds(
-            rule,
-            engine,
-            rounds=self.rounds,
-            fraction=self.fraction,
-            seed=self.seed,
-            exam=self.exam,
-            on_round=on_round,
-        )
+        chosen: dict[str, Any] = {"rounds": self.rounds, "fraction": self.fraction, "seed": self.seed}
+        run_rounds(rule, engine, **chosen, exam=self.exam, on_round=on_round)
 
     def with_rows_in(self, folder: Path) -> "Plan":
-        """Writes rows and targets into files, from which clients in other processes read them."""
+        """Write rows and targets into files, from which clients in other processes read them."""
         rows = SavedRows.write(folder / "rows", self.rows)
         targets = SavedRows.write(folder / "targets", self.targets)
         return replace(self, rows=rows, targets=targets)

@@ -50,18 +50,16 @@ class Target:
             raise BadInput(f"a mean of {self.mean} in units of {self.unit} is no scale of numbers")
 
     def fitted(self, T: Array) -> "Target":
-        """The target with the scale of numbers like these; constant ones keep their unit."""
+        """The target with the mean and deviation of numbers like these; constant ones keep 1."""
         if self.classes:
             return self
         return replace(self, mean=float(T.mean()), unit=float(T.std()) or 1.0)
 
     def scaled(self, T: Array) -> Array:
-        """Numbers as they are learned; classes are as they are."""
         return T if self.classes else (T - self.mean) / self.unit
 
     @property
     def outputs(self) -> int:
-        """The number of outputs that a model of it has."""
         return len(self.classes) or 1
 
     def fits(self, cells: Array, decimal: str = ".") -> Array:
@@ -166,19 +164,16 @@ class Projection:
 
     @property
     def columns(self) -> int:
-        """The number of columns of a row."""
         return len(self.axes)
 
     @property
     def components(self) -> int:
-        """The number of components that are kept."""
         return int(self.axes.shape[1])
 
     def __call__(self, X: Array) -> Array:
         return (self.scaling(X) - self.mean) @ self.axes
 
     def packed(self) -> Packed:
-        """The projection as fields that JSON holds, and arrays."""
         fields = {
             "features": None if self.features is None else list(self.features),
             "categories": {name: list(words) for name, words in self.categories},
@@ -190,7 +185,6 @@ class Projection:
     def unpacked(
         cls, fields: Mapping[str, Any] | None, arrays: Mapping[str, Array]
     ) -> "Projection | None":
-        """Reverses ``packed``; None of no fields."""
         if fields is None:
             return None
         features, words = fields["features"], fixed_words(fields["categories"])
@@ -204,7 +198,7 @@ PREDICTOR_FORMAT = "elmgrove.predictor"
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """Predicts a class or a number for each row, with the model of a federation or of a group.
+    """Predict a class or a number for each row, with the model of a federation or of a group.
 
     There is one model, or one for each group, in the order in which a round's evaluation has them.
     Which group a new row belongs to nobody can tell: unless one is chosen, that with the most rows
@@ -239,18 +233,16 @@ class Predictor:
 
     @property
     def reads(self) -> Basis | Projection:
-        """What knows the columns of rows to predict."""
+        """What names the columns of rows to predict."""
         return self.basis if self.projection is None else self.projection
 
     def inputs(self, X: Any) -> Array:
-        """Rows as the basis takes them: checked, and projected where they are to be."""
         X, _ = Rows(self.reads.columns).many(X)
         inputs: Array = X if self.projection is None else self.projection(X)
         return inputs
 
     @property
     def largest(self) -> int:
-        """The place of the model that most rows went into."""
         return int(np.argmax([model.rows for model in self.models]))
 
     def predict(self, X: Any, model: int | None = None) -> list[str] | list[float]:

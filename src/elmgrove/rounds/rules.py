@@ -2,15 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.fed_elms import RoundModel, fedavg, first_model
-from elmgrove.algebra.linalg import Factor, mirrored
+from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, fedavg, first_model
+from elmgrove.algebra.linalg import Factor, mirrored, require_ridge
 from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
 from elmgrove.federation.charter import require_addable
 from elmgrove.federation.contribution import Contribution
@@ -19,7 +18,7 @@ from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged
 from elmgrove.rounds.compact import CompactModel
 from elmgrove.rounds.evaluation import GlobalModel, models_of
-from elmgrove.rounds.messages import Reply, Task
+from elmgrove.rounds.messages import RoundMessage
 
 R = TypeVar("R")
 
@@ -28,26 +27,21 @@ class RoundRule(ABC, Generic[R]):
     """The server's side of a federation in rounds: its messages, and how answers are combined.
 
     Each round the loop sends ``request`` to some clients, gives each answer to ``read`` (which
-    raises, with the reason, if it can't be used) and all that can be used to ``take``. In the end
-    ``merged`` is what all clients know together.
+    raises if it can't be used) and the others to ``take``. In the end there is ``merged``.
     """
 
     def __init__(self, name: str, basis: Basis, ridge: float = 1e-3) -> None:
-        self.task = Task(name, basis, ridge)
+        require_ridge(ridge)
+        self.name, self.basis, self.ridge = name, basis, ridge
         self.rounds = 0
-
-    @property
-    def basis(self) -> Basis:
-        """The basis that all clients learn with."""
-        return self.task.basis
+        self._request = RoundMessage(name, basis)
 
     def request(self) -> bytes:
-        """The message to each client of the next round."""
-        return self.task.to_bytes()
+        return self._request.to_bytes()
 
     @abstractmethod
     def read(self, origin: str, reply: bytes) -> R | None:
-        """Opens a client's reply, and raises if it can't be used; None if it has no rows."""
+        """Open a client's reply, and raise if it can't be used; None if it has no rows."""
 
     @abstractmethod
     def take(self, replies: Sequence[R]) -> None:
@@ -61,7 +55,7 @@ class RoundRule(ABC, Generic[R]):
         """The global model, or one for each group; none before the first answer."""
         if not self.rounds:
             return ()
-        return models_of(self.merged(), self.task.ridge)
+        return models_of(self.merged(), self.ridge)
 
 
 def _require_sender(origin: str, stated: str) -> None:
@@ -99,16 +93,13 @@ class SumRule(RoundRule[Contribution]):
         self._merged = None
 
     def merged(self) -> Merged:
-        """The sum over all clients; ``BadInput`` if no client ever answered.
-
-        It is added up in the order of the names, so every engine gives the same bytes.
-        """
+        """The sum over all clients, the same bytes on any engine; ``BadInput`` if none answered."""
         if self._merged is None:
             if not len(self.ledger):
                 raise BadInput("no client answered, so there is no model")
             parts = self._sums()
             self._merged = Merged(
-                self.task.federation, self.rounds, len(self.ledger), parts, apart=len(parts) > 1
+                self.name, self.rounds, len(self.ledger), parts, apart=len(parts) > 1
             )
         return self._merged
 
@@ -130,7 +121,7 @@ class GroupRule(SumRule):
     def grouping(self) -> Grouping:
         """The group of each client, by the newest contributions."""
         if self._grouping is None:
-            self._grouping = by_evidence(self.ledger, self.task.ridge)
+            self._grouping = by_evidence(self.ledger, self.ridge)
         return self._grouping
 
     def _sums(self) -> tuple[Evidence, ...]:
@@ -138,13 +129,12 @@ class GroupRule(SumRule):
         return tuple(Evidence.sum(model.evidence for model in group) for group in groups)
 
 
-class AverageRule(RoundRule[Reply]):
+class AverageRule(RoundRule[RoundMessage]):
     """Average β and P, weighted by rows (Fed-ELMS), for comparison with ``SumRule``.
 
     It needs a first batch of at least as many rows as hidden units. A reply that is lost is lost
     with its rows, which the client has thrown away. With 8 ``bits``, models travel as
-    ``CompactModel`` both ways: an eighth of the bytes where the layer is large, a quarter where the
-    header is most of it, and a client with few rows may change nothing.
+    ``CompactModel`` both ways, and a client with few rows may change nothing.
     """
 
     def __init__(self, name: str, basis: Basis, X0: Any, T0: Any, *, bits: int = 64) -> None:
@@ -158,43 +148,34 @@ class AverageRule(RoundRule[Reply]):
         self._set_model(first_model(basis.layer, X0, T0))
 
     def _set_model(self, model: RoundModel) -> None:
-        if self._bits == 8:
-            small = CompactModel.of(self.basis, model)
-            # The server goes on from what it sends, as the clients do.
-            self._compact, model = small.to_bytes(), small.state
-        self.task = replace(self.task, model=model)
-
-    def request(self) -> bytes:
-        return self._compact if self._bits == 8 else super().request()
+        sent = CompactModel.of(model) if self._bits == 8 else model
+        self._request = RoundMessage(self.name, self.basis, sent)
 
     @property
     def model(self) -> RoundModel:
-        """The current β and P."""
-        assert self.task.model is not None
-        return self.task.model
+        """The current β and P, as they are sent: the server goes on from them as clients do."""
+        return self._request.state
 
-    def read(self, origin: str, reply: bytes) -> Reply | None:
+    def read(self, origin: str, reply: bytes) -> RoundMessage | None:
         if not reply:
             return None
-        if self._bits == 8:
-            small = CompactModel.from_bytes(reply)
-            opened = Reply(origin, small.basis, small.update)
-        else:
-            opened = Reply.from_bytes(reply)
-        _require_sender(origin, opened.origin)
+        opened = RoundMessage.from_bytes(reply)
+        _require_sender(origin, opened.sender)
         self.basis.require(opened.basis)
+        if type(opened.model) is not type(self._request.model):
+            raise BadInput(f"{origin!r} answered in another number of bits than {self._bits}")
         try:
-            Factor(opened.update.P, 0.0)
+            Factor(opened.state.P, 0.0)
         except SingularSystem as error:  # the average might have no inverse
             raise NotAdmissible(f"P of {origin!r} is not that of any rows: {error}") from error
-        return opened if opened.update.rows else None
+        return opened if opened.rows else None
 
-    def take(self, replies: Sequence[Reply]) -> None:
+    def take(self, replies: Sequence[RoundMessage]) -> None:
         # (10), (11)
         self.rounds += 1
-        self._set_model(fedavg(reply.update for reply in replies))
-        self._rows += int(sum(reply.update.rows for reply in replies))
-        self._origins |= {reply.origin for reply in replies}
+        self._set_model(fedavg(RoundUpdate(*reply.state, reply.rows) for reply in replies))
+        self._rows += sum(reply.rows for reply in replies)
+        self._origins |= {reply.sender for reply in replies}
 
     def models(self) -> tuple[GlobalModel, ...]:
         return (GlobalModel(self.model.beta, self._rows),)
@@ -209,4 +190,4 @@ class AverageRule(RoundRule[Reply]):
         U = mirrored(Factor(P, 0.0).inverse())
         V = U @ beta
         evidence = Evidence(self.basis, U, V, float(np.vdot(beta, V)), self._rows)
-        return Merged(self.task.federation, self.rounds, len(self._origins), (evidence,))
+        return Merged(self.name, self.rounds, len(self._origins), (evidence,))

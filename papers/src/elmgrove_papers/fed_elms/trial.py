@@ -19,7 +19,7 @@ from elmgrove.algebra import (
     trained,
 )
 from elmgrove.federation import Contribution, Merged
-from elmgrove.rounds import CompactClassifier, CompactModel
+from elmgrove.rounds import CompactClassifier, CompactModel, RoundMessage
 from elmgrove_papers.fed_elms.digits import Digits
 from elmgrove_papers.fed_elms.whole_numbers import deviation, tolerance
 from elmgrove_papers.federated import Ask, federated
@@ -90,25 +90,29 @@ def compact(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
     basis, wire = Basis(layer, digits.outputs, score="loss"), Wire()
     X0, T0 = digits.rows(digits.initial)
 
+    def message(sender: str, model: RoundModel, rows: float = 0.0) -> bytes:
+        return RoundMessage(sender, basis, CompactModel.of(model), int(rows)).to_bytes()
+
     def client(name: str) -> Ask[bytes, bytes]:
         def reply(blob: bytes, number: int) -> bytes:
-            state = CompactModel.from_bytes(blob).state
-            update = trained(state, layer, *digits.rows(digits.turn(name, number, rounds)))
-            return CompactModel.of(basis, update).to_bytes()
+            state = RoundMessage.from_bytes(blob).state
+            rows = digits.rows(digits.turn(name, number, rounds))
+            beta, P, count = trained(state, layer, *rows)
+            return message(name, RoundModel(beta, P), count)
 
         return wire.between(reply)
 
     def rule(blobs: list[bytes]) -> bytes:
-        state = fedavg(CompactModel.from_bytes(blob).update for blob in blobs)
-        return CompactModel.of(basis, state).to_bytes()
+        replies = map(RoundMessage.from_bytes, blobs)
+        return message("server", fedavg(RoundUpdate(*one.state, one.rows) for one in replies))
 
     clients = {name: client(name) for name in digits.clients}
     with on_one_thread():
-        blob = CompactModel.of(basis, first_model(layer, X0, T0)).to_bytes()
+        blob = message("server", first_model(layer, X0, T0))
         started = time.process_time()
         blob = federated(blob, clients, rule, rounds)
         seconds = time.process_time() - started
-    small = CompactClassifier.of(basis, CompactModel.from_bytes(blob).state.beta, np.abs(X0).max())
+    small = CompactClassifier.of(basis, RoundMessage.from_bytes(blob).state.beta, np.abs(X0).max())
     many = len(clients)
     return Tried(
         digits.accuracy(small.sums(digits.test)), seconds, wire.up / many, wire.down / many
