@@ -95,7 +95,11 @@ class Plan:
     def run(
         self, rule: RoundRule[Any], engine: Engine, on_round: Callable[[RoundReport], None]
     ) -> None:
-        chosen: dict[str, Any] = {"rounds": self.rounds, "fraction": self.fraction, "seed": self.seed}
+        chosen: dict[str, Any] = {
+            "rounds": self.rounds,
+            "fraction": self.fraction,
+            "seed": self.seed,
+        }
         run_rounds(rule, engine, **chosen, exam=self.exam, on_round=on_round)
 
     def with_rows_in(self, folder: Path) -> "Plan":
