@@ -186,11 +186,11 @@ def test_at_the_end_those_who_wait_are_told() -> None:
 def test_a_fault_is_met_on_a_copy_and_the_agent_goes_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def half(member: Member, asked: Any, who: Any) -> Any:
+    def half(member: Member, *_: Any) -> Any:
         member.detector.progress.rate = 0.5
         raise RuntimeError("secret details")
 
-    def unfit(member: Member, asked: Any, who: Any) -> Any:
+    def unfit(member: Member, *_: Any) -> Any:
         member.detector.progress.rate = 0.5
         member.detector.taken = -1
         return {"said": []}
@@ -216,7 +216,7 @@ def test_after_a_change_that_failed_half_way_the_state_is_what_it_was_before(
     """Nobody knows how far it came: the agent ends, and begins again from its state."""
     tries = list[int]()
 
-    def half(member: Member, asked: Any, who: Any) -> Any:
+    def half(member: Member, *_: Any) -> Any:
         tries.append(1)
         member.detector.progress.rate = 0.5
         if len(tries) > 1:

@@ -27,17 +27,13 @@ COMMAND_LINE, MQTT = "command line", "mqtt"
 Asked = Mapping[str, Any]
 
 
-class Who(NamedTuple):
-    """Who asks for an action, and when."""
-
-    by: str
-    at: float
-
-
 class Action(NamedTuple):
-    """Something that can be asked: what is done, by which words, and whether a state changes."""
+    """Something that can be asked: what is done, by which words, and whether a state changes.
 
-    do: Callable[[Member, Asked, Who], dict[str, Any]]
+    ``do`` is given the member, the words, who asks and when.
+    """
+
+    do: Callable[[Member, Asked, str, float], dict[str, Any]]
     words: frozenset[str] = frozenset()
     changes: bool = False
 
@@ -61,7 +57,7 @@ def perform(
     the copy does not become the state. What was said can be ``noted`` in what is saved, and refused
     there.
     """
-    known, given, who = ACTIONS[action], dict(asked), Who(by, time.time())
+    known, given, now = ACTIONS[action], dict(asked), time.time()
     for name, value in given.items():
         if value is None:
             raise BadInput(f"{name!r:.40} is null: give it a value, or leave the word out")
@@ -73,18 +69,24 @@ def perform(
         words = ", ".join(sorted(known.words)) or "nothing"
         raise BadInput(f"{action} takes {words}, not {anomalous[0]!r:.40}")
     if not known.changes:
-        return known.do(member, given, who)
+        return known.do(member, given, by, now)
+
+    def change(which: Member) -> dict[str, Any]:
+        said = known.do(which, given, by, now)
+        mark_state(which)
+        said |= {"status": status_of(which)}
+        noted(which, said)
+        return said
+
     copy = Member.from_bytes(member.to_bytes())
-    said = _changed(copy, known, given, who)
-    noted(copy, said)
+    said = change(copy)
     Member.from_bytes(copy.to_bytes())
     if not trial:
         begun = False
         try:
             with saved(copy):
                 begun = True
-                said = _changed(member, known, given, who)
-                noted(member, said)
+                said = change(member)
         except Exception as error:  # it went well on the copy: whatever fails now is half done
             if not begun:
                 raise
@@ -92,17 +94,7 @@ def perform(
     return {**said, DRY_RUN: trial}
 
 
-def _changed(member: Member, action: Action, given: Asked, who: Who) -> dict[str, Any]:
-    said = action.do(member, given, who)
-    mark_state(member)
-    return {**said, "status": status_of(member)}
-
-
-def _status(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
-    return status_of(member)
-
-
-def _quarantine(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
+def _quarantine(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
     detector = member.detector
     rows = [
         {**one, "time": None if one["time"] is None else json_when(one["time"])}
@@ -117,7 +109,7 @@ def _quarantine(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
     }
 
 
-def _events(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
+def _events(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
     events = member.detector.events
     return {
         "name": member.name,
@@ -126,7 +118,7 @@ def _events(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
     }
 
 
-def _accept(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
+def _accept(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
     rows, instead = asked.get("rows"), asked.get(INSTEAD, False)
     if not isinstance(instead, bool):
         raise BadInput(f"{INSTEAD} is true or false, not {instead!r:.40}")
@@ -134,27 +126,23 @@ def _accept(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
         if "times" in asked:
             raise BadInput("times are those of rows: give the rows, or from and to")
         span, event = _span(asked), _event(asked)
-        return _fed_back(
-            accept(member.detector, span, event=event, instead=instead, by=who.by, at=who.at)
-        )
+        return _fed_back(accept(member.detector, span, event=event, instead=instead, by=by, at=at))
     if asked.keys() & {FROM, TO, EVENT}:
         raise BadInput("rows, or from and to, or an event: name what is normal in one way")
     times = _times(asked.get("times"))
-    return _fed_back(
-        accept(member.detector, rows=rows, times=times, instead=instead, by=who.by, at=who.at)
-    )
+    return _fed_back(accept(member.detector, rows=rows, times=times, instead=instead, by=by, at=at))
 
 
-def _reject(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
+def _reject(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
     span, event = _span(asked), _event(asked)
-    return _fed_back(reject(member.detector, span, event=event, by=who.by, at=who.at))
+    return _fed_back(reject(member.detector, span, event=event, by=by, at=at))
 
 
-def _undo(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
-    return _fed_back(undo(member.detector, by=who.by, at=who.at))
+def _undo(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
+    return _fed_back(undo(member.detector, by=by, at=at))
 
 
-def _tune(member: Member, asked: Asked, who: Who) -> dict[str, Any]:
+def _tune(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
     return {"said": tune(member.detector, **asked) or ["nothing: all of that is as it was"]}
 
 
@@ -186,7 +174,7 @@ def _times(given: Any) -> list[float] | None:
 
 #: All actions, by name.
 ACTIONS = {
-    "status": Action(_status),
+    "status": Action(lambda member, *_: status_of(member)),
     "quarantine": Action(_quarantine),
     "events": Action(_events),
     "accept": Action(_accept, frozenset({*COMMANDS["accept"], "rows", "times"}), changes=True),

@@ -119,7 +119,10 @@ class Commands:
             if self._allowed == NONE:
                 raise ElmgroveError("this device takes no commands (server_commands = none)")
             self._look()
-            noted = partial(self._note_done, command, time.time(), self._is_own(command))
+            last = self._member.detector.answers.undoable
+            asked = last is not None and last.answer.by.endswith(_ON_THE_SERVER)
+            undoes = asked and command.action == "undo"
+            noted = partial(self._note_done, command, time.time(), undoes)
             said = perform(
                 self._member, command.action, command.words, self._saved, noted, by=_asker(command)
             )
@@ -142,28 +145,29 @@ class Commands:
     def _note_done(
         self, command: Command, now: float, own: bool, member: Member, said: Mapping[str, Any]
     ) -> None:
-        """Notes in a member that a command was done; ``BadInput`` where that took out too much."""
-        feedback = said["feedback"]
-        if own:
-            _forget_taken(member, now, feedback["put_back"])
-        elif self._allowed == BOUNDED:
-            _require_bounded(member, feedback, now)
-        if (rows := _changed(feedback)) and not own:
-            _taken(member, now).append([now, rows])
-        _note(member, CommandResult(command.id, now, False, _line(said["said"])))
+        """Notes in a member that a command was done; ``BadInput`` where that took out too much.
 
-    def _is_own(self, command: Command) -> bool:
-        """Says whether a command undoes what was asked on the server as well."""
-        last = self._member.detector.answers.undoable
-        asked = last is not None and last.answer.by.endswith(_ON_THE_SERVER)
-        return command.action == "undo" and asked
+        With ``own`` it undoes what was asked on the server as well, which no longer counts.
+        """
+        feedback, taken = said["feedback"], _taken(member, now)
+        rows = int(feedback["taken"] + feedback["put_back"])
+        if own:
+            again = [one for one in taken if one[1] == feedback["put_back"]]
+            if again:
+                taken.remove(again[-1])
+        elif rows:
+            if self._allowed == BOUNDED:
+                _require_bounded(member, rows, taken, (feedback["first"], feedback["last"]))
+            taken.append([now, rows])
+        _note(member, command, now, False, " ".join(said["said"]))
 
     def _refuse(self, command: Command, why: str, fault: Exception | None = None) -> None:
         log.warning("%s is refused: %s", _named(command), plain(why), exc_info=fault)
-        _note(self._member, CommandResult(command.id, time.time(), True, _line([why])))
+        _note(self._member, command, time.time(), True, why)
 
 
-def _note(member: Member, outcome: CommandResult) -> None:
+def _note(member: Member, command: Command, now: float, refused: bool, said: str) -> None:
+    outcome = CommandResult(command.id, now, refused, (plain(said, 500),))
     # What is not told yet is far less: nothing of it is forgotten.
     kept = member.notes.get(COMMANDS, [])[1 - REMEMBERED :]
     member.notes[COMMANDS] = [*kept, outcome.fields]
@@ -176,25 +180,11 @@ def _taken(member: Member, now: float) -> list[list[float]]:
     return kept
 
 
-def _forget_taken(member: Member, now: float, rows: int) -> None:
-    """Lets rows not count that were taken out for a server and put back."""
-    for one in reversed(taken := _taken(member, now)):
-        if one[1] == rows:
-            taken.remove(one)
-            return
-
-
-def _changed(feedback: Mapping[str, Any]) -> int:
-    """The learned rows that an answer took out or put back."""
-    return int(feedback["taken"] + feedback["put_back"])
-
-
-def _require_bounded(member: Member, feedback: Mapping[str, Any], now: float) -> None:
+def _require_bounded(
+    member: Member, rows: int, taken: list[list[float]], times: tuple[float | None, float]
+) -> None:
     """Raises ``BadInput`` where a command took out more than a server may ask for."""
-    rows, first, last = _changed(feedback), feedback["first"], feedback["last"]
-    if not rows:
-        return
-    before = int(sum(one[1] for one in _taken(member, now)))
+    before, (first, last) = int(sum(one[1] for one in taken)), times
     # A tenth of what is in the model, in all commands of a day together.
     most = int(0.1 * (member.detector.learned - member.detector.taken + rows + before))
     if rows + before > most:
@@ -209,10 +199,6 @@ def _require_bounded(member: Member, feedback: Mapping[str, Any], now: float) ->
 
 def _asker(command: Command) -> str:
     return plain(command.asked_by, 100) + _ON_THE_SERVER
-
-
-def _line(said: Sequence[str]) -> tuple[str, ...]:
-    return (plain(" ".join(said), 500),)
 
 
 def _named(command: Command) -> str:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from email.header import Header
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from elmgrove.detector.drift import CHANGE, SLOW
@@ -121,13 +121,6 @@ class AlarmQueue:
             return self._waiting.popleft() if self._waiting else None
 
 
-class Post(NamedTuple):
-    """What is posted to a web address."""
-
-    body: str
-    headers: dict[str, str]
-
-
 # How loud ntfy is about each kind of news, and the picture that it shows.
 _LOUDNESS = {
     OPENED: ("high", "warning"),
@@ -138,25 +131,26 @@ _LOUDNESS = {
 }
 
 
-def post_of(message: Message, form: str) -> Post:
-    """Writes an alarm as its recipient takes it: ``json`` (as it is), ``slack`` or ``ntfy``."""
+def post_of(message: Message, form: str) -> tuple[str, dict[str, str]]:
+    """Writes an alarm as its recipient takes it: ``json`` (as it is), ``slack`` or ``ntfy``.
+
+    Gives the body and its headers.
+    """
     if form == "json":
-        return Post(json.dumps(message), {"Content-Type": "application/json"})
+        return json.dumps(message), {"Content-Type": "application/json"}
     device, text = message["device"], message["text"]
     if form == "slack":
         # Slack takes these three characters for its own (a name might call everybody).
         said = html.escape(f"{device}: {text}", quote=False)
-        return Post(json.dumps({"text": said}), {"Content-Type": "application/json"})
+        return json.dumps({"text": said}), {"Content-Type": "application/json"}
     priority, tag = _LOUDNESS[message["kind"]]
     event = f"event {message['number']} " if "number" in message else ""
     title = f"{device}: {event}{message['kind']}"
-    headers = {"Title": _header(title), "Priority": priority, "Tags": tag}
-    return Post(text, {"Content-Type": "text/plain; charset=utf-8", **headers})
-
-
-def _header(text: str) -> str:
-    """Writes a text for a header of HTTP, which knows no letters but ASCII's (RFC 2047)."""
-    return text if text.isascii() else Header(text, "utf-8", maxlinelen=10**6).encode()
+    if not title.isascii():
+        # Headers of HTTP know no other letters (RFC 2047).
+        title = Header(title, "utf-8", maxlinelen=10**6).encode()
+    headers = {"Title": title, "Priority": priority, "Tags": tag}
+    return text, {"Content-Type": "text/plain; charset=utf-8", **headers}
 
 
 class Webhook:
@@ -176,15 +170,10 @@ class Webhook:
     def tell(self, message: Message, wait: Wait) -> None:
         """Posts the alarm, and again after a wait as long as that may help."""
         backoff, until = Backoff(), time.monotonic() + TELL_SECONDS
-        trouble = self._trouble(message)
-        for _ in range(4):
-            if trouble is None:
-                return
-            left = until - time.monotonic()
-            if left <= 0:
-                break
+        trouble, tries = self._trouble(message), 1
+        while trouble is not None and tries < 5 and (left := until - time.monotonic()) > 0:
             wait(min(backoff.failed(trouble.retry_after), left))
-            trouble = self._trouble(message)
+            trouble, tries = self._trouble(message), tries + 1
         if trouble is not None:
             log.warning("alarm not delivered to %s: %s", self._host, trouble)
 
@@ -193,9 +182,9 @@ class Webhook:
         # Here, since loading httpx takes time that most devices need not spend.
         from elmgrove.exchange.http_client import post
 
-        written = post_of(message, self._format)
+        body, headers = post_of(message, self._format)
         try:
-            status = post(self._url, written.body.encode(), written.headers, POST_SECONDS)
+            status = post(self._url, body.encode(), headers, POST_SECONDS)
         except Unreachable as trouble:
             return trouble
         if not 200 <= status < 300:
@@ -207,8 +196,7 @@ class Command:
     """A program that is run for each alarm, without a shell, with a line of JSON as its input.
 
     What it prints is dropped, since standard output may be where verdicts go. A failure is logged
-    with the program's complaint, and the alarm is not tried again. A program that takes too long
-    is stopped.
+    with the program's complaint, and not tried again. A program that takes too long is stopped.
     """
 
     def __init__(self, command: str) -> None:

@@ -56,12 +56,9 @@ def event_message(where: str | None, update: EventUpdate) -> dict[str, Any]:
 
 def wants(only: str, verdict: Verdict) -> bool:
     """Whether a verdict is written: ``only`` is all, anomalies, alarms or events."""
-    return {
-        "all": True,
-        "anomalies": verdict.anomalous,
-        "alarms": verdict.alarm,
-        "events": False,
-    }[only]
+    if only == "anomalies":
+        return verdict.anomalous
+    return only == "all" or (only == "alarms" and verdict.alarm)
 
 
 def _causes(causes: Sequence[Cause]) -> list[dict[str, Any]]:
@@ -116,12 +113,11 @@ class Observer(Protocol):
 class Verdicts:
     """Writes verdicts, a line each, at once; ``-`` is standard output.
 
-    Lines are appended to a file. When log rotation has renamed or removed it, a new one is begun,
-    with the first verdict that comes a second or more after the last look. Lines can get lost
-    where rotation copies the file and cuts the original, and as long as the file can't be written:
-    that is told once, with how many they were when it works again. Each line that is there is whole
-    or was cut off by the system's end: what the disk took of a line that it had no room for is
-    taken back, and where that is impossible the next line begins behind a line feed.
+    When log rotation has renamed or removed the file, a new one is begun, with the first verdict
+    that comes a second or more after the last look. Lines get lost as long as the file can't be
+    written: that is told once, with how many they were when it works again. Each line that is there
+    is whole or was cut off by the system's end: what the disk took of a line that it had no room
+    for is taken back, and where that is impossible the next line begins behind a line feed.
     """
 
     def __init__(self, where: str, only: str = "all") -> None:
@@ -151,11 +147,13 @@ class Verdicts:
             self.write(seen.message, seen.point)
 
     def write(self, message: dict[str, Any], point: Point | None = None) -> None:
-        """Writes a message as a line of JSON, or as a point where it is about one."""
+        """Writes a message as a line of JSON, or about a point as one with its tags and time."""
         if point is None:
             text = json.dumps(message, ensure_ascii=False, allow_nan=False) + "\n"
         else:
-            text = _told_of(point, message)
+            beside = ("device", "where", "time", "flagged")
+            fields = {key: value for key, value in message.items() if key not in beside}
+            text = point.line("elmgrove_event" if "kind" in message else "elmgrove", fields)
         # The name of a file may hold bytes that are no text.
         self.put(text.encode(errors="backslashreplace"))
 
@@ -215,14 +213,6 @@ class Verdicts:
             self._torn = self._torn or (done > 0 and not _taken_back(out, done))
             raise
         self._torn = False
-
-
-def _told_of(point: Point, message: dict[str, Any]) -> str:
-    """A message about a point, as another point with its tags and its time."""
-    measurement = "elmgrove_event" if "kind" in message else "elmgrove"
-    beside = ("device", "where", "time", "flagged")
-    fields = {key: value for key, value in message.items() if key not in beside}
-    return point.line(measurement, fields)
 
 
 def _taken_back(out: int, count: int) -> bool:

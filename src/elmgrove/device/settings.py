@@ -3,7 +3,6 @@
 import socket
 import tomllib
 import typing
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -204,7 +203,8 @@ class Settings:
             "server_commands": (NONE, BOUNDED, "any"),
             "reports": (NO_REPORTS, "figures", ROWS),
         }.items():
-            _require_choice(name, getattr(self, name), known)
+            if (value := getattr(self, name)) not in known:
+                raise BadInput(f"{name}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
         port = self.metrics.rpartition(":")[2]
         if self.metrics and not (port.isdecimal() and int(port) < 2**16 and ":" in self.metrics):
             raise BadInput(f"metrics: host:port, like 127.0.0.1:9190, not {self.metrics!r}")
@@ -287,23 +287,15 @@ def read_settings(path: Path | None, given: dict[str, Any]) -> Settings:
     """Reads the file, if there is one; flags and environment (``given``) take precedence."""
     values = ({} if path is None else _read(path)) | given
     if str(values.get("token", "")).startswith("@"):
-        values["token"] = _secret_in(Path(values["token"][1:]))
+        secret = Path(values["token"][1:])
+        try:
+            values["token"] = secret.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"token: {secret} can't be read: {error}") from error
     made = Settings(**values)
     # Not a field, since every field is a setting.
     object.__setattr__(made, "given", frozenset(values))
     return made
-
-
-def _require_choice(setting: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise BadInput(f"{setting}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
-
-
-def _secret_in(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"token: {path} can't be read: {error}") from error
 
 
 def help_of(setting: str) -> str:

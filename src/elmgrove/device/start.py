@@ -50,16 +50,11 @@ def member_from_state(settings: Settings) -> Member | None:
 def member_from_federation(
     settings: Settings, exchange: Exchange, stopped: Callable[[], bool]
 ) -> Member | None:
-    """Makes a member by the federation's charter; waits for the exchange as long as it takes.
-
-    The same trouble is told once. What the device's user has to mend is raised.
-    """
+    """Makes a member by the federation's charter; waits for the exchange as long as it takes."""
     backoff, told = Backoff(), ""
     while not stopped():
         try:
-            charter = exchange.charter
-            rows = _normal_rows(settings, charter.basis)
-            return _member(settings, charter, rows, "the federation has")
+            return _member(settings, exchange.charter, "the federation has")
         except Unreachable as error:
             wait = backoff.failed(error.retry_after)
             if str(error) != told:
@@ -104,8 +99,7 @@ def member_joined(settings: Settings, exchange: Exchange, member: Member) -> Mem
 def member_like(settings: Settings) -> Member:
     """Makes a member with the basis of a state or an evidence file."""
     basis = load(Path(settings.like), basis_of)
-    rows = _normal_rows(settings, basis)
-    return _member(settings, Charter("alone", basis), rows, f"{settings.like} has")
+    return _member(settings, Charter("alone", basis), f"{settings.like} has")
 
 
 def member_for_rows(settings: Settings, rows: Sequence[Sequence[float]], source: Source) -> Member:
@@ -115,26 +109,30 @@ def member_for_rows(settings: Settings, rows: Sequence[Sequence[float]], source:
     X = np.array(rows, np.float64)
     for doubt in doubts_about(source.names or [str(i + 1) for i in range(X.shape[1])], X):
         log.warning("%s", doubt)
-    return _made_for(settings, X, source)
+    window = settings.window
+    if window == "auto":
+        choice = choose_window(X, settings.chosen_spectrum)
+        log.info("window of %d: %s", choice.window, choice.reason)
+        window = str(choice.window)
+    return _made_for(settings, X, source, int(window))
 
 
-def _made_for(settings: Settings, X: Array, source: Source) -> Member:
+def _made_for(settings: Settings, X: Array, source: Source, window: int) -> Member:
     basis = Basis.fitted(
         X,
         source.names,
         scaling="standard",
-        window=_window(settings, X),
+        window=window,
         spectrum=settings.chosen_spectrum,
     )
-    return _member(settings, Charter("alone", basis), None, "these rows have")
+    return _member(settings, Charter("alone", basis), "these rows have")
 
 
 class Begun:
     """The rows of a device that began with too few to decide its window, until there are enough.
 
     It is decided again when there are some, and for good when there are as many as ``learn`` looks
-    at, as ``learn`` decides for a file that begins with these rows.
-    A device whose window was stated, or comes from a state, a file or a federation, keeps it.
+    at. A window that was stated is kept.
     """
 
     def __init__(self, settings: Settings, source: Source, member: Member) -> None:
@@ -169,7 +167,7 @@ class Begun:
         choice = choose_window(X, settings.chosen_spectrum)
         if choice.window == basis.window:
             return None
-        made = _made_for(settings, X, self._source).detector
+        made = _made_for(settings, X, self._source, choice.window).detector
         log.info(
             "window of %d instead of %d: the %d rows so far decided again, and were learned again",
             choice.window,
@@ -182,9 +180,8 @@ class Begun:
 class LearnedAlready:
     """Skips rows of times that had been learned before the source was opened, and says so.
 
-    That is where a file that was learned is followed, or a copy of it. A source that is read on
-    from where it was read up to gives none of them again, and its clock may go back: there nothing
-    is skipped.
+    A source that is read on from where it was read up to gives none of them again, and its clock
+    may go back: there nothing is skipped.
     """
 
     def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
@@ -222,38 +219,23 @@ def require_width(source: Source, member: Member) -> None:
         raise BadInput(f"the rows have {source.width} columns, where {wanted} are learned")
 
 
-def _window(settings: Settings, rows: Array) -> int:
-    if settings.window != "auto":
-        return int(settings.window)
-    choice = choose_window(rows, settings.chosen_spectrum)
-    log.info("window of %d: %s", choice.window, choice.reason)
-    return choice.window
-
-
-def _member(settings: Settings, charter: Charter, units_from: Array | None, found: str) -> Member:
-    made = _detector_settings(settings)
-    member = charter.start(settings.own_name, units_from=units_from, **made)
+def _member(settings: Settings, charter: Charter, found: str) -> Member:
+    units = None
+    if settings.units_from:
+        path, layout = Path(settings.units_from), Layout(drop=tuple(settings.drop))
+        units = read_table(path, layout, features=charter.basis.features).rows
+    member = charter.start(
+        settings.own_name,
+        units_from=units,
+        merged=settings.merged,
+        patterns=settings.pattern_rule,
+        threshold=FalseAlarmRate(settings.rate, 0.0 if settings.watch_now else 0.95),
+        alarm=settings.alarm_rule,
+    )
     if settings.layout.fields:
         member.notes[LAYOUT] = settings.layout.fields
     _require_made_so(settings, member.detector, found)
     return member
-
-
-def _normal_rows(settings: Settings, basis: Basis) -> Array | None:
-    """The rows that tell this device's own units; None where none are given."""
-    if not settings.units_from:
-        return None
-    path = Path(settings.units_from)
-    return read_table(path, Layout(drop=tuple(settings.drop)), features=basis.features).rows
-
-
-def _detector_settings(settings: Settings) -> dict[str, Any]:
-    return {
-        "merged": settings.merged,
-        "patterns": settings.pattern_rule,
-        "threshold": FalseAlarmRate(settings.rate, 0.0 if settings.watch_now else 0.95),
-        "alarm": settings.alarm_rule,
-    }
 
 
 def _require_made_so(settings: Settings, detector: Detector, found: str) -> None:
