@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from river import anomaly, checks, compose, evaluate, metrics, preprocessing
+from river import anomaly, checks, preprocessing
 from sklearn.datasets import load_digits
 
 from elmgrove import BadInput, Detector, HiddenLayer
@@ -131,12 +131,6 @@ def test_a_bad_first_row_fixes_nothing():
         ElmgroveDetector(features=("a", "b")).learn_one({"a": 1.0})
 
 
-def test_a_pipeline_with_a_scaler_tells_other_digits_from_zeros():
-    model = compose.Pipeline(preprocessing.MinMaxScaler(), ElmgroveDetector())
-    latest = metrics.RollingROCAUC(window_size=len(STREAM) - 60)
-    assert evaluate.progressive_val_score(iter(STREAM), model, latest).get() > 0.9
-
-
 def test_rivers_filter_keeps_anomalous_rows_out():
     model = anomaly.QuantileFilter(ElmgroveDetector(), q=0.9)
     for row in ZEROS:
@@ -144,16 +138,6 @@ def test_rivers_filter_keeps_anomalous_rows_out():
     learned = model.anomaly_detector.detector.learned
     model.learn_one(named(1.0 - ZEROS[0]))
     assert 0.5 * len(ZEROS) < learned == model.anomaly_detector.detector.learned < len(ZEROS)
-
-
-def test_two_models_cooperate_through_their_detectors():
-    one, other, both = (ElmgroveDetector() for _ in range(3))
-    for at, (x, _) in enumerate(STREAM):
-        (one if at % 2 else other).learn_one(x)
-        both.learn_one(x)
-    one.detector.merge(other.detector.evidence)
-    for x, _ in STREAM[:20]:
-        assert one.score_one(x) == pytest.approx(both.score_one(x), rel=1e-9)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])

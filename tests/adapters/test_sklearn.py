@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from elmgrove import BadInput, Detector, HiddenLayer
@@ -117,18 +115,6 @@ def test_scores_are_minus_those_of_the_plain_detector_with_the_same_seed(score, 
 def test_units_follow_from_the_columns_when_not_given(score, columns, units):
     estimator = ElmgroveOutlierDetector(measure=score).fit(PIXELS[:, :columns])
     assert estimator.detector_.basis.layer.units == units
-
-
-def test_a_layer_that_is_not_linear_scores_by_loss():
-    estimator = ElmgroveOutlierDetector(activation="tanh").fit(ZEROS)
-    assert estimator.detector_.basis.score == "loss"
-    assert ElmgroveOutlierDetector().fit(ZEROS).detector_.basis.score == "distance"
-
-
-def test_a_threshold_is_there_as_soon_as_there_are_rows_enough():
-    detector = ElmgroveOutlierDetector(contamination=0.05).fit(ZEROS).detector_
-    assert detector.state == "watching"
-    assert detector.threshold < np.inf
 
 
 @pytest.mark.parametrize("contamination", [0.01, 0.1, 0.5])
@@ -284,13 +270,3 @@ def test_a_random_state_that_is_no_number_draws_a_layer():
         for seed in (1, 1, 2)
     )
     assert drawn.model_.basis.layer == again.model_.basis.layer != other.model_.basis.layer
-
-
-def test_scikit_learns_tools_work_around_the_estimators():
-    scaled = make_pipeline(MinMaxScaler(), ElmgroveOutlierDetector()).fit(ZEROS * 255)
-    assert np.mean(scaled.predict(ONES * 255) == -1) > 0.9
-    search = GridSearchCV(OSELMClassifier(), {"units": [2, 64], "ridge": [0.1]}, cv=3)
-    assert search.fit(PIXELS[:300], DIGITS[:300]).best_params_["units"] == 64
-    bag = BaggingClassifier(OSELMClassifier(32), 3, random_state=0)
-    bag.fit(PIXELS[:300], DIGITS[:300])
-    assert len({member.model_.basis.layer.seed for member in bag.estimators_}) == 3

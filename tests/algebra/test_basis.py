@@ -88,14 +88,6 @@ def test_a_mismatch_names_every_field_that_differs() -> None:
     ]
 
 
-def test_a_basis_made_again_from_the_same_numbers_is_accepted() -> None:
-    BASIS.require(dataclasses.replace(BASIS))
-
-
-def test_every_whole_number_will_do_for_outputs() -> None:
-    assert Basis(LAYER, np.int64(4)).fingerprint == Basis(LAYER, 4).fingerprint
-
-
 @pytest.mark.parametrize("outputs", [0, -1, 2.5, "3", None, True])
 def test_bad_outputs_are_refused(outputs: object) -> None:
     with pytest.raises(BadInput, match="outputs"):
@@ -245,32 +237,10 @@ def test_the_fingerprint_of_a_setting_never_changes() -> None:
     assert fingerprint(fields) == "893cb44e66e62bc747481c97466db64a"
 
 
-def test_the_order_of_the_fields_does_not_matter() -> None:
-    assert fingerprint({"a": 1, "b": {"c": 2, "d": 3}}) == fingerprint(
-        {"b": {"d": 3, "c": 2}, "a": 1}
-    )
-
-
-@pytest.mark.parametrize(
-    "other", [{"a": [1.0, 2.0]}, {"a": [2.0, 1.0 + 2**-52]}, {"b": [2.0, 1.0]}, {"a": None}, {}]
-)
-def test_any_change_shows(other: dict[str, object]) -> None:
-    assert fingerprint({"a": [2.0, 1.0]}) != fingerprint(other)
-
-
-def test_it_is_32_hexadecimal_digits() -> None:
-    assert len(fingerprint({})) == 32
-    assert set(fingerprint({})) <= set("0123456789abcdef")
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_json_can_not_hold_has_no_fingerprint(value: float) -> None:
     with pytest.raises(ValueError, match="JSON"):
         fingerprint({"a": value})
-
-
-def test_equal_settings_have_no_differences() -> None:
-    assert differences({"a": 1, "b": [1, 2]}, {"b": [1, 2], "a": 1}) == []
 
 
 def test_a_nested_field_is_named_by_its_path() -> None:
@@ -285,12 +255,6 @@ def test_a_nested_field_is_named_by_its_path() -> None:
 def test_a_list_is_named_by_its_first_entry_that_differs() -> None:
     assert differences({"features": ["a", "b", "c"]}, {"features": ["a", "x", "y"]}) == [
         "features[1]: 'b' here, 'x' there (and 1 more)"
-    ]
-
-
-def test_lists_of_different_length_are_named_by_their_length() -> None:
-    assert differences({"features": ["a", "b"]}, {"features": ["a"]}) == [
-        "features: 2 values here, 1 values there"
     ]
 
 

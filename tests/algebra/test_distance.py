@@ -1,6 +1,5 @@
 """The distance against its definition, in float64 and in fifty digits, and what it promises."""
 
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -357,13 +356,6 @@ def test_many_are_scored_as_one_by_one(units: int) -> None:
     assert np.array_equal(X, before)
 
 
-def test_a_distance_can_be_copied() -> None:
-    X = cloud(12, 50, 3)
-    distance = made(X)
-    again = pickle.loads(pickle.dumps(distance))
-    assert np.array_equal(again.score_many(X), distance.score_many(X))
-
-
 # Between two
 
 
@@ -500,13 +492,6 @@ def test_only_the_upper_triangle_is_read_and_nothing_is_changed() -> None:
     )
 
 
-def test_the_right_hand_side_is_not_changed() -> None:
-    B = np.asfortranarray(np.random.default_rng(1).normal(size=(6, 3)))
-    before = B.copy()
-    Factor(sums(50, 6), 0.5).solve(B)
-    assert (before == B).all()
-
-
 def test_fewer_rows_than_units_need_a_ridge() -> None:
     U = sums(3, 6)
     with pytest.raises(SingularSystem, match="6 hidden units with ridge 0 is singular"):
@@ -556,11 +541,6 @@ def test_what_no_small_ridge_can_cover_is_singular() -> None:
         regularized(np.diag([1.0, -1.0]), 1e-6, EPSILON[np.float64])
 
 
-def test_an_empty_model_needs_nothing_but_the_ridge() -> None:
-    factor = Factor(np.zeros((3, 3)), 0.25)
-    np.testing.assert_array_equal(mirrored(factor.inverse()), 4 * np.eye(3))
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [(0, 0), (0, 2), (2, 2)])
 def test_sums_that_are_not_finite_are_told_from_singular_ones(
@@ -570,15 +550,6 @@ def test_sums_that_are_not_finite_are_told_from_singular_ones(
     U[place] = bad
     with pytest.raises(SingularSystem, match="not finite"):
         Factor(U, 1.0)
-
-
-def test_an_indefinite_matrix_is_refused() -> None:
-    with pytest.raises(SingularSystem):
-        Factor(np.diag([1.0, -1.0]), 1e-6)
-
-
-def test_mirrored_copies_the_upper_triangle_to_the_lower() -> None:
-    assert mirrored(np.array([[1, 2], [9, 3]])).tolist() == [[1, 2], [2, 3]]
 
 
 # What two sets of rows lose with each other: how much of it is chance, and what is beyond

@@ -58,12 +58,6 @@ def test_a_longer_draw_starts_with_the_shorter_one(name: str) -> None:
     assert draw(3, 500)[:33].tolist() == draw(3, 33).tolist()
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_different_seeds_give_different_values(name: str) -> None:
-    draws = {DISTRIBUTIONS[name](seed, 64).tobytes() for seed in range(50)}
-    assert len(draws) == 50
-
-
 def raw(seed: int, size: int) -> list[int]:
     """64 bits each, as Python's own integers."""
     return [int(word) for word in np.random.PCG64(seed).random_raw(size)]
@@ -74,13 +68,6 @@ def test_uniform_equals_exact_integer_arithmetic() -> None:
     assert uniform(11, 200).tolist() == exact
 
 
-def test_uniform_lies_between_minus_one_and_one_and_fills_the_range() -> None:
-    values = uniform(0, 100_000)
-    assert -1.0 <= values.min() < -0.9999
-    assert 0.9999 < values.max() < 1.0
-    assert abs(values.mean()) < 5 * np.sqrt(1 / 3 / values.size)
-
-
 def test_normal_equals_exact_integer_arithmetic() -> None:
     words = raw(11, 12 * 50)
     exact = [
@@ -88,13 +75,6 @@ def test_normal_equals_exact_integer_arithmetic() -> None:
         for i in range(50)
     ]
     assert normal(11, 50).tolist() == exact
-
-
-def test_normal_has_mean_0_and_variance_1_within_sampling_error() -> None:
-    values = normal(1, 200_000)
-    assert abs(values.mean()) < 5 / np.sqrt(values.size)
-    # The variance of a squared standard normal value is 2.
-    assert abs(values.var() - 1.0) < 5 * np.sqrt(2 / values.size)
 
 
 def test_normal_is_distributed_nearly_as_the_normal_law() -> None:

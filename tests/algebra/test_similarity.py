@@ -45,13 +45,6 @@ def test_what_a_union_costs_is_what_the_rows_say(one: int, other: int, n: int, m
     assert fitted(Y).loss_with(fitted(X)) == pytest.approx(growth, rel=1e-4, abs=1e-6)
 
 
-def test_a_sum_is_that_of_all_rows() -> None:
-    X = rows_of(0, 1, 90)
-    added = fitted(X[:40]) + fitted(X[40:])
-    assert added.evidence.close_to(evidence(X))
-    assert added.error == pytest.approx(fitted(X).error, rel=1e-9)
-
-
 def test_rows_of_one_pattern_join_and_those_of_others_do_not() -> None:
     known = [fitted(rows_of(number % 3, number, 200)) for number in range(7)]
     assert groups(known, 0.1) == [[0, 3, 6], [1, 4], [2, 5]]
@@ -112,14 +105,6 @@ def test_a_loss_is_how_much_farther_rows_of_one_lie_from_the_other() -> None:
     # two halves of the same rows hardly lose, and never win much
     assert 0.0 <= apart(cloud_at(0.0, 3, 400)).loss_with(one) < 0.3
     assert one.loss_with(other) > 1.0
-
-
-def test_a_sum_of_distances_is_that_of_all_rows() -> None:
-    X = cloud_at(0.0, 1, 90)
-    added = apart(X[:40]) + apart(X[40:])
-    assert added.evidence.close_to(apart(X).evidence)
-    assert added.error == 90.0 * INPUTS
-    assert added.distance.score_many(X) == pytest.approx(apart(X).distance.score_many(X), rel=1e-9)
 
 
 def test_rows_of_one_cloud_join_and_those_of_others_do_not() -> None:

@@ -64,14 +64,6 @@ def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path: Path, old: M
         assert names(tmp_path) == ["fan.elm"]
 
 
-def test_a_relative_path_will_do(
-    tmp_path: Path, old: Member, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    save(Path("fan.elm"), old)
-    assert load(Path("fan.elm"), Member.from_bytes).name == "fan"
-
-
 # Errors name the file
 
 
