@@ -193,7 +193,7 @@ def test_the_distance_is_measured_on_the_rows_that_the_detector_judges(window: i
     distance.fit(stacked(learned, window))
     scores = distance.score(stacked(ROWS, window))
     labels = LABELS[window - 1 :]
-    assert found.ranking.auc == pytest.approx(roc_auc_score(labels, scores), abs=1e-6)
+    assert found.auc == pytest.approx(roc_auc_score(labels, scores), abs=1e-6)
     assert found.recall == pytest.approx((scores > distance.threshold)[labels].mean())
 
 

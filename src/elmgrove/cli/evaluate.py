@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -53,44 +52,19 @@ FIRST = 0.4
 OWN, LEARNING_ON, STREAM = "Elmgrove", "Elmgrove, learning", "Elmgrove, stream"
 
 
-class Ranking:
-    """Rows in the order of their scores, most anomalous first; equal scores are one step.
+def areas(labels: Array, scores: Array) -> tuple[float, float]:
+    """The area under the ROC curve, and the average precision; equal scores are one step.
 
-    ``found`` and ``false`` count the labelled and the other rows up to each score.
+    >>> areas(np.array([True, False, True]), np.array([3.0, 2.0, 2.0]))[0]
+    0.75
     """
-
-    def __init__(self, labels: Array, scores: Array) -> None:
-        order = np.argsort(-scores, kind="stable")
-        ranked = scores[order]
-        last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
-        self._labelled, self._normal = int(labels.sum()), int((~labels).sum())
-        self.found: Array = np.cumsum(labels[order])[last]
-        self.false: Array = last + 1 - self.found
-
-    @property
-    def recall(self) -> Array:
-        return np.asarray(self.found / self._labelled)
-
-    @property
-    def false_alarms(self) -> Array:
-        return np.asarray(self.false / self._normal)
-
-    @cached_property
-    def auc(self) -> float:
-        """The area under the ROC curve: the share of pairs in which the labelled row scores higher.
-
-        >>> Ranking(np.array([True, False, True]), np.array([3.0, 2.0, 2.0])).auc
-        0.75
-        """
-        recall = np.append(0.0, self.recall)
-        width = np.diff(self.false_alarms, prepend=0.0)
-        return float(np.sum(width * (recall[1:] + recall[:-1]) / 2.0))
-
-    @cached_property
-    def average_precision(self) -> float:
-        """The mean precision, weighted by how much recall grows with each score."""
-        precision = self.found / (self.found + self.false)
-        return float(np.sum(np.diff(self.recall, prepend=0.0) * precision))
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
+    found = np.cumsum(labels[order])[last]
+    recall, false_alarms = found / labels.sum(), (last + 1 - found) / (~labels).sum()
+    rise, width = np.diff(recall, prepend=0.0), np.diff(false_alarms, prepend=0.0)
+    return float(np.sum(width * (recall - rise / 2.0))), float(np.sum(rise * found / (last + 1)))
 
 
 @dataclass(frozen=True)
@@ -185,27 +159,22 @@ class Mahalanobis:
 class Measured:
     """How the verdicts of a method on the judged rows compare with their labels."""
 
-    name: str
+    method: str
+    auc: float
+    average_precision: float
     threshold: float
-    ranking: Ranking
     recall: float
     precision: float | None
     false_alarms: float
-    found: Found
+    events: Found
 
     @property
     def fields(self) -> dict[str, Any]:
         """The numbers for JSON."""
-        return {
-            "method": self.name,
-            "auc": self.ranking.auc,
-            "average_precision": self.ranking.average_precision,
-            "threshold": self.threshold if np.isfinite(self.threshold) else None,
-            "recall": self.recall,
-            "precision": self.precision,
-            "false_alarms": self.false_alarms,
-            **asdict(self.found),
-        }
+        threshold = self.threshold if np.isfinite(self.threshold) else None
+        fields = {**asdict(self), "threshold": threshold}
+        events = fields.pop("events")
+        return {**fields, **events}
 
 
 class Evaluation:
@@ -306,8 +275,8 @@ class Evaluation:
         events = intervals_by_rule(flagged, self.rule) if events is None else events
         return Measured(
             name,
+            *areas(self.labels, scores),
             limit,
-            Ranking(self.labels, scores),
             float(flagged[self.labels].mean()),
             float(self.labels[flagged].mean()) if flagged.any() else None,
             float(flagged[~self.labels].mean()),
@@ -391,18 +360,18 @@ def _grid(lines: Sequence[Measured]) -> Grid:
     for heading in headings:
         grid.add_column(heading if "\n" in heading else f"\n{heading}", justify="right")
     for one in lines:
-        found = one.found
+        found = one.events
         grid.add_row(
-            one.name,
-            f"{one.ranking.auc:.3f}",
-            f"{one.ranking.average_precision:.3f}",
+            one.method,
+            f"{one.auc:.3f}",
+            f"{one.average_precision:.3f}",
             percent(one.recall),
             percent(one.false_alarms),
             f"{found.found} of {found.stretches}",
             f"{found.false_events:,}",
             percent(found.alarmed_outside),
             _delay(found),
-            style="bold" if one.name == OWN else None,
+            style="bold" if one.method == OWN else None,
         )
     return grid
 

@@ -11,27 +11,13 @@ from rich.table import Table as Grid
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.cli.status import flagged, learns_from
-from elmgrove.detector.state import STATE_FORMAT
+from elmgrove.detector import state
 from elmgrove.device.status import status_of
-from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution
+from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member, borrowed_by
-from elmgrove.rounds.compact import (
-    CLASSIFIER_FORMAT,
-    LARGEST,
-    CompactClassifier,
-)
-from elmgrove.rounds.predictor import PREDICTOR_FORMAT, Predictor
+from elmgrove.rounds import compact, predictor
 from elmgrove.storage.disk import load
 from elmgrove.storage.sealed import format_of
-
-#: What a file of Elmgrove's may hold.
-Content = Member | Contribution | CompactClassifier | Predictor
-_FORMATS: dict[str, type[Content]] = {
-    STATE_FORMAT: Member,
-    EVIDENCE_FORMAT: Contribution,
-    CLASSIFIER_FORMAT: CompactClassifier,
-    PREDICTOR_FORMAT: Predictor,
-}
 
 
 def inspect(
@@ -51,7 +37,7 @@ def inspect(
 
     Example: [bold]elmgrove inspect fan-1.elm[/]
     """
-    facts = _facts(load(file, _content))
+    facts = load(file, _facts)
     if as_json:
         Console().print_json(json.dumps(facts))
         return
@@ -61,24 +47,38 @@ def inspect(
     Console(markup=False, emoji=False).print(grid)
 
 
-def _content(blob: bytes) -> Content:
-    return _FORMATS.get(format_of(blob), Contribution).from_bytes(blob)
-
-
-def _facts(held: Content) -> dict[str, Any]:
-    match held:
-        case Member():
-            return _member_facts(held)
-        case Contribution():
-            return _contribution_facts(held)
-        case CompactClassifier():
-            return _classifier_facts(held)
-        case Predictor():
-            return _predictor_facts(held)
+def _facts(blob: bytes) -> dict[str, Any]:
+    match format_of(blob):
+        case state.STATE_FORMAT:
+            return _member_facts(Member.from_bytes(blob))
+        case compact.CLASSIFIER_FORMAT:
+            made = compact.CompactClassifier.from_bytes(blob)
+            return {
+                "holds": "a classifier in whole numbers",
+                "classes": made.basis.outputs,
+                "inputs within": f"±{compact.LARGEST * made.step:.6g}",
+                "bits dropped of hidden values": made.shift,
+                **_basis_facts(made.basis),
+            }
+        case predictor.PREDICTOR_FORMAT:
+            return _predictor_facts(predictor.Predictor.from_bytes(blob))
+    contribution = Contribution.from_bytes(blob)
+    verdict = contribution.evidence.admissible()
+    return {
+        "holds": "evidence to give away",
+        "origin": contribution.origin,
+        "rows": round(contribution.evidence.count),
+        "threshold": contribution.threshold,
+        "admissible": "yes" if verdict else f"no: {verdict.reason}",
+        **_evidence_facts(contribution.evidence),
+    }
 
 
 def _member_facts(member: Member) -> dict[str, Any]:
-    detector, found = member.detector, status_of(member)
+    detector, merged, found = member.detector, member.merged, status_of(member)
+    pairs = () if merged is None else zip(merged.labels, merged.parts, strict=False)
+    received = {str(label): round(part.count) for label, part in pairs}
+    received |= {held.origin: round(held.evidence.count) for held in member.ledger}
     return {
         "holds": "a device's state",
         "name": member.name,
@@ -89,7 +89,7 @@ def _member_facts(member: Member) -> dict[str, Any]:
         "threshold": f"{detector.threshold:.6g}",
         "flagged": flagged(found),
         "merged": member.merges,
-        "received from": _received(member),
+        "received from": received,
         "others": learns_from(found),
         "borrows": str(borrowed_by(member)),
         "rows published": 0 if member.published is None else member.published.learned,
@@ -101,48 +101,15 @@ def _member_facts(member: Member) -> dict[str, Any]:
     }
 
 
-def _received(member: Member) -> dict[str, int]:
-    merged = member.merged
-    pairs = () if merged is None else zip(merged.labels, merged.parts, strict=False)
-    by_group = {str(label): round(part.count) for label, part in pairs}
-    return by_group | {held.origin: _rows(held) for held in member.ledger}
-
-
-def _contribution_facts(contribution: Contribution) -> dict[str, Any]:
-    verdict = contribution.evidence.admissible()
-    return {
-        "holds": "evidence to give away",
-        "origin": contribution.origin,
-        "rows": _rows(contribution),
-        "threshold": contribution.threshold,
-        "admissible": "yes" if verdict else f"no: {verdict.reason}",
-        **_evidence_facts(contribution.evidence),
-    }
-
-
-def _rows(contribution: Contribution) -> int:
-    return round(contribution.evidence.count)
-
-
-def _classifier_facts(classifier: CompactClassifier) -> dict[str, Any]:
-    return {
-        "holds": "a classifier in whole numbers",
-        "classes": classifier.basis.outputs,
-        "inputs within": f"±{LARGEST * classifier.step:.6g}",
-        "bits dropped of hidden values": classifier.shift,
-        **_basis_facts(classifier.basis),
-    }
-
-
-def _predictor_facts(predictor: Predictor) -> dict[str, Any]:
-    target, made = predictor.target, predictor.projection
+def _predictor_facts(found: predictor.Predictor) -> dict[str, Any]:
+    target, made = found.target, found.projection
     return {
         "holds": "a model that predicts",
         "target": target.column,
         "classes": list(target.classes) or "none: a number",
-        "rows learned": [round(model.rows) for model in predictor.models],
+        "rows learned": [round(model.rows) for model in found.models],
         **({} if made is None else {"principal components of": f"{made.columns} columns"}),
-        **_basis_facts(predictor.basis),
+        **_basis_facts(found.basis),
     }
 
 

@@ -216,13 +216,6 @@ def tracked(items: Sequence[T], text: str) -> Iterable[T]:
         yield from progress.track(items, description=text)
 
 
-def file_or_input(text: str) -> Path:
-    """Takes an argument that is a file, or ``-`` for standard input."""
-    if Path(text).is_dir():
-        raise typer.BadParameter(f"{text!r} is a folder, not a file.")
-    return file_or_folder(text)
-
-
 def file_or_folder(text: str) -> Path:
     """Takes an argument that is a file, a folder, or ``-`` for standard input."""
     # Typer's own check of a path refuses the dash.
