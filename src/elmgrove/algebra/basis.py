@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from elmgrove.algebra.layer import HiddenLayer, differences, fingerprint, suggested_units
-from elmgrove.algebra.rows import RowStore
+from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import OWN, Scaling
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.errors import BadInput, Mismatch, require_whole
@@ -131,7 +131,7 @@ class Basis:
     @classmethod
     def fitted(
         cls,
-        rows: RowStore,
+        rows: Array,
         names: Sequence[str] | None,
         *,
         scaling: str,
@@ -168,7 +168,7 @@ class Basis:
         words = fixed_words(categories or {})
         return cls(made, columns * window, features, fitted, window, score, spectrum, words)
 
-    def in_units_of(self, rows: RowStore) -> "Basis":
+    def in_units_of(self, rows: Array) -> "Basis":
         """Gives this basis in the units of a device that has rows like these.
 
         ``BadInput`` unless each device has its own.
@@ -289,7 +289,7 @@ def default_score(activation: str) -> str:
     return "distance" if activation == "identity" else "loss"
 
 
-def _featured(rows: RowStore, spectrum: Spectrum | None) -> RowStore:
+def _featured(rows: Array, spectrum: Spectrum | None) -> Array:
     """The rows that are scaled: these, or the spectra of these samples."""
     if spectrum is None:
         return rows

@@ -4,7 +4,7 @@ import math
 import sys
 from decimal import Decimal
 from numbers import Real
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +17,6 @@ from elmgrove.errors import BadInput
 Array = NDArray[Any]
 # The square root of the largest number.
 _MOST_ENERGY = math.sqrt(sys.float_info.max)
-
-
-class RowStore(Protocol):
-    """Rows × columns of numbers that give slices as arrays: an array, or more than fits."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: slice, /) -> Array: ...
-
-
-def in_blocks(rows: RowStore) -> list[slice]:
-    """Gives the places of rows that are looked at together: all at once, if they are in memory."""
-    size = len(rows) if isinstance(rows, np.ndarray) else 1 << 16
-    return [slice(start, start + size) for start in range(0, len(rows), max(size, 1))]
 
 
 class Rows:

@@ -8,15 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra.rows import Array, RowStore, in_blocks
+from elmgrove.algebra.linalg import EPSILON
+from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 
 #: A column's tails count at most so much.
 HEAVIEST = 30.0
-# The rows farthest off may be faults: this share of all, and so many more, say nothing of tails.
-_FAULTS, _MORE_FAULTS = 0.001, 2
-# Means that differ by less are those of one constant, summed up in two ways.
-_ROUNDING = 8.0 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +32,8 @@ class Levels:
     tails: Array | None = None
 
     @classmethod
-    def of_rows(cls, X: RowStore, tails: bool = False) -> "Levels":
-        """Finds the levels of these rows; block by block if they are not in memory."""
-        if not isinstance(X, np.ndarray):
-            return cls.together([cls.of_rows(X[block], tails) for block in in_blocks(X)])
+    def of_rows(cls, X: Array, tails: bool = False) -> "Levels":
+        """Finds the levels of these rows."""
         low, high = X.min(axis=0), X.max(axis=0)
         # What is computed of a constant is rounding noise.
         still = low == high
@@ -55,24 +50,18 @@ class Levels:
         if len(several) == 1:
             return several[0]
         weights = np.array([one.count for one in several])
-        weights = weights / weights.sum()
+        count, weights = weights.sum(), weights / weights.sum()
         # Σx and Σx², about the first mean, so that no large offset swallows what differs.
         first = several[0].mean
         away = np.array([one.mean for one in several]) - first
-        away[np.abs(away) <= _ROUNDING * np.abs(first)] = 0.0
+        # Means that differ by less are those of one constant, summed up in two ways.
+        away[np.abs(away) <= 8.0 * EPSILON * np.abs(first)] = 0.0
         mean = weights @ away
         variance = weights @ (np.array([one.variance for one in several]) + (away - mean) ** 2)
-        extremes = [one.extremes for one in several if one.extremes is not None]
         tails = [one.tails for one in several if one.tails is not None]
-        return cls(
-            sum(one.count for one in several),
-            first + mean,
-            variance,
-            _widest(extremes) if len(extremes) == len(several) else None,
-            np.clip(weights @ np.array(tails), 1.0, HEAVIEST)
-            if len(tails) == len(several)
-            else None,
-        )
+        known = len(tails) == len(several)
+        tail = np.clip(weights @ np.array(tails), 1.0, HEAVIEST) if known else None
+        return cls(float(count), first + mean, variance, tails=tail)
 
     @property
     def deviation(self) -> Array:
@@ -89,14 +78,10 @@ class Levels:
         return np.where(self.variance == 0.0, size, self.deviation)
 
 
-def _widest(extremes: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-    lows, highs = (np.array(some) for some in zip(*extremes, strict=True))
-    return lows.min(axis=0), highs.max(axis=0)
-
-
 def _tails(X: Array) -> Array:
     """The kurtosis of each column about its median, over a Gaussian's, without likely faults."""
-    faults = math.ceil(_FAULTS * len(X)) + _MORE_FAULTS
+    # The rows farthest off may be faults.
+    faults = math.ceil(0.001 * len(X)) + 2
     off = np.sort(np.abs(X - np.median(X, axis=0)), axis=0)[:-faults]
     if not len(off):
         return np.ones(X.shape[1])
@@ -181,7 +166,7 @@ class Scaling:
         return cls("standard", _floats(mean), _floats(deviation))
 
     @classmethod
-    def fitted(cls, kind: str, X: RowStore, tails: bool = False) -> "Scaling":
+    def fitted(cls, kind: str, X: Array, tails: bool = False) -> "Scaling":
         """Makes the scaling that these rows suggest."""
         return cls.of(kind, Levels.of_rows(X, tails)) if kind != "none" else cls()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from elmgrove.algebra.rows import Array, Rows, RowStore, in_blocks
+from elmgrove.algebra.rows import Array, Rows
 from elmgrove.errors import BadInput, require_whole
 
 #: The ways to lay bands over the frequencies, by name.
@@ -98,11 +98,9 @@ class Spectrum:
             made[index] = self._features(samples[index])
         return made
 
-    def rows_of(self, samples: RowStore) -> Array:
+    def rows_of(self, samples: Array) -> Array:
         """Computes a row for each whole frame of a stretch of samples."""
-        frames = Frames(self, Rows(samples.shape[1]))
-        made = [frames.add(samples[block]) for block in in_blocks(samples)]
-        return np.concatenate([np.empty((0, samples.shape[1] * self.bands)), *made])
+        return Frames(self, Rows(samples.shape[1])).add(samples)
 
     def names(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Names each feature by its column and the lowest and the highest frequency of its band."""

@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 from scipy.linalg import solve_triangular
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.rows import Array, RowStore
+from elmgrove.algebra.rows import Array
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.cli.learn import LearnRun
 from elmgrove.cli.options import (
@@ -284,7 +284,7 @@ class Evaluation:
         )
 
 
-def _fitted(table: Table, rows: RowStore, window: int, spectrum: Spectrum | None) -> Basis:
+def _fitted(table: Table, rows: Array, window: int, spectrum: Spectrum | None) -> Basis:
     return Basis.fitted(
         rows,
         table.names,

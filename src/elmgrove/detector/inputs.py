@@ -9,7 +9,7 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import Distance
-from elmgrove.algebra.rows import Array, Rows, RowStore
+from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.spectrum import Frames, Spectrum
 from elmgrove.algebra.summing import MomentSums
 from elmgrove.detector.frames import row_by_name, rows_by_name, times_of
@@ -49,7 +49,7 @@ def rows_to_decide(columns: int) -> tuple[int, int]:
     return least, max(2000, least)
 
 
-def choose_window(rows: RowStore, spectrum: Spectrum | None = None) -> Choice:
+def choose_window(rows: Array, spectrum: Spectrum | None = None) -> Choice:
     """Decide from the rows themselves whether ten of them should be one input, or each by itself.
 
     Ten where neighbours are alike (a time series), there are rows enough to see how, not too many
