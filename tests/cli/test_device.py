@@ -153,7 +153,7 @@ def test_a_key_that_would_leave_without_tls_is_told(
     url: str, warns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = Agent(Settings(exchange=url, state="fan.elm"))
-    exchange = agent._exchange("fan")
+    exchange = agent._opened_exchange("fan")
     assert exchange is not None
     exchange.close()
     assert ("without TLS whoever sees the traffic" in caplog.text) == warns

@@ -34,8 +34,6 @@ _USUAL = (
     *("name", "state", "source", "follow", "exchange", "token"),
     *("verdicts", "only", "webhook", "command", "mqtt", "watch_now"),
 )
-# Settings that nobody else may know.
-_SECRETS = ("token", "mqtt_password")
 
 device = typer.Typer(
     name="device",
@@ -53,7 +51,8 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
 
     Example: [bold]elmgrove device run --config device.toml[/]
     """
-    chosen = {name: value for name, value in given.items() if _was_given(context, name)}
+    by_user = ("COMMANDLINE", "ENVIRONMENT")
+    chosen = {name: given[name] for name in given if _source_of(context, name) in by_user}
     settings = read_settings(config, chosen)
     if settings.source == STANDARD_INPUT and "source" not in settings.given and sys.stdin.isatty():
         raise BadInput(
@@ -65,7 +64,7 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
     else:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    for name in _SECRETS:
+    for name in ("token", "mqtt_password"):
         if _is_in_process_list(context, name):
             log.warning(
                 "--%s can be read in the list of processes: use %s%s instead",
@@ -112,16 +111,15 @@ def variable_of(setting: str) -> str:
     return PREFIX + setting.upper()
 
 
-def _was_given(context: typer.Context, name: str) -> bool:
+def _source_of(context: typer.Context, name: str) -> str:
     source = context.get_parameter_source(name)
     # By name: releases of Typer bring the enumeration from different packages.
-    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
+    return "" if source is None else source.name
 
 
 def _is_in_process_list(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    is_flag = source is not None and source.name == "COMMANDLINE"
-    return is_flag and not str(context.params.get(name, "")).startswith("@")
+    stated = str(context.params.get(name, ""))
+    return _source_of(context, name) == "COMMANDLINE" and not stated.startswith("@")
 
 
 def _option(one: Field[Any]) -> inspect.Parameter:
@@ -155,34 +153,22 @@ def _help_all(context: typer.Context, wanted: bool) -> None:
 
 
 def _with_settings() -> Any:
-    """Gives ``run`` one option for each setting, as the table in ``Settings`` has them."""
-    first = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    config = inspect.Parameter(
-        "config",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[
-            Path | None,
-            typer.Option(help="TOML file with settings.", exists=True, dir_okay=False),
-        ],
+    """``run`` with an option for each setting, as the table in ``Settings`` has them."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    config = typer.Option(help="TOML file with settings.", exists=True, dir_okay=False)
+    every = typer.Option(
+        "--help-all", callback=_help_all, is_eager=True, help="Show all options, and exit."
     )
-
-    every = inspect.Parameter(
-        "help_all",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False,
-        annotation=Annotated[
-            bool,
-            typer.Option(
-                "--help-all", callback=_help_all, is_eager=True, help="Show all options, and exit."
-            ),
-        ],
-    )
+    parameters = [
+        inspect.Parameter("context", kind, annotation=typer.Context),
+        inspect.Parameter("config", kind, default=None, annotation=Annotated[Path | None, config]),
+        inspect.Parameter("help_all", kind, default=False, annotation=Annotated[bool, every]),
+        *map(_option, fields(Settings)),
+    ]
 
     def command(help_all: bool, **given: Any) -> None:
         run(**given)
 
-    parameters = [first, config, every, *map(_option, fields(Settings))]
     command.__doc__ = run.__doc__
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {one.name: one.annotation for one in parameters}
