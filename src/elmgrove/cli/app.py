@@ -32,12 +32,12 @@ GROUPS = {
     "Device": {
         "device": ("device:device", "Run the agent: rows in, verdicts and alarms out."),
         "status": ("status:status", "Show how a device is doing."),
-        "quarantine": ("feedback:quarantine", "List the anomalous rows that wait for an answer."),
-        "accept": ("feedback:accept", "That was fine: learn anomalous rows as a new normal."),
-        "reject": ("feedback:reject", "It was a fault: drop anomalous rows, and unlearn it."),
-        "undo": ("feedback:undo", "Undo the last accept or reject."),
-        "tune": ("tune:tune", "Change the threshold or the alarm rule."),
-        "inspect": ("inspect:inspect", "Show what a file of Elmgrove holds."),
+        "quarantine": ("ask:quarantine", "List the anomalous rows that wait for an answer."),
+        "accept": ("ask:accept", "That was fine: learn anomalous rows as a new normal."),
+        "reject": ("ask:reject", "It was a fault: drop anomalous rows, and unlearn it."),
+        "undo": ("ask:undo", "Undo the last accept or reject."),
+        "tune": ("ask:tune", "Change the threshold or the alarm rule."),
+        "inspect": ("status:inspect", "Show what a file of Elmgrove holds."),
     },
     "Fleet": {
         "serve": ("serve:serve", "Run the server of a fleet, with its dashboard."),
@@ -57,7 +57,7 @@ GROUPS = {
             "Run a federation of clients on this machine, and save the model they end with.",
         ),
         "predict": (
-            "predict:predict",
+            "federate:predict",
             "Predict the class or the number of each row, and say how right that is where it is "
             "known.",
         ),
