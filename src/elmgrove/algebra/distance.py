@@ -156,10 +156,9 @@ def lent(evidence: Evidence) -> Moments | None:
     """Makes what a device lends to others: how its readings move together, as one row's worth.
 
     Where they lie, and how far they move, is left out: the sums are about the device's own mean,
-    and no column moves by more than a unit (of the scaling; without one, each moves by 1). So what
-    is lent by several devices can be added, each counts as much as another, and one that sends
-    wrong sums can't drown the others. A device with fewer rows than inputs counts for less. A loss
-    has no such sums: there None is lent.
+    and no column moves by more than a unit (without scaling, each moves by 1). So loans can be
+    added, and one that sends wrong sums can't drown the others. A device with fewer rows than
+    inputs counts for less. A loss has no such sums: there None is lent.
     """
     if not isinstance(evidence, Moments):
         return None
@@ -190,10 +189,9 @@ def lent_together(loans: Iterable[Moments | None]) -> Moments | None:
 def agreed(loans: Iterable[Moments | None]) -> Moments | None:
     """Adds up what several lend, without the one that is least like the rest.
 
-    One lender among a dozen that made its sums up can hide a fault from a device that has seen few
-    rows: it lends that what the fault moves moves together. Who is least like the rest is told by
-    the median of all, each entry of C by itself. It is one and no more: of two liars one stays, and
-    weighs as much as any lender. Of two lenders neither is left out.
+    One lender that made its sums up can hide a fault from a device that has seen few rows. Who is
+    least like the rest is told by the median of all, each entry of C by itself. Of two neither is
+    left out.
     """
     shares = [loan for loan in loans if loan is not None and loan.count > 0.0]
     if len(shares) > 2:
@@ -218,10 +216,10 @@ _MOST_ROWS = 4104
 class Bulk:
     """Scores inputs that are rows of one matrix; those that may have a value far off are left open.
 
-    The factor of squares and all units are in the matrices already: of the rows themselves only
-    the centre is taken off first, so that no offset, however large, costs a digit. Windows that do
-    not overlap are rows of one matrix as their rows lie in memory, and those that begin one row
-    later are rows of another: nothing is set side by side.
+    The factor of squares and all units are in the matrices; of the rows only the centre is taken
+    off first, so that no offset costs a digit. Windows that do not overlap are rows of one matrix
+    as they lie in memory, and those that begin one row later are rows of another: nothing is
+    copied.
     """
 
     def __init__(
@@ -299,10 +297,10 @@ class Bulk:
 
 
 class FewInputs(Bulk):
-    """Scores inputs of few values with one product, each column by itself in memory.
+    """Scores inputs of few values with one product, since NumPy is slow at many short rows.
 
-    With all products at hand one says it all: of Σ⁻¹ = A R A, where A is the root of its diagonal,
-    g = R A(x − μ) and the squared distance is A(x − μ)·g. NumPy is slow at many short rows.
+    Of Σ⁻¹ = A R A, where A is the root of its diagonal, g = R A(x − μ) and the squared distance is
+    A(x − μ)·g.
     """
 
     def _prepare(self, distance: "Distance") -> None:
@@ -331,8 +329,7 @@ class FewInputs(Bulk):
 class Windows(Bulk):
     """Scores windows of many inputs: what belongs to single values is done once for each row.
 
-    That is about one centre, the last row's; how far the centres of the rows before it lie from
-    that is made up for.
+    That is about the last row's centre; how far the other rows' centres lie from it is made up for.
     """
 
     def _prepare(self, distance: "Distance") -> None:
@@ -455,11 +452,10 @@ class Distance:
     units of the data. It works where normal rows are one cloud, however stretched; where they are
     several clouds far apart, each needs a distance of its own (``PatternRule``).
 
-    One more row, a unit away from the others, is taken to have been seen. So there is a sane
-    score from the second row on, and a column that never moved is anomalous when it does. The unit
-    is 1 where rows are scaled; else a column's own deviation, or its size where it never moved.
-
-    With few rows, how columns move together can be borrowed from others: a ``loan`` (``lent``).
+    One more row, a unit away from the others, is taken to have been seen: so there is a sane score
+    from the second row on, and a column that never moved is anomalous when it does. The unit is 1
+    where rows are scaled; else a column's own deviation, or its size where it never moved. With few
+    rows, how columns move together can be borrowed from others: a ``loan`` (``lent``).
     """
 
     def __init__(self, moments: Moments, loan: Moments | None = None) -> None:

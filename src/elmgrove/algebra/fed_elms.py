@@ -1,8 +1,6 @@
-"""Averages of models, for comparison with sums of evidence.
+"""Averages of models, for comparison with sums of evidence: equations (7) to (13) of *Fed-ELMS*.
 
-The equations (7) to (13) of *Fed-ELMS: a federated extreme learning machine system*: the first
-model, what a client learns from it, and the average. The loop over rounds is ``rounds.loop``. The
-exact rule beside it, E²LM, needs nothing of its own: it is ``Evidence.sum``.
+The exact rule beside it, E²LM, needs nothing of its own: it is ``Evidence.sum``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -78,7 +76,7 @@ def fedavg(updates: Iterable[RoundUpdate]) -> RoundModel:
     """Averages the clients' answers: β = Σ (N_k/N) βᵏ and P = Σ (N_k/N) Pᵏ (10), (11).
 
     The average is not the model of all rows: the more the clients differ, the worse it explains
-    each. Of clients that all have no rows there is no average.
+    each.
     """
     return RoundModel(*weighted_mean((update.rows, (update.beta, update.P)) for update in updates))
 

@@ -73,10 +73,7 @@ def _far_apart(X: Array, count: int, draw: np.random.Generator) -> Array:
 
 
 def distances(X: Array, Y: Array) -> Array:
-    """Computes the distance of each row of X to each of Y; exactly 0 where they are equal.
-
-    SciPy's ``cdist`` would load half of SciPy with every import of Elmgrove.
-    """
+    """Computes the distance of each row of X to each of Y; exactly 0 where they are equal."""
     return np.stack([np.sqrt(np.square(X - y).sum(axis=1)) for y in Y], axis=1)
 
 

@@ -83,10 +83,8 @@ def normal(seed: int, size: int) -> Vector:
 def binary(seed: int, size: int) -> Vector:
     """Draws -1 or +1 from a linear feedback shift register, as hardware does (Fed-ELMS, IV-C).
 
-    The register starts as (seed mod (2^32 - 1) + 1) · 2654435761 mod 2^32, lowest bit first. The
-    factor (the prime next to 2^32 divided by the golden ratio) is odd, so this is never the dead
-    state 0; without it small seeds would start with long runs of one sign. Bit k + 32 is the sum
-    (exclusive or) of bits k + 22, k + 2, k + 1, k.
+    The register starts as (seed mod (2^32 - 1) + 1) · 2654435761 mod 2^32, lowest bit first, which
+    is never the dead state 0. Bit k + 32 is the exclusive or of bits k + 22, k + 2, k + 1, k.
 
     >>> binary(7, 8).tolist()
     [-1.0, -1.0, -1.0, 1.0, -1.0, -1.0, -1.0, 1.0]
@@ -143,11 +141,10 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 def suggested_units(inputs: int, score: str = "distance", window: int = 1) -> int:
     """Suggests how many hidden units a detector needs.
 
-    For the distance as many as inputs up to 64: then it is exact, and no seed matters. For more
-    inputs it is a dial of memory that hardly matters: half as many, at most 128, of windows 64.
-    (Between half and all, what the units leave over is badly conditioned.) For the loss a quarter
-    of many inputs, half of few, at most 128: with as many as inputs it could copy any row. The
-    papers use a quarter of 561 inputs, and less than a tenth of 225 and of 784.
+    For the distance as many as inputs up to 64: then it is exact, and no seed matters. For more it
+    is a dial of memory that hardly matters: half as many, at most 128, of windows 64. For the loss
+    a quarter of many inputs, half of few, at most 128: with as many as inputs it could copy any
+    row.
     """
     if score == "distance":
         return inputs if inputs <= 64 else min(128 if window == 1 else 64, inputs // 2)

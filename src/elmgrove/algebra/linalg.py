@@ -20,11 +20,10 @@ Switch = tuple[Callable[[], int], Callable[[int], Any]]
 class OneThread:
     """Keeps BLAS on one thread inside ``with``; may be nested and shared by threads.
 
-    For a matrix of a few hundred kB the second thread costs more than it brings, and where
-    another process has the other core, OpenBLAS waits for it: 8 ms instead of 8 µs for one
-    rank-one update. threadpoolctl finds the library; its own context manager takes 28 µs a
-    time, calling the library's switch takes 1. The switch is the process's, not the thread's:
-    a large product that another thread starts within these microseconds runs on one thread.
+    For a matrix of a few hundred kB the second thread costs more than it brings, and where another
+    process has the other core, OpenBLAS waits for it: 8 ms instead of 8 µs for one rank-one update.
+    threadpoolctl's own context manager takes 28 µs a time, calling the library's switch takes 1.
+    The switch is the process's: a product that another thread starts meanwhile runs on one thread.
     """
 
     def __init__(self) -> None:

@@ -23,9 +23,8 @@ class Moments(Evidence):
 
     A are the layer's weights α, or none (A = I) where there are as many units as inputs: then C
     holds all products and nothing depends on a seed. Like all evidence these add up exactly; sums
-    about another centre are moved first, which is exact but for rounding. A centre near the rows is
-    what makes large offsets harmless: products about 0 would lose all that is 1e-8 of the mean.
-    The papers' U and V follow from them.
+    about another centre are moved first. A centre near the rows makes large offsets harmless:
+    products about 0 would lose all that is 1e-8 of the mean. The papers' U and V follow from them.
     """
 
     ARRAYS: ClassVar[tuple[str, ...]] = ("C", "s", "e")
@@ -469,12 +468,11 @@ def unpack_parts(
 class Conversion:
     """What rows and their sums become in the units, the layer and the order of another basis.
 
-    A value x' = (raw − shift')/scale' is a·x + b, so sums about a centre c become those about
-    a·c + b, exactly but for rounding: C' = a C a, s' = a s, e' = a² e. Where C holds all products,
-    those with another layer's mixtures follow from them; where it holds mixtures alone, only a
-    common factor can be converted. ``Mismatch`` says what stands in the way.
-
-    In own units, the target's are those in which the rows were learned.
+    A value x' = (raw − shift')/scale' is a·x + b, so sums about a centre c become those about a·c +
+    b: C' = a C a, s' = a s, e' = a² e. Where C holds all products, another layer's mixtures follow
+    from them; where it holds mixtures alone, only a common factor can be converted. ``Mismatch``
+    says what stands in the way. In own units, the target's are those in which the rows were
+    learned.
     """
 
     def __init__(self, learned: Moments, target: Basis) -> None:

@@ -39,9 +39,8 @@ def weight_of(rows: int, forgetting: float) -> float:
 class Sums:
     """U, V, energy and count of the rows learned so far, and the prior that they rest on.
 
-    With every row, the older ones count φ times less. What is stored is U / scale and V / scale
-    with scale = φ^rows, so forgetting costs nothing: a new row is added with weight 1 / scale.
-    Long before the weights leave the range of the dtype, the scale is multiplied in. Of U only
+    With every row, the older ones count φ times less. Stored are U / scale and V / scale with scale
+    = φ^rows, so a new row is added with weight 1 / scale and forgetting costs nothing. Of U only
     the upper triangle is kept. The prior, evidence of others, stays apart and never fades.
     """
 
@@ -167,11 +166,10 @@ class Sums:
 class Inverse:
     """Solves (U + λI) w = h, where U is the own sums plus the prior, one h after another.
 
-    P follows the sums by rank-one updates, equation (12) for one row, and so drifts away from
-    them; with forgetting or a prior it also can't follow exactly. Therefore P only proposes:
-    each w is put back into the equation, corrected by the residual while that is larger than
-    rounding explains, and where a few corrections do not suffice P is computed again by Cholesky.
-    So the answer depends on the sums alone, not on the way that led to them.
+    P follows the sums by rank-one updates, equation (12) for one row, and so drifts away from them.
+    Therefore P only proposes: each w is put back into the equation, corrected by the residual while
+    that is larger than rounding explains, and where a few corrections do not suffice P is computed
+    again by Cholesky. So the answer depends on the sums alone, not on the way that led to them.
     """
 
     def __init__(self, sums: Sums, ridge: float) -> None:

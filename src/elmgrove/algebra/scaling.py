@@ -105,17 +105,16 @@ SCALINGS = ("none", "minmax", "standard", OWN)
 class Scaling:
     """Scales each column to (x - shift) / scale, or leaves rows as they are.
 
-    The numbers are fixed when a device starts and belong to the fingerprint: evidence gathered
-    with other numbers can't be merged by mistake. Values outside stated bounds are not clipped,
-    since how far outside they lie is what a detector should see.
+    The numbers are fixed when a device starts and belong to the fingerprint: evidence gathered with
+    other numbers can't be merged by mistake. Values outside stated bounds are not clipped.
 
     In ``own`` units each device takes off its own mean and divides by its own deviation. These
     numbers are no part of the fingerprint and never leave the device: those at other levels can
-    merge, and what a federation has in ``common`` is a scaling without numbers.
+    merge.
 
     ``tails`` says how much heavier than a Gaussian's the tails of each column are: its kurtosis
     divided by 3, from 1 to 30. A distance takes so many times as much of what a column has of its
-    own for noise (``Covariance``). Only rows with many columns have it.
+    own for noise. Only rows with many columns have it.
 
     >>> Scaling.minmax([0, 10], [1, 30])(np.array([0.5, 20.0])).tolist()
     [0.5, 0.5]

@@ -92,11 +92,10 @@ class FittedDistance:
 def _chance(basis: Basis, one: Any, other: Any) -> Any:
     """What two sets of so many rows of one law lose by chance, nine times of ten; at most 1.
 
-    A model of N rows knows r mixtures of its inputs to about r/N, and rows that it has not seen lie
-    so much farther from it; mean squares of n inputs differ by √(2/n (1/N₁ + 1/N₂)). Rows that
-    windows are made of depend on each other: as many as a window holds count for one. Measured with
-    4 to 380 inputs and 100 to 3,000 rows. Rows that depend on each other without a window lose
-    more; so do fewer rows than mixtures, and such devices stay apart.
+    A model of N rows knows r mixtures of its inputs to about r/N; mean squares of n inputs differ
+    by √(2/n (1/N₁ + 1/N₂)). Of overlapping windows, as many rows as a window holds count for one.
+    Measured with 4 to 380 inputs and 100 to 3,000 rows; rows that depend on each other otherwise
+    lose more.
     """
     N_1, N_2 = (np.maximum(count / basis.window, 1.0) for count in (one, other))
     known = mixed(basis) / np.minimum(N_1, N_2)
@@ -130,8 +129,8 @@ def all_apart(fits: Sequence[FittedDistance]) -> Array:
 def mean_scores(distances: Sequence[Distance]) -> Array:
     """Computes ``mean_score`` of each (a line) for rows like those of each (a column), all at once.
 
-    With A = K/σ of one and B = Sσ of the other, ‖ABᵀ‖² = ⟨AᵀA, BᵀB⟩: one product for many pairs.
-    100 of 380 columns and 64 units take about 1 s on one core, a fifth of what pair by pair takes.
+    With A = K/σ of one and B = Sσ of the other, ‖ABᵀ‖² = ⟨AᵀA, BᵀB⟩: one product for many pairs,
+    which takes a fifth of what pair by pair does.
     """
     scores = np.empty((len(distances), len(distances)))
     blocks = [slice(start, start + _AT_ONCE) for start in range(0, len(distances), _AT_ONCE)]
@@ -179,10 +178,9 @@ def usual_tolerance(basis: Basis) -> float:
 def kind_tolerance(basis: Basis) -> float:
     """Says how far beyond chance devices of one kind may be apart, unless something is asked for.
 
-    By distance 0.3 is a level that differs by half a residual deviation in every column, or
-    deviations that differ by a seventh. It was chosen on simulated machines with 1,000 rows: those
-    of one kind, with levels a quarter of a residual deviation apart, were at most 0.36 apart (a
-    median of 0.1), one with a fault in a tenth of its rows 0.4 to 0.7, other kinds 5 and more.
+    By distance 0.3 is a level that differs by half a residual deviation in every column. Simulated
+    machines of one kind with 1,000 rows were at most 0.36 apart (a median of 0.1), one with a fault
+    in a tenth of its rows 0.4 to 0.7, other kinds 5 and more.
     """
     return ONE_KIND if basis.score == "distance" else usual_tolerance(basis)
 
@@ -214,11 +212,9 @@ def groups(fits: Sequence[Any], tolerance: float) -> list[list[int]]:
 
     A tolerance of 0.05 lets the squared error on each set of rows grow by a twentieth in each step.
     Exact, and without a row (``error_of``). Few rows are explained too well by their own model and
-    join late rather than early: two sets of n rows of one pattern seem to lose Ñ / (2n − 2Ñ) with
-    Ñ units, so 0.02 takes 26 times as many rows as units. With a correction for that (by
-    cross-validation), patterns that are merely alike joined as well, and anomalous rows were
-    explained better: detectors lost up to 0.25 ROC-AUC on MNIST with 400 rows a digit. The order
-    does not matter but for exact ties.
+    join late: two sets of n rows of one pattern seem to lose Ñ / (2n − 2Ñ) with Ñ units. With a
+    correction for that, patterns that are merely alike joined as well, and detectors lost up to
+    0.25 ROC-AUC on MNIST. The order does not matter but for exact ties.
     """
     return join(fits, tolerance, by_chance=False).groups
 

@@ -67,12 +67,11 @@ class _Group:
 class FewValues:
     """Counts the rows since the last upload by their values in the columns that have few.
 
-    An upload shows Σ x and Σ x_j x of each column j, and so Σ f(x) x of every f that is a
-    combination of columns. Where j is 1 in one row and 0 in all others, that is the row; where it
-    is 1 in six rows, and another column in five of these, the difference of the two is. Of columns
-    with few values, such an f can be guessed. How much of Σ f² one row can be at most, whatever f
-    is, is its leverage: x (Σ xᵀx)⁻¹ xᵀ, over these columns and a 1. So rows are held back whose
-    leverage is above one in ``ROWS_ALIKE``, until enough like them have come.
+    An upload shows Σ x and Σ x_j x of each column j, and so Σ f(x) x of every combination f of
+    columns. Where f is 1 in one row and 0 in all others, that is the row, and of columns with few
+    values such an f can be guessed. How much of Σ f² one row can be at most, whatever f is, is its
+    leverage: x (Σ xᵀx)⁻¹ xᵀ, over these columns and a 1. So rows are held back whose leverage is
+    above one in ``ROWS_ALIKE``, until enough like them have come.
     """
 
     def __init__(self, basis: Basis) -> None:
@@ -199,8 +198,8 @@ class FewValues:
         """Finds the combinations of few-valued columns that are 0 in all of an upload's new rows.
 
         Gives the places of these columns in an input, a value of each, and the combinations, a line
-        each: of a 1, and of what each column is beyond that value. Whatever else moves them is by
-        itself in the sums; those of one column alone are first.
+        each: of a 1, and of what each column is beyond that value. Those of one column alone are
+        first.
         """
         places, known, far, inside = self._judged(now, forgetting, without)
         values = self._grouped[:, np.isin(self._places, places)]
@@ -344,10 +343,9 @@ def inputs_held_back(basis: Basis) -> int:
     """Counts the windows to withhold from an upload, so that others can't tell where it ends.
 
     Sums over windows that follow each other differ from place to place in the rows at both ends
-    alone: of Σ y and Σ y² that gives these rows exactly, however many lie between them. What the
-    sums show beyond what is equal in all places is about the ends. Each window that is left out
-    has ends of its own, as many unknowns as it has values: enough of them have as many as there
-    are such numbers.
+    alone: of Σ y and Σ y² that gives these rows exactly. Each window that is left out has ends of
+    its own, as many unknowns as it has values: enough of them have as many as there are numbers
+    about the ends.
     """
     columns, window = basis.layer.inputs, basis.window
     if window == 1:
