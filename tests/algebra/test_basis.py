@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch, Scaling
-from elmgrove.algebra.basis import default_score
-from elmgrove.algebra.layer import ACTIVATIONS, differences, fingerprint, suggested_units
+from elmgrove.algebra.layer import differences, fingerprint, suggested_units
 from elmgrove.algebra.spectrum import Spectrum
 
 LAYER = HiddenLayer(2, 3, "tanh", seed=7)
@@ -108,14 +107,6 @@ def test_each_input_needs_its_scale() -> None:
 # Windows and scores
 
 
-def test_a_window_makes_inputs_of_rows_side_by_side() -> None:
-    basis = Basis(HiddenLayer(3, 4, seed=5), 30, window=10, score="distance")
-    assert basis.inputs == 30
-    assert basis.hidden == HiddenLayer(30, 4, seed=5)
-    assert Basis(LAYER, 2).hidden is LAYER
-    assert Basis(LAYER, 2).inputs == 2
-
-
 def test_the_score_is_part_of_what_must_be_equal() -> None:
     layer = HiddenLayer(2, 2)
     loss, distance = Basis(layer, 2), Basis(layer, 2, score="distance")
@@ -164,11 +155,6 @@ def test_a_fitted_basis_has_the_score_and_the_units_that_suit_its_layer(
     assert basis.features == ("a", "b", "c")
     assert basis.scaling == Scaling.fitted("standard", rows)
     assert Basis.fitted(rows, names, scaling="none", score="loss", units=2).layer.units == 2
-
-
-def test_a_linear_layer_suggests_the_distance() -> None:
-    assert default_score("identity") == "distance"
-    assert {default_score(name) for name in ACTIVATIONS if name != "identity"} == {"loss"}
 
 
 @pytest.mark.parametrize(

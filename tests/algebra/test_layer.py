@@ -63,23 +63,11 @@ def test_alpha_b_and_fingerprint_are_the_pinned_ones_bit_for_bit(weights: str, s
     assert fingerprint(layer.fields) == pinned
 
 
-@pytest.mark.parametrize("weights", DISTRIBUTIONS)
-def test_alpha_and_b_come_from_one_stream(weights: str) -> None:
-    layer = HiddenLayer(5, 4, weights=weights, seed=3)
-    drawn = [*layer.alpha.ravel().tolist(), *layer.b.tolist()]
-    assert drawn == DISTRIBUTIONS[weights](3, 6 * 4).tolist()
-
-
 def test_alpha_and_b_are_read_only() -> None:
     layer = HiddenLayer(2, 3)
     for array in (layer.alpha, layer.b):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0.0
-
-
-def test_the_settings_are_read_only() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        HiddenLayer(2, 3).seed = 4
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

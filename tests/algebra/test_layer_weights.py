@@ -1,7 +1,6 @@
 """Random numbers that are the same everywhere: pinned values, and slow ways to the same numbers."""
 
 import hashlib
-from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -77,13 +76,6 @@ def test_normal_equals_exact_integer_arithmetic() -> None:
     assert normal(11, 50).tolist() == exact
 
 
-def test_normal_is_distributed_nearly_as_the_normal_law() -> None:
-    values = np.sort(normal(2, 200_000))
-    empirical = np.arange(1, values.size + 1) / values.size
-    law = np.array([NormalDist().cdf(value) for value in values])
-    assert np.abs(empirical - law).max() < 0.01
-
-
 def one_bit_at_a_time(seed: int, size: int) -> list[int]:
     """The register as hardware has it: 32 cells; out at one end, the sum of four in at the other.
 
@@ -113,9 +105,3 @@ def test_the_polynomial_is_the_documented_one() -> None:
 def test_no_seed_starts_the_register_in_its_dead_state() -> None:
     for seed in (0, 1, 2**32 - 3, 2**32 - 2, 2**32 - 1, 2**33 - 3):
         assert lfsr_bits(seed, 32).any()
-
-
-def test_binary_is_balanced_in_the_long_run() -> None:
-    values = binary(7, 100_000)
-    assert set(values.tolist()) == {-1.0, 1.0}
-    assert abs(values.mean()) < 5 / np.sqrt(values.size)

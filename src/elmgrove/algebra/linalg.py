@@ -2,8 +2,8 @@
 
 import threading
 from collections.abc import Callable
+from functools import cache
 from itertools import product
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -29,43 +29,30 @@ class OneThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._depth = 0
-        self._switches: list[Switch] = []
         self._held: list[tuple[Callable[[int], Any], int]] = []
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._depth:
-                held = []
-                for get, put in self._switches or self._found():
-                    threads = get()
-                    if threads != 1:
-                        put(1)
-                        held.append((put, threads))
-                self._held = held
+                found = ((put, get()) for get, put in _switches())
+                self._held = [(put, threads) for put, threads in found if threads != 1]
+                for put, _ in self._held:
+                    put(1)
             self._depth += 1
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._lock:
             self._depth -= 1
             if not self._depth:
                 for put, threads in self._held:
                     put(threads)
 
-    def _found(self) -> list[Switch]:
-        # At the first use: looking for the library takes a while.
-        self._switches = _switches()
-        return self._switches
-
     def __reduce__(self) -> str:
         """Lets copies, also in another process, be the one that is there."""
         return "one_thread"
 
 
+@cache
 def _switches() -> list[Switch]:
     """How to read and set the number of threads of the BLAS that SciPy calls."""
     found = ThreadpoolController().select(user_api="blas").lib_controllers
@@ -101,11 +88,6 @@ _CAUSES = (
     "copies of each other; columns of very different size (scale them); a ridge far too small "
     "for this data."
 )
-
-# Rounding errors in a sum of many rows, in machine epsilons of its largest entry.
-_VISIBLE = 32.0
-# A ridge of this share of the largest entry would hide most of what was learned.
-_HOPELESS = 0.01
 
 
 class Factor:
@@ -147,7 +129,8 @@ class Factor:
 
 
 def visible(largest: float, resolution: float) -> float:
-    return _VISIBLE * resolution * largest
+    # Rounding errors in a sum of many rows, in machine epsilons of its largest entry.
+    return 32.0 * resolution * largest
 
 
 def require_ridge(ridge: float) -> None:
@@ -170,7 +153,8 @@ def regularized(U: NDArray[Any], ridge: float, resolution: float) -> Factor:
         try:
             return Factor(U, raised)
         except SingularSystem:
-            if not 0.0 < raised < _HOPELESS * largest:
+            # A ridge of that share of the largest entry would hide most of what was learned.
+            if not 0.0 < raised < 0.01 * largest:
                 raise
             raised *= 4.0
 
