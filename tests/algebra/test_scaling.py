@@ -14,7 +14,6 @@ from elmgrove.algebra.scaling import Levels
 from elmgrove.algebra.summing import MomentSums
 from elmgrove.detector.inputs import stacked
 
-
 numbers = st.floats(-1e6, 1e6)
 columns = st.lists(st.tuples(numbers, st.floats(1e-6, 1e6)), min_size=1, max_size=6)
 
