@@ -9,7 +9,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-_OURS = ("elmgrove", "numpy", "scipy", "starlette", "uvicorn", "asyncpg", "httpx")
+_OURS = ("elmgrove", "numpy", "scipy", "starlette", "granian", "asyncpg", "httpx")
 _PEERS = ("torch", "pyoselm", "pyod", "river", "scikit-learn", "flwr", "ray")
 
 

@@ -13,7 +13,7 @@ pytest_plugins = [
     "support.services",
 ]
 # Flower's environment has no server.
-if find_spec("uvicorn") is not None:
+if find_spec("granian") is not None:
     pytest_plugins += [
         "support.slow_clients",
         "support.agents",

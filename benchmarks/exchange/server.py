@@ -58,8 +58,6 @@ def serving(store: str, folder: Path) -> Iterator[Server]:
     with _free_port() as port:
         options = ["--store", store, "--port", str(port), "--log-level", "warning"]
         options += ["--admin-token-file", str(folder / "admin")]
-        # A load that one machine makes in the name of many.
-        options += ["--rate-by-key", "1e6", "--rate-by-address", "1e6", "--requests", "20000"]
         with started(["serve", *options], folder / f"server-{port}.log") as running:
             yield Server(running, port)
 

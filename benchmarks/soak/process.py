@@ -86,7 +86,7 @@ def leave(settings: dict[str, Any], told: str) -> None:
 
 def run_server(store: str, admin: str, port: int) -> None:
     """Serves until SIGTERM."""
-    listen(f"sqlite:///{store}", admin, port=port, log_level="warning")
+    listen(f"sqlite:///{store}", admin, port=port)
 
 
 def _run(target: Any, log: str, arguments: tuple[Any, ...]) -> None:

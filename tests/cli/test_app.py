@@ -161,7 +161,7 @@ def test_only_the_modules_that_a_command_needs_are_loaded(elmgrove: Elmgrove) ->
     assert ran.code == 0, ran.err
     loaded = set(ran.out.split())
     assert {"elmgrove.cli.device", "elmgrove.device.agent"} <= loaded
-    needless = {"httpx", "sklearn", "matplotlib", "fastapi", "uvicorn", "scipy.signal"}
+    needless = {"httpx", "sklearn", "matplotlib", "fastapi", "granian", "scipy.signal"}
     needless |= {"elmgrove.papers", "elmgrove.rounds", "elmgrove.server", "elmgrove.exchange.http"}
     assert not needless & loaded
     assert Path("device.elm").exists()

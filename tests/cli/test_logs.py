@@ -13,7 +13,7 @@ from support.agents import Running, Start, append_rows
 from support.commands import Elmgrove, one_clear_line
 from support.factories import normal_rows, write_rows
 from support.ports import free_port
-from support.serving import http_get
+from support.serving import answers, http_get
 
 
 def lines_of(running: Running) -> list[dict[str, Any]]:
@@ -34,10 +34,11 @@ def logged(running: Running, text: str) -> dict[str, Any]:
 def test_each_line_of_a_server_is_an_object(start: Start) -> None:
     port = free_port()
     running = start("serve", "--port", port, "--log-format", "json", "--log-level", "debug")
-    line = logged(running, "running on")
-    assert (line["level"], line["logger"]) == ("info", "uvicorn.error")
+    line = logged(running, "Serving elmgrove.db on")
+    assert (line["level"], line["logger"]) == ("info", "elmgrove.server")
+    running.until(lambda: answers(port))
     assert http_get(f"http://127.0.0.1:{port}/health", timeout=60).status_code == 200
-    assert logged(running, "GET /health")["logger"] == "uvicorn.access"
+    assert logged(running, "GET /health")["level"] == "debug"
     assert running.stop() in (0, -15)
     assert lines_of(running)
 

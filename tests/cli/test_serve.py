@@ -1,5 +1,6 @@
 """``elmgrove serve``: as a service is started and ended."""
 
+import re
 import socket
 import stat
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from support.agents import Running, Start
 from support.commands import Elmgrove, one_clear_line
 from support.ports import free_port
-from support.serving import charter
+from support.serving import answers, charter
 
 
 @pytest.fixture(autouse=True)
@@ -63,22 +64,29 @@ def test_the_first_start_makes_the_token_and_the_next_one_uses_it(start: Start) 
     [
         ((), "The dashboard is at http://127.0.0.1:{port}/ui/."),
         (("--host", "0.0.0.0"), "The dashboard is at http://localhost:{port}/ui/."),
-        (("--no-dashboard",), None),
+        (("--root-path", "/fleet"), "The dashboard is at http://127.0.0.1:{port}/fleet/ui/."),
     ],
 )
-def test_it_says_where_the_dashboard_is_or_has_none(
-    start: Start, options: tuple[str, ...], told: str | None
-) -> None:
+def test_it_says_where_the_dashboard_is(start: Start, options: tuple[str, ...], told: str) -> None:
     port = free_port()
     running = start("serve", "--port", port, "--log-level", "warning", *options)
     running.until(lambda: ready(f"http://127.0.0.1:{port}"))
-    status = httpx.get(f"http://127.0.0.1:{port}/ui/login", timeout=60).status_code
-    assert status == (404 if told is None else 200)
-    if told is None:
-        assert "dashboard" not in running.log
-    else:
-        assert told.format(port=port) in running.log
+    assert httpx.get(f"http://127.0.0.1:{port}/ui/login", timeout=60).status_code == 200
+    assert told.format(port=port) in running.log
     assert running.stop() in (0, -15)
+
+
+def test_a_free_port_is_told(start: Start) -> None:
+    running = start("serve", "--port", "0", "--log-level", "warning")
+    running.logs("The dashboard is at")
+    (base,) = re.findall(r"on (http://127.0.0.1:[1-9]\d+) ", running.log)
+    running.until(lambda: ready(base))
+    assert running.stop() in (0, -15)
+
+
+@pytest.mark.parametrize("root", ["fleet", "/fleet/", "/a b", "http://x"])
+def test_what_is_no_prefix_of_paths_is_told(elmgrove: Elmgrove, root: str) -> None:
+    assert "--root-path" in one_clear_line(elmgrove("serve", "--root-path", root))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
@@ -151,7 +159,7 @@ def test_a_server_with_a_certificate_and_a_token_that_is_kept_in_no_file(
     tls = ("--certificate", "server.pem", "--private-key", "server.key")
     token = {"ELMGROVE_ADMIN_TOKEN": "elm-admin-mine"}
     running = start("serve", "--port", port, "--store", "other.db", *tls, **token)
-    running.logs("running on")
+    running.until(lambda: answers(port))
 
     base = ("federation", "--server", f"https://127.0.0.1:{port}")
     monkeypatch.setenv("ELMGROVE_ADMIN_TOKEN", "elm-admin-mine")

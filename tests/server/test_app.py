@@ -3,9 +3,6 @@
 import asyncio
 import re
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +20,13 @@ from elmgrove.exchange.connection import connect
 from elmgrove.exchange.http_client import client, request
 from elmgrove.federation.charter import Charter
 from elmgrove.server.app import listen, trusted_proxies
-from elmgrove.server.dashboard.session import TRIES_BY_ADDRESS
+from elmgrove.server.limits import ThrottledLog
 from support.commands import Elmgrove, one_clear_line
 from support.factories import normal_rows, write_rows
 from support.ports import free_port
 from support.services import execute
 from support.serving import (
     ADMIN,
-    AMPLE,
     Authority,
     Federation,
     Server,
@@ -178,7 +174,8 @@ def test_a_server_that_asks_for_certificates_hears_nobody_without_one(
         source = {"source": f"{authority.folder}/fan.csv", "exchange": url, "token": token}
         both = authority.signed_with_key("fan-3")
         Agent(Settings(**settings, **source, ca=ca, certificate=both)).run()
-        with client(url, ADMIN, tls=Tls(ca, **own)) as opened:
+        root = f"/v1/federations/{definition.name}"
+        with client(base, ADMIN, tls=Tls(ca, **own), root=root) as opened:
             joined = request(opened, "GET", "/devices").json()["devices"]
         assert [device["name"] for device in joined] == ["fan-1", "fan-3"]
 
@@ -189,22 +186,9 @@ def test_a_server_that_asks_for_certificates_hears_nobody_without_one(
         one_clear_line(elmgrove(*asked, "show"))
 
 
-def test_connections_without_a_handshake_make_room(authority: Authority) -> None:
-    limits, files = replace(AMPLE, connections=20), authority.signed("127.0.0.1")
-    store = f"{authority.folder}/store.db"
-    with serving(store, limits=limits, **files) as server, Wires(server) as bad:
-        wires = [bad.dial() for _ in range(40)]
-        wait_until(lambda: all(is_closed(wire) for wire in wires[:20]))
-        assert server.ask("GET", "/ready").status_code == 200
-        assert not is_closed(wires[-1])
-
-
-def test_a_handshake_that_does_not_come_is_waited_for_until_its_deadline(
-    authority: Authority,
-) -> None:
-    limits, files = replace(AMPLE, head_deadline=0.2), authority.signed("127.0.0.1")
-    store = f"{authority.folder}/store.db"
-    with serving(store, limits=limits, **files) as server, Wires(server) as bad:
+def test_a_handshake_that_does_not_come_is_not_waited_for(authority: Authority) -> None:
+    store, files = f"{authority.folder}/store.db", authority.signed("127.0.0.1")
+    with serving(store, **files) as server, Wires(server) as bad:
         wire = bad.dial()
         wait_until(lambda: is_closed(wire))
 
@@ -240,36 +224,23 @@ def test_files_that_are_no_certificates_are_told(tmp_path: Path) -> None:
 
 
 def test_browsers_are_told_to_come_by_tls_alone(authority: Authority) -> None:
-    files, port, plain = authority.signed("127.0.0.1"), free_port(), free_port()
+    store, files = f"{authority.folder}/store.db", authority.signed("127.0.0.1")
     name = "strict-transport-security"
-    with process(f"{authority.folder}/store.db", port=port, **files):
-        wait_until(lambda: answers(port))
-        trusted = ssl.create_default_context(cafile=authority.ca)
+    with serving(store, **files) as server:
         for path in ("/health", "/ui/login", "/v1/federations"):
-            answer = httpx.get(f"https://127.0.0.1:{port}{path}", verify=trusted, timeout=60)
-            assert answer.headers[name] == "max-age=31536000"
-    with process(f"{authority.folder}/store.db", port=plain):
-        wait_until(lambda: answers(plain))
-        assert name not in httpx.get(f"http://127.0.0.1:{plain}/health", timeout=60).headers
+            assert server.ask("GET", path).headers[name] == "max-age=31536000"
+    with serving(store) as plain:
+        assert name not in plain.ask("GET", "/health").headers
 
 
 # Addresses that a request claims in X-Forwarded-For: believed from stated proxies alone
 
 
-@contextmanager
-def guesser(folder: Path) -> Iterator[tuple[httpx.Client, Path]]:
-    """Somebody on this machine, at a server of its own, and the server's log."""
-    port, log = free_port(), folder / "log"
-    with process(f"{folder}/store.db", port=port, log=log, log_level="warning"):
-        wait_until(lambda: answers(port))
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-            yield client, log
-
-
-def guesses(client: httpx.Client) -> list[int]:
+def guesses(server: Server) -> list[int]:
     """What each guess is answered, each from another address as it claims."""
     return [
-        client.post(
+        server.ask(
+            "POST",
             "/ui/login",
             content=f"token=guess-{number}",
             headers={
@@ -277,24 +248,22 @@ def guesses(client: httpx.Client) -> list[int]:
                 "X-Forwarded-For": f"203.0.113.{number}",
             },
         ).status_code
-        for number in range(TRIES_BY_ADDRESS + 1)
+        for number in range(11)
     ]
 
 
 def test_a_caller_that_claims_other_addresses_is_limited_by_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("FORWARDED_ALLOW_IPS", raising=False)
-    with guesser(tmp_path) as (client, log):
-        assert guesses(client) == [403] * TRIES_BY_ADDRESS + [429]
-        assert "set FORWARDED_ALLOW_IPS=127.0.0.1" in log.read_text()
+    monkeypatch.setattr("elmgrove.server.app.throttled_log", ThrottledLog())
+    with serving(f"{tmp_path}/store.db") as server:
+        assert guesses(server) == [403] * 10 + [429]
+    assert "set FORWARDED_ALLOW_IPS=127.0.0.1" in caplog.text
 
 
-def test_a_stated_proxy_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "10.1.2.0/24, 127.0.0.1")
-    with guesser(tmp_path) as (client, log):
-        assert guesses(client) == [403] * (TRIES_BY_ADDRESS + 1)
-        assert "X-Forwarded" not in log.read_text()
+def test_a_stated_proxy_is_believed(tmp_path: Path) -> None:
+    with serving(f"{tmp_path}/store.db", proxies="10.1.2.0/24, 127.0.0.1") as server:
+        assert guesses(server) == [403] * 11
 
 
 @pytest.mark.parametrize("stated", ["*", "0.0.0.0/0", "127.0.0.1, 128.0.0.0/1", "::/0"])

@@ -78,7 +78,7 @@ async def test_tables_that_grew_are_those_that_are_made(golden: Path, tmp_path: 
 async def be_of_version_4(url: str) -> None:
     """Makes the tables those that version 4 had."""
     new = ("device_status", "report", "hour", "event", "command", "device_changes")
-    new += ("session", "retention_clock", "probe")
+    new += ("session_number", "probe")
     older = [f"DROP TABLE {name}" for name in new]
     older += ["ALTER TABLE administrator DROP COLUMN password"]
     older += ["ALTER TABLE federation ADD COLUMN alarm TEXT NOT NULL DEFAULT 'unknown'"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -11,8 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from elmgrove.server import limits
-from elmgrove.server.limits import CHUNK, Buckets, ThrottledLog, in_chunks, network_of
+from elmgrove.server.limits import ThrottledLog, TokenBuckets, in_chunks, network_of
 from support.serving import ADMIN, AMPLE, charter, refused, serving, wait_until
 from support.slow_clients import Wires, large_federation
 
@@ -121,7 +121,7 @@ def test_a_device_that_is_named_often_is_sent_once(tmp_path: Path) -> None:
 # The parts
 
 
-@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 30])
 @pytest.mark.parametrize("more", [True, False])
 def test_an_answer_in_chunks_is_the_same_answer(size: int, more: bool) -> None:
     sent: list[Any] = []
@@ -129,11 +129,11 @@ def test_an_answer_in_chunks_is_the_same_answer(size: int, more: bool) -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    body = bytes(range(256)) * (size // 256 + 1)
-    message = {"type": "http.response.body", "body": body[:size], "more_body": more}
-    asyncio.run(in_chunks(send)(message))
-    assert b"".join(chunk["body"] for chunk in sent) == body[:size]
-    assert max(len(chunk["body"]) for chunk in sent) <= CHUNK
+    body = bytes(range(size))
+    message = {"type": "http.response.body", "body": body, "more_body": more}
+    asyncio.run(in_chunks(send, 10)(message))
+    assert b"".join(chunk["body"] for chunk in sent) == body
+    assert max(len(chunk["body"]) for chunk in sent) <= 10
     assert [chunk["more_body"] for chunk in sent] == [True] * (len(sent) - 1) + [more]
 
 
@@ -145,25 +145,42 @@ def test_neighbours_are_one_address() -> None:
     assert network_of("") == ""
 
 
-def test_only_the_last_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "RECENT", 2)
-    buckets = Buckets(1.0, 10.0)
-    for name in ("a", "b", "a", "c"):
-        buckets.of(name)
+def test_a_bucket_fills_steadily_and_only_the_last_ones_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    buckets = TokenBuckets(2.0, 10.0, most=2)
+    for _ in range(10):
+        assert buckets.wait("a") == 0.0
+        buckets.take("a")
+    assert (buckets.wait("a"), buckets.wait("b")) == (0.5, 0.0)
+    buckets.take("a", 3.0)
+    assert buckets.wait("a") == 2.0
+    buckets.take("a", -1.0)
+    now[0] += 1.5
+    assert buckets.wait("a") == 0.0
+    now[0] += 60.0
+    assert buckets.wait("a", 10.0) == 0.0
+    assert buckets.wait("a", 11.0) == 0.5, "no more than the burst"
+    for name in ("b", "a", "c"):
+        buckets.take(name)
     assert [name in buckets for name in "abc"] == [True, False, True]
 
 
 def test_what_happens_often_is_one_line_with_a_number(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     throttled_log = ThrottledLog()
     with caplog.at_level(logging.WARNING, "elmgrove.server"):
         for _ in range(1000):
-            throttled_log.warn("Shed connections")
+            throttled_log.warn("Refused logins")
         throttled_log.warn("Something else", "why")
-        monkeypatch.setattr(limits, "SECONDS_BETWEEN_LINES", 0.0)
-        throttled_log.warn("Shed connections")
+        now[0] += 60.0
+        throttled_log.warn("Refused logins")
     first, other, last = [record.getMessage() for record in caplog.records]
-    assert first == "Shed connections: 1 since the last such line"
+    assert first == "Refused logins: 1 since the last such line"
     assert other == "Something else (why): 1 since the last such line"
-    assert last == "Shed connections: 1000 since the last such line"
+    assert last == "Refused logins: 1000 since the last such line"

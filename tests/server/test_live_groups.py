@@ -15,6 +15,7 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import Grouping, group
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.server import sums
+from elmgrove.server.service import Service
 from support.factories import near_plane
 from support.serving import ADMIN, LAYER, Federation, charter, fan_evidence, serving
 
@@ -279,12 +280,15 @@ def test_each_pattern_is_checked_by_itself(fans: Federation) -> None:
     assert "fan-1" not in fans.entries()
 
 
-def test_the_largest_body_limits_patterns_as_well(tmp_path: Path) -> None:
+def test_the_largest_body_limits_patterns_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     layer = HiddenLayer(inputs=40, units=40, seed=1)
     parts = [fan_evidence(np.random.default_rng(n).normal(size=(50, 40)), layer) for n in range(5)]
     fits, does_not = (Contribution("fan-1", 50 * n, tuple(parts[:n])) for n in (4, 5))
     size = len(fits.to_bytes())
-    with serving(f"sqlite:///{tmp_path}/store.db", max_body=size) as running:
+    monkeypatch.setattr(Service, "max_body", size)
+    with serving(f"sqlite:///{tmp_path}/store.db") as running:
         fans = running.found(Charter("fans", parts[0].basis))
         fans.enrol("fan-1")
         published(fans, fits)

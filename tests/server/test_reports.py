@@ -9,7 +9,6 @@ import pytest
 
 from elmgrove.errors import NotFound
 from elmgrove.federation.report import MOST_EVENTS, Minute, Report
-from elmgrove.server.store.admins import SessionRow
 from elmgrove.server.store.federations import DeviceRow, FederationRow
 from elmgrove.server.store.reports import Reports, StoredEvent
 from elmgrove.server.store.store import Store
@@ -257,18 +256,14 @@ async def told_at(store: Store, device: str, received: float) -> None:
 async def test_what_is_old_is_forgotten(store: Store) -> None:
     await told_at(store, "fan-1", 100.0)
     await told_at(store, "fan-2", 200.0)
-    await store.admins.open_session(SessionRow("id", "anna", "csrf", 100.0, 150.0))
-    assert await store.reports.expire(100.0, 100.0, 100.0) == 0
-    assert await store.reports.expire(150.0, 100.0, 100.0) == 1, "minutes first"
+    assert await store.reports.expire(100.0, 100.0) == 0
+    assert await store.reports.expire(150.0, 100.0) == 1, "minutes first"
     assert await minutes(store) == []
     assert len(await events(store)) == 2
-    assert await store.reports.expire(150.0, 150.0, 151.0) == 3, (
-        "event, what was told, and the session"
-    )
+    assert await store.reports.expire(150.0, 150.0) == 2, "event and what was told"
     assert [one[0] for one in await events(store)] == ["fan-2"]
     assert await store.reports.get("fans", "fan-1") is None
     assert await store.reports.get("fans", "fan-2") is not None
-    assert await store.admins.session("id") is None
     assert len(await minutes(store, device="fan-2")) == 1
 
 
@@ -276,7 +271,7 @@ async def test_what_is_told_again_is_as_old_as_at_first(store: Store) -> None:
     """Else an event that ended would be kept for as long as its device remembers it."""
     await told_at(store, "fan-1", 100.0)
     await told_at(store, "fan-1", 200.0)
-    assert await store.reports.expire(150.0, 150.0, 0.0) == 2
+    assert await store.reports.expire(150.0, 150.0) == 2
     assert await store.reports.get("fans", "fan-1") is not None
 
 
@@ -284,7 +279,7 @@ async def test_much_is_forgotten_in_parts(store: Store, monkeypatch: pytest.Monk
     monkeypatch.setattr(Reports, "EXPIRED_AT_ONCE", 10)
     told = tuple(minute(60 * n) for n in range(25))
     await store.reports.put("fans", report(minutes=told), 1.0)
-    assert [await store.reports.expire(2.0, 0.0, 0.0) for _ in range(4)] == [10, 10, 5, 0]
+    assert [await store.reports.expire(2.0, 0.0) for _ in range(4)] == [10, 10, 5, 0]
 
 
 async def test_a_federation_that_is_deleted_takes_all_of_it(store: Store) -> None:

@@ -9,9 +9,7 @@ from elmgrove import __version__
 from elmgrove.server.app import make_app
 from elmgrove.server.problems import KINDS
 from elmgrove.server.routes import ROUTES, openapi_document
-from support.serving import (
-    Server,
-)
+from support.serving import Server
 
 
 @pytest.fixture(name="described")
@@ -35,13 +33,13 @@ def test_the_document_is_valid(described: dict[str, Any]) -> None:
 
 
 def test_every_route_is_in_it(described: dict[str, Any]) -> None:
-    app = make_app("unused.db", "unused", dashboard=False)
+    app = make_app("unused.db", "unused")
     routed = {
         (method, route.path.replace(":path", ""))
         for route in app.routes
+        if route.path.startswith(("/v1/", "/health", "/ready", "/metrics"))
         for method in route.methods - {"HEAD"}
     }
-    routed.remove(("GET", "/openapi.json"))
     assert set(operations(described)) == routed
     assert len(routed) == len(ROUTES)
 

@@ -1,4 +1,4 @@
-"""Sessions and passwords in the store, on each data base."""
+"""Passwords in the store, and which sessions still last, on each data base."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from elmgrove.federation.audit import require_unbroken
-from elmgrove.server.store.admins import AdministratorRow, Admins, SessionRow
+from elmgrove.server.store.admins import AdministratorRow
 from elmgrove.server.store.database import Transaction
 from elmgrove.server.store.store import Store
 from support.serving import opened
@@ -25,12 +25,8 @@ async def store(database: str) -> AsyncIterator[Store]:
         yield store
 
 
-def session(number: int = 1, who: str = "anna") -> SessionRow:
-    return SessionRow(f"id-{number}", who, f"csrf-{number}", 100.0 + number, 1e4 + number)
-
-
-async def there(store: Store, *numbers: int) -> list[int]:
-    return [number for number in numbers if await store.admins.session(f"id-{number}") is not None]
+async def numbers(store: Store) -> list[int]:
+    return [await store.admins.session_number(name) for name in ("anna", "bert", "root")]
 
 
 async def acts(store: Store) -> list[tuple[str, str, str | None]]:
@@ -40,34 +36,18 @@ async def acts(store: Store) -> list[tuple[str, str, str | None]]:
     return [(one.actor, one.act, one.detail.get("name")) for one in records]
 
 
-async def test_a_session_comes_back_as_it_was_begun_until_it_ends(store: Store) -> None:
-    assert await store.admins.session("id-1") is None
-    await store.admins.open_session(session())
-    await store.admins.open_session(session(2))
-    assert await store.admins.session("id-1") == session()
-    await store.admins.close_session("id-1")
-    await store.admins.close_session("id-1")
-    assert await there(store, 1, 2) == [2]
-
-
-async def test_that_somebody_came_is_in_the_audit(store: Store) -> None:
-    await store.admins.open_session(session())
-    assert (await acts(store))[-1] == ("administrator anna", "logged in", None)
-
-
-async def test_sessions_that_expired_go_when_one_begins(store: Store) -> None:
-    await store.admins.open_session(replace(session(1), expires=150.0))
-    await store.admins.open_session(replace(session(2), created=150.0))
-    assert await there(store, 1, 2) == [2]
-
-
-async def test_of_too_many_sessions_the_oldest_goes_and_nobody_elses(store: Store) -> None:
-    await store.admins.open_session(session(0, "bert"))
-    for number in range(1, Admins.MOST_SESSIONS + 4):
-        await store.admins.open_session(session(number))
-    assert await there(store, *range(Admins.MOST_SESSIONS + 4)) == [
-        0,
-        *range(4, Admins.MOST_SESSIONS + 4),
+async def test_the_sessions_of_one_administrator_end_at_once(store: Store) -> None:
+    assert await store.admins.begin_session("anna") == 0
+    assert await numbers(store) == [0, 0, 0]
+    await store.admins.end_sessions("anna")
+    await store.admins.end_sessions("root")
+    assert await store.admins.begin_session("anna") == 1
+    assert await numbers(store) == [1, 0, 1]
+    assert (await acts(store))[-4:] == [
+        ("administrator anna", "logged in", None),
+        ("administrator anna", "logged out", None),
+        ("administrator root", "logged out", None),
+        ("administrator anna", "logged in", None),
     ]
 
 
@@ -89,17 +69,15 @@ async def test_a_password_is_set_and_taken_away(store: Store) -> None:
 
 
 async def test_another_password_and_a_removal_end_sessions(store: Store) -> None:
-    for number, who in enumerate(["anna", "bert", "anna"]):
-        await store.admins.open_session(session(number, who))
     await store.admins.set_password("anna", "$argon2id$1")
-    assert await there(store, 0, 1, 2) == [1]
+    assert await numbers(store) == [1, 0, 0]
     await store.admins.remove("bert")
-    assert await there(store, 0, 1, 2) == []
+    await store.admins.add(BERT)
+    assert await numbers(store) == [1, 1, 0], "another one of that name is another one"
 
 
 async def test_a_hash_is_not_told_by_accident() -> None:
     assert "secret" not in repr(replace(ANNA, password="secret"))
-    assert "csrf-1" not in repr(session())
 
 
 async def test_what_nobody_may_write_ends_no_session(store: Store) -> None:
@@ -107,7 +85,6 @@ async def test_what_nobody_may_write_ends_no_session(store: Store) -> None:
         await tx.fetch("SELECT 1")
         raise PermissionError("gone")
 
-    await store.admins.open_session(session())
     with pytest.raises(PermissionError):
         await store.by(rule).admins.set_password("anna", "x")
-    assert await there(store, 1) == [1]
+    assert await numbers(store) == [0, 0, 0]

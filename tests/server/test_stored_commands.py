@@ -120,7 +120,7 @@ async def test_who_never_joined_or_was_shut_out_is_asked_nothing(store: Store) -
 
 async def test_commands_are_forgotten_with_events(store: Store) -> None:
     await ask(store, command(1), command(50))
-    assert await store.reports.expire(0.0, 120.0, 0.0) == 1
+    assert await store.reports.expire(0.0, 120.0) == 1
     assert await take_report(store) == [command(50)]
     assert await store.federations.delete("fans")
     assert await store.federations.create(FANS)

@@ -55,6 +55,13 @@ def mosquitto() -> None:
 
 
 @pytest.fixture(scope="session")
+def nginx() -> None:
+    """The proxy nginx is there."""
+    if shutil.which("nginx") is None:
+        unavailable("needs nginx: run .ci/nginx make test, or install it")
+
+
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The URL of an empty PostgreSQL data base, dropped at the end."""
     server = os.environ.get("ELMGROVE_TEST_POSTGRES")

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import count
@@ -22,7 +22,6 @@ import httpx
 import numpy as np
 import pytest
 import trustme
-import uvicorn
 from starlette.routing import BaseRoute
 
 from elmgrove import Basis, Evidence, HiddenLayer
@@ -31,8 +30,7 @@ from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
-from elmgrove.server.app import MAX_BODY, listen, make_app, release
-from elmgrove.server.connections import Server as Uvicorn
+from elmgrove.server.app import bound, listen, make_app, serve
 from elmgrove.server.limits import Limits
 from elmgrove.server.problems import KINDS
 from elmgrove.server.store.federations import FederationRow
@@ -49,7 +47,7 @@ LAYER = HiddenLayer(inputs=6, units=3, activation="sigmoid", seed=3)
 TABLES = (
     *("elmgrove_schema", "federation", "device", "entry", "content", "administrator"),
     *("device_status", "report", "hour", "event", "command", "device_changes"),
-    *("session", "retention_clock"),
+    "session_number",
 )
 #: More than any test uses up, so that tests may ask as fast as they can.
 AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)
@@ -176,37 +174,44 @@ def serving(
     store: str,
     *,
     port: int = 0,
-    max_body: int = MAX_BODY,
-    audit_days: float = 365.0,
     limits: Limits = AMPLE,
     certificate: str | None = None,
     private_key: str | None = None,
+    client_ca: str | None = None,
     admin_token: str = ADMIN,
     routes: Sequence[BaseRoute] = (),
-    dashboard: bool = True,
+    **options: Any,
 ) -> Iterator[Server]:
     """A server in a thread of this process, so that a warning in it fails the test.
 
-    ``routes`` are those that it has for a test alone.
+    ``routes`` are those that it has for a test alone, ``options`` those of ``make_app``.
     """
-    taken: dict[str, Any] = {"max_body": max_body, "audit_days": audit_days, "limits": limits}
-    app = make_app(store, admin_token, dashboard=dashboard, **taken)
+    app = make_app(store, admin_token, limits=limits, **options)
     app.router.routes.extend(routes)
-    # Its log goes where the others go, so that a test sees it.
-    log: dict[str, Any] = {"log_level": "warning", "log_config": None}
-    tls: dict[str, Any] = {"ssl_certfile": certificate, "ssl_keyfile": private_key}
-    settings = uvicorn.Config(app, port=port, http="h11", **log, **tls)
-    running = Uvicorn(settings, limits, partial(release, app))
-    thread = threading.Thread(target=running.run)
+    given = (certificate, private_key, client_ca)
+    files = [None if path is None else Path(path) for path in given]
+    listening = bound("127.0.0.1", port, limits)
+    base = f"http{'s' * bool(certificate)}://127.0.0.1:{listening.getsockname()[1]}"
+    begun, ending, loop = threading.Event(), asyncio.Event(), asyncio.new_event_loop()
+
+    def run() -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                tls = (files[0], files[1], files[2])
+                runner.run(serve(app, listening, ending, limits, tls, lambda port: begun.set()))
+        finally:
+            begun.set()
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
-        wait_until(lambda: running.port or not thread.is_alive())
-        scheme = "http" if certificate is None else "https"
-        made = Server(f"{scheme}://127.0.0.1:{running.port}", store)
+        begun.wait()
+        made = Server(base, store)
         with made.http:
             yield made
     finally:
-        running.should_exit = True
+        with suppress(RuntimeError):  # it has ended already
+            loop.call_soon_threadsafe(ending.set)
         thread.join()
 
 
@@ -224,11 +229,14 @@ def process(
 
     ``files`` are how many open ones it has at first, and how many it may have.
     """
-    options = {"port": port or free_port(), "log_level": "error", **more}
+    options = {"port": port or free_port(), **more}
     few = f"resource.setrlimit(resource.RLIMIT_NOFILE, {files});" if files else ""
     code = (
-        f"import json, resource, sys; {few} from elmgrove.server.app import Limits, listen;"
+        f"import json, resource, sys; {few} from pathlib import Path;"
+        "from elmgrove.server.app import Limits, listen;"
         "options, limits = map(json.loads, sys.argv[3:]);"
+        "files = {'certificate', 'private_key', 'client_ca'} & options.keys();"
+        "options |= {name: Path(options[name]) for name in files};"
         "listen(sys.argv[1], sys.argv[2], limits=Limits(**limits), **options)"
     )
     told = [json.dumps(options), json.dumps(asdict(limits or Limits()))]
@@ -250,7 +258,7 @@ def process(
 @contextmanager
 def killed_at_the_end(store: str, port: int) -> Iterator[None]:
     """A server as a process of its own that is killed, as a power cut would."""
-    options = {"port": port, "log_level": "error"}
+    options = {"port": port}
     server = CONTEXT.Process(target=listen, args=(store, ADMIN), kwargs=options)
     server.start()
     try:

@@ -38,7 +38,7 @@ def meeting(server: bool) -> Iterator[Meeting]:
     if not server:
         yield in_memory
         return
-    require_extra("uvicorn", "server")
+    require_extra("granian", "server")
     with (
         TemporaryDirectory(prefix="elmgrove-paper-") as scratch,
         DemoProcesses(Path(scratch)) as processes,

@@ -2,10 +2,11 @@
 
 import logging
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import parse_qsl, urlsplit
 
 import typer
@@ -81,25 +82,20 @@ def _has_password(store: str) -> bool:
 log = logging.getLogger("elmgrove.server")
 
 
-def _limit(text: str) -> Any:
-    return typer.Option(help=text, min=1, rich_help_panel="Limits")
-
-
 def serve(
     context: typer.Context,
     store: StoreUrl = "elmgrove.db",
     store_file: StoreFile = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8470,
-    admin_token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="ELMGROVE_ADMIN_TOKEN",
-            help="The administrator's token \\[default: from the file below].",
-        ),
-    ] = None,
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)
+    ] = 8470,
     admin_token_file: Annotated[
-        Path, typer.Option(help="Where that token is kept; made the first time.")
+        Path,
+        typer.Option(
+            help="Where the administrator's token is kept, unless ELMGROVE_ADMIN_TOKEN has it; "
+            "made the first time."
+        ),
     ] = Path("elmgrove.admin"),
     certificate: Annotated[
         Path | None, typer.Option(help="TLS certificate (PEM).", exists=True, dir_okay=False)
@@ -115,42 +111,20 @@ def serve(
             dir_okay=False,
         ),
     ] = None,
-    max_body: Annotated[int, typer.Option(help="Largest contribution, in bytes.", min=1)] = 2**26,
-    audit_days: Annotated[
-        float, typer.Option(help="Days for which the audit is kept; 0 = for ever.", min=0.0)
+    root_path: Annotated[
+        str, typer.Option(help="Prefix of paths under which a proxy shows it, such as /elmgrove.")
+    ] = "",
+    retention: Annotated[
+        float,
+        typer.Option(
+            help="Days for which events and the audit are kept, minutes for a week at most; "
+            "0 = all for ever.",
+            min=0.0,
+        ),
     ] = 365.0,
-    report_days: Annotated[
-        float,
-        typer.Option(help="Days for which devices' minutes are kept; 0 = for ever.", min=0.0),
-    ] = 7.0,
-    event_days: Annotated[
-        float,
-        typer.Option(help="...and their events, commands and last status; 0 = for ever.", min=0.0),
-    ] = 90.0,
-    connections: Annotated[int, _limit("Connections at once.")] = 10_000,
-    connections_by_address: Annotated[
-        int, _limit("...of one address, without a whole request.")
-    ] = 1000,
-    requests: Annotated[int, _limit("Requests at work at once.")] = 1000,
-    requests_by_key: Annotated[int, _limit("...of one key or token.")] = 32,
-    rate_by_key: Annotated[float, _limit("Requests a second of one key or token.")] = 50.0,
-    rate_by_address: Annotated[
-        float, _limit("Requests a second of one address without a valid key or token.")
-    ] = 20.0,
-    head_deadline: Annotated[float, _limit("Seconds for the head of a request to come.")] = 10.0,
-    answer_deadline: Annotated[
-        float, _limit("Seconds for each further part of an answer to be read.")
-    ] = 60.0,
     open_metrics: Annotated[
         bool,
         typer.Option("--open-metrics", help="Show /metrics to all, without a token."),
-    ] = False,
-    device_metrics: Annotated[
-        bool,
-        typer.Option("--device-metrics", help="Have a few metrics of each device as well."),
-    ] = False,
-    no_dashboard: Annotated[
-        bool, typer.Option("--no-dashboard", help="Leave the dashboard out, the pages at /ui/.")
     ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: LogFormat = TEXT,
@@ -161,38 +135,39 @@ def serve(
 
     Example: [bold]elmgrove serve --store fleet.db --port 8470[/]
     """
-    for needed in ("starlette", "prometheus_client", "jinja2", "argon2"):
+    for needed in ("starlette", "granian", "prometheus_client", "jinja2", "argon2", "itsdangerous"):
         require_extra(needed, "server")
     server = require_extra("elmgrove.server.app", "server")
     require_log_format(log_format)
+    level = logging.getLevelNamesMapping().get(log_level.upper())
+    if level is None:
+        raise BadInput(f"--log-level: debug, info, warning or error, not {log_level!r}")
     say: Callable[[str], None] = notes.print
     if log_format == JSON:
-        write_json_lines(getattr(logging, log_level.upper(), logging.INFO))
+        write_json_lines(level)
         say = log.info
+    else:
+        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
+    if root_path and not re.fullmatch(r"(/[\w.~-]+)+", root_path):
+        raise BadInput(f"--root-path: {root_path!r} is no prefix of paths such as /elmgrove")
     server.require_certificate_with_key(certificate, private_key, client_ca)
     where = chosen_store(context, store, store_file)
     server.require_store(where)
-    source = context.get_parameter_source("admin_token")
-    if source is not None and source.name == "COMMANDLINE":
-        log.warning(
-            "--admin-token can be read in the list of processes: use ELMGROVE_ADMIN_TOKEN or "
-            "--admin-token-file instead"
-        )
-    if admin_token is None:
+    admin_token = os.environ.get("ELMGROVE_ADMIN_TOKEN")
+    if not admin_token:
         secrets = require_extra("elmgrove.server.secrets", "server")
         admin_token = secrets.load_admin_token(admin_token_file)
         say(f"The administrator's token is in {admin_token_file}.")
     scheme = "http" if certificate is None else "https"
 
-    def begin() -> None:
+    def begin(port: int) -> None:
         say(f"Serving {shown_store(where)} on {scheme}://{host}:{port} (Ctrl-C ends it).")
         if certificate is None and not is_loopback(host):
             log.warning(
                 "Without TLS whoever sees the traffic has tokens and keys: use --certificate and "
                 "--private-key, or let a proxy in front do it and nobody else reach this port."
             )
-        if not no_dashboard:
-            say(f"The dashboard is at {scheme}://{_reached(host)}:{port}/ui/.")
+        say(f"The dashboard is at {scheme}://{_reached(host)}:{port}{root_path}/ui/.")
 
     server.listen(
         where,
@@ -202,26 +177,10 @@ def serve(
         certificate=certificate,
         private_key=private_key,
         client_ca=client_ca,
-        max_body=max_body,
-        limits=server.Limits(
-            connections=connections,
-            connections_by_address=connections_by_address,
-            requests=requests,
-            requests_by_key=requests_by_key,
-            rate_by_key=rate_by_key,
-            rate_by_address=rate_by_address,
-            head_deadline=head_deadline,
-            answer_deadline=answer_deadline,
-        ),
-        audit_days=audit_days,
-        report_days=report_days,
-        event_days=event_days,
-        device_metrics=device_metrics,
+        root_path=root_path,
+        retention=retention,
         open_metrics=open_metrics,
-        dashboard=not no_dashboard,
-        log_level=log_level,
-        own_log=log_format == TEXT,
-        beginning=begin,
+        begin=begin,
     )
 
 

@@ -55,7 +55,9 @@ class HttpDevice:
         tls: Tls = TLS,
         timeout: float = SECONDS,
     ) -> None:
-        self._open = partial(client, url, tls=tls, timeout=timeout)
+        server, federation = require_federation(url)
+        root = f"/v1/federations/{federation}"
+        self._open = partial(client, server, tls=tls, timeout=timeout, root=root)
         require_address(device)
         self._device = device
         self._key = key
@@ -177,7 +179,6 @@ class HttpExchange:
         tls: Tls = TLS,
         timeout: float = SECONDS,
     ) -> None:
-        require_federation(url)
         how: dict[str, Any] = {"key": key, "token": token, "keyfile": keyfile}
         self._joined = HttpDevice(url, device, **how, tls=tls, timeout=timeout)
         self._charter: Charter | None = None
@@ -336,14 +337,22 @@ class HttpExchange:
         return self._joined.request(method, path, **options)
 
 
-def require_federation(url: str) -> None:
-    """Raises ``BadInput`` unless the URL of a server ends in a federation's name, and no more."""
+def require_federation(url: str) -> tuple[str, str]:
+    """Gives the URL of the server and the federation's name that a URL is made of.
+
+    Raises ``BadInput`` unless it ends in a name. Before that it may have a prefix of paths, under
+    which a proxy shows the server.
+    """
     parts = urlsplit(url)
-    name = parts.path.strip("/")
-    if parts.netloc and (not name or "/" in name):
-        what = f"{parts.path!r} is no federation's name" if name else "no federation is named"
+    path, _, name = parts.path.rstrip("/").rpartition("/")
+    # Addresses of the dashboard and of the interface are taken for that of a federation.
+    if parts.netloc and (not name or path.endswith(("/ui", "/v1/federations"))):
         like = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/NAME"
-        raise BadInput(f"{url}: {what}; its URL is {like}, as 'elmgrove federation create' said")
+        raise BadInput(
+            f"{url}: no federation is named; its URL is {like}, as 'elmgrove federation create' "
+            "said"
+        )
+    return parts._replace(path=path, query="", fragment="").geturl(), name
 
 
 def _written(fields: dict[str, Any]) -> bytes:

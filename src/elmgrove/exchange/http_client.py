@@ -248,16 +248,19 @@ def client(
     timeout: float = SECONDS,
     root: str = "/v1/federations",
 ) -> httpx.Client:
-    """Opens a connection to one federation, to all of a server's, or to another ``root``."""
+    """Opens a connection to all federations of a server, or to another ``root`` of it.
+
+    The ``url`` may have a path: a prefix under which a proxy shows the server.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise BadInput(f"not the URL of an exchange (http://host:port/federation): {url!r}")
+        raise BadInput(f"not the URL of an exchange (http://host:port): {url!r}")
     headers = {"User-Agent": f"elmgrove/{__version__}"}
     if secret is not None:
         if not is_secret(secret):
             raise BadInput("a token or key is made of Latin letters, digits and signs")
         headers["Authorization"] = f"Bearer {secret}"
-    base = f"{parts.scheme}://{parts.netloc}{root}{parts.path.rstrip('/')}"
+    base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}{root}"
     try:
         return httpx.Client(
             base_url=base,

@@ -12,8 +12,6 @@ from typing import Any
 
 from elmgrove.errors import BadFile
 
-#: The act of a record that says which records before it were deleted for their age.
-PRUNED = "pruned"
 # What stands for the hash before the first record of a chain.
 _NOTHING_BEFORE = "0" * 64
 _TYPES = {"federation": str, "number": int, "at": float, "actor": str, "act": str} | {
@@ -75,35 +73,22 @@ class AuditRecord:
 
 
 def require_unbroken(records: Iterable[AuditRecord]) -> AuditRecord | None:
-    """Gives the last record of a whole chain; ``BadFile`` says where it is broken.
+    """Return the last record of a chain, or None if there is none; ``BadFile`` says what is broken.
 
-    A chain begins with number 1, or where a record in it says that those before were pruned. None
-    if there is no record at all.
+    A chain may begin with any number: what is too old is deleted.
     """
-    first: AuditRecord | None = None
     last: AuditRecord | None = None
-    begins = False
     for record in records:
-        if first is None or last is None:
-            first, begins = record, record.number == 1
-            if begins:
-                _require_hash(record, _NOTHING_BEFORE)
+        if last is None:
+            before = _NOTHING_BEFORE if record.number == 1 else None
         elif (record.federation, record.number) != (last.federation, last.number + 1):
             raise BadFile(f"after {_name(last)} follows {_name(record)}")
         else:
-            _require_hash(record, last.hash)
-        if record.act == PRUNED and record.detail.get("up_to") == first.number - 1:
-            _require_hash(first, str(record.detail.get("hash")))
-            begins = True
+            before = last.hash
+        if before is not None and record.hash != record.hashed_after(before):
+            raise BadFile(f"{_name(record)}, or the one before it, is not as it was written")
         last = record
-    if first is not None and not begins:
-        raise BadFile(f"the records before {_name(first)} are missing, and were not pruned")
     return last
-
-
-def _require_hash(record: AuditRecord, before: str) -> None:
-    if record.hash != record.hashed_after(before):
-        raise BadFile(f"{_name(record)}, or the one before it, is not as it was written")
 
 
 def _name(record: AuditRecord) -> str:

@@ -1,8 +1,10 @@
-"""The application: routes, errors, and what runs beside them."""
+"""The application: routes, errors, what runs beside them; and the server program that runs it."""
 
 import asyncio
 import logging
 import os
+import signal
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -12,25 +14,28 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-import uvicorn
+import granian.net
+from granian.constants import HTTPModes, Interfaces, SSLProtocols
+from granian.http import HTTP1Settings
+from granian.server.embed import Server as Granian
+from granian.utils.proxies import wrap_asgi_with_proxy_headers
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
-from uvicorn.config import LOGGING_CONFIG
 
 from elmgrove.errors import BadInput, ElmgroveError, Problem, Unauthorized
 from elmgrove.federation.terms import DAY
-from elmgrove.server.connections import Server
 from elmgrove.server.dashboard.audit_page import ActCounts
 from elmgrove.server.dashboard.federation_page import Comparisons
-from elmgrove.server.dashboard.live import Streams
-from elmgrove.server.dashboard.pages import dashboard_routes, problem_page, to_login
-from elmgrove.server.dashboard.session import LoginLimiter
-from elmgrove.server.limits import RECENT, Limiter, Limits, UnproxiedWarning, buckets_by_key
+from elmgrove.server.dashboard.pages import Streams, dashboard_routes, problem_page, to_login
+from elmgrove.server.dashboard.session import LoginLimiter, Sessions
+from elmgrove.server.limits import Limiter, Limits, TokenBuckets, throttled_log
 from elmgrove.server.metrics import Metered, ServerMetrics
 from elmgrove.server.problems import Refusals, problem_response
 from elmgrove.server.routes import ROUTES, Handler, openapi_document
@@ -41,49 +46,39 @@ from elmgrove.server.store.store import Store, open_store
 
 log = logging.getLogger("elmgrove.server")
 
-#: The largest contribution accepted by default: 2,000 hidden units at 2,000 inputs.
-MAX_BODY = 64 * 2**20
-DEFAULT = Limits()
-#: Seconds between two deletions of what is too old.
-DELETE_EVERY = 3600.0
-
 
 def make_app(
     store_url: str,
     admin_token: str,
     *,
-    max_body: int = MAX_BODY,
-    audit_days: float = 365.0,
-    report_days: float = 7.0,
-    event_days: float = 90.0,
-    limits: Limits = DEFAULT,
-    device_metrics: bool = False,
+    retention: float = 365.0,
+    limits: Limits | None = None,
     open_metrics: bool = False,
-    dashboard: bool = True,
+    root_path: str = "",
+    proxies: str = "",
 ) -> Starlette:
     """Make the exchange as an ASGI application, for ``elmgrove serve`` or another ASGI server.
 
-    Another server must itself limit connections, and how long it waits for them. Its metrics have
-    series for single devices with ``device_metrics``, and are shown to all with ``open_metrics``.
-    Below ``/ui/`` it has the dashboard.
+    Another server must itself limit connections, and how long it waits for them. ``retention`` is
+    the days for which events and the audit are kept (0: for ever), ``root_path`` the prefix under
+    which a proxy shows it, and ``proxies`` are the addresses whose ``X-Forwarded-For`` and
+    ``-Proto`` are believed. With ``open_metrics`` all may read the metrics.
     """
-
-    metrics = ServerMetrics(by_device=device_metrics, is_open=open_metrics)
-    keys = buckets_by_key(limits)
+    limits, metrics = limits or Limits(), ServerMetrics(is_open=open_metrics)
+    keys = TokenBuckets(limits.rate_by_key, 10.0 * limits.rate_by_key)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         store = metrics.watched(await open_store(store_url))
         # Known from the start: else those who guess, from the address of others, would keep
         # these from their first request.
-        for known in (*await store.federations.secret_hashes(RECENT - 1), hashed(admin_token)):
-            keys.of(known)
-        service = app.state.service = Service(store, hashed(admin_token), max_body)
+        for known in (*await store.federations.secret_hashes(10_000), hashed(admin_token)):
+            keys.take(known)
+        service = app.state.service = Service(store, hashed(admin_token))
         app.state.streams = Streams(limits.requests // 4)
         app.state.comparisons, app.state.act_counts = Comparisons(), ActCounts()
         live = asyncio.gather(
-            *(each.run() for each in service.live),
-            keep_deleting(store, audit_days, report_days, event_days),
+            *(each.run() for each in service.live), keep_deleting(store, retention)
         )
         try:
             # Many requests on one thread each, rather than one on many.
@@ -96,18 +91,28 @@ def make_app(
             await store.close()
 
     refusals = Refusals()
-    shown = _shown if dashboard else _documented
+
+    def shown(scope: Scope, problem: Problem) -> Response:
+        """A refusal as who asked can read it: a person on a page, or a program."""
+        if scope["path"].removeprefix(root_path).startswith("/ui/"):
+            return problem_page(problem, root_path)
+        return problem_response(problem, scope["path"])
 
     async def refuse(request: Request, error: Exception) -> Response:
-        return shown(request.scope["path"], await refusals.noted(request, error))
+        return shown(request.scope, await refusals.noted(request, error))
 
     errors = (Problem, ElmgroveError, HTTPException, Exception)
     handlers: dict[Any, Any] = dict.fromkeys(errors, refuse)
-    pages = dashboard_routes() if dashboard else []
     app = Starlette(
-        routes=[*_routes(), Route("/openapi.json", _openapi), *pages],
+        routes=[*_routes(), Route("/openapi.json", _openapi), *dashboard_routes()],
         lifespan=lifespan,
-        middleware=[Middleware(Metered, metrics), Middleware(Limiter, limits, keys, shown)],
+        middleware=[
+            Middleware(Proxied, root_path, proxies),
+            Middleware(Metered, metrics),
+            # Another token of the first administrator is another key: it ends all sessions.
+            Middleware(Sessions, hashed(f"sessions {admin_token}")),
+            Middleware(Limiter, limits, keys, shown),
+        ],
         exception_handlers=handlers | {Unauthorized: to_login},
     )
     app.state.metrics = metrics
@@ -115,44 +120,62 @@ def make_app(
     return app
 
 
-async def keep_deleting(
-    store: Store, audit_days: float, report_days: float, event_days: float
-) -> None:
-    """Delete what is too old once an hour, until cancelled; 0 days keep it for ever.
+class Proxied:
+    """An application behind proxies, under a prefix of paths, whether these take it off or not."""
+
+    def __init__(self, app: ASGIApp, root_path: str, proxies: str) -> None:
+        self._app = wrap_asgi_with_proxy_headers(app, proxies) if proxies else app
+        self._root_path, self._has_proxies = root_path, bool(proxies)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the other application answer."""
+        if scope["type"] == "http":
+            root = scope["root_path"] = self._root_path
+            if root and not f"{scope['path']}/".startswith(f"{root}/"):
+                scope["path"] = root + scope["path"]
+                scope["raw_path"] = root.encode() + scope["raw_path"]
+            if not self._has_proxies:
+                self._warn(scope)
+            if scope["scheme"] == "https":
+                # By a certificate of ours: browsers are to come by TLS alone, for a year.
+                send = partial(_strict_transport, send)
+        await self._app(scope, receive, send)
+
+    def _warn(self, scope: Scope) -> None:
+        if any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"]):
+            address = (scope.get("client") or ("", 0))[0]
+            cure = f"from {address}; if that is your proxy, set FORWARDED_ALLOW_IPS={address}"
+            throttled_log.warn("Ignored X-Forwarded headers", cure)
+
+
+async def _strict_transport(send: Send, message: Message) -> None:
+    if message["type"] == "http.response.start":
+        MutableHeaders(scope=message)["Strict-Transport-Security"] = "max-age=31536000"
+    await send(message)
+
+
+async def keep_deleting(store: Store, retention: float, every: float = 3600.0) -> None:
+    """Delete what is older than ``retention`` days, and minutes after a week, until cancelled.
 
     A clock that jumps must not cost a record. So nothing is deleted unless the clock went on as
-    evenly as the monotonic one since the last look, nor in a server's first hour; and ages are by
-    the store's time, which all its servers share and which follows a clock by a day at a time
-    (``Audit.advance_clock``).
+    evenly as the monotonic one since the last look, nor in a server's first hour.
     """
-    while True:
+    while retention:
         clock, began = time.time(), time.monotonic()
-        await asyncio.sleep(DELETE_EVERY)
-        jump = (time.time() - clock) - (time.monotonic() - began)
+        await asyncio.sleep(every)
+        now = time.time()
+        jump = (now - clock) - (time.monotonic() - began)
         if abs(jump) > 60.0:
             log.warning("the clock jumped by %+.0f s: nothing is deleted for its age now", jump)
             continue
         try:
-            now = await store.audit.advance_clock(time.time(), DAY)
-            minutes, events = (
-                now - days * DAY if days else 0.0 for days in (report_days, event_days)
-            )
-            while await store.reports.expire(minutes, events, now) >= Reports.EXPIRED_AT_ONCE:
+            minutes, others = (now - days * DAY for days in (min(7.0, retention), retention))
+            while await store.reports.expire(minutes, others) >= Reports.EXPIRED_AT_ONCE:
                 pass
-            if audit_days:
-                for federation in await store.audit.logs():
-                    await store.audit.prune(federation, now - audit_days * DAY)
+            for federation in await store.audit.logs():
+                await store.audit.prune(federation, others)
         except Exception:  # there is a next time; what else runs must not stop
             log.exception("what is too old could not be deleted")
-
-
-def _shown(path: str, problem: Problem) -> Response:
-    """A refusal as who asked can read it: a person on a page, or a program."""
-    return problem_page(problem) if path.startswith("/ui/") else _documented(path, problem)
-
-
-def _documented(path: str, problem: Problem) -> Response:
-    return problem_response(problem, path)
 
 
 def _routes() -> Iterator[Route]:
@@ -178,66 +201,126 @@ def listen(
     *,
     host: str = "127.0.0.1",
     port: int = 8470,
+    limits: Limits | None = None,
     certificate: Path | None = None,
     private_key: Path | None = None,
     client_ca: Path | None = None,
-    max_body: int = MAX_BODY,
-    audit_days: float = 365.0,
-    report_days: float = 7.0,
-    event_days: float = 90.0,
-    limits: Limits = DEFAULT,
-    device_metrics: bool = False,
-    open_metrics: bool = False,
-    dashboard: bool = True,
-    log_level: str = "info",
-    own_log: bool = True,
-    beginning: Callable[[], None] = lambda: None,
+    begin: Callable[[int], None] = lambda port: None,
+    **app_options: Any,
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests that have begun are answered first.
 
-    With ``client_ca`` only clients with a certificate that it signed are answered. Without an
-    ``own_log`` its lines go where those of the program go that calls this. ``beginning`` is called
-    when the port is its own and it can answer.
+    With ``client_ca`` only clients with a certificate that it signed are answered. ``begin`` is
+    called with the port when that is its own and it can answer. ``app_options`` are those of
+    ``make_app``.
     """
     require_certificate_with_key(certificate, private_key, client_ca)
-    proxies = trusted_proxies()
-    app = make_app(
-        store_url,
-        admin_token,
-        max_body=max_body,
-        audit_days=audit_days,
-        report_days=report_days,
-        event_days=event_days,
-        limits=limits,
-        device_metrics=device_metrics,
-        open_metrics=open_metrics,
-        dashboard=dashboard,
-    )
-    config = uvicorn.Config(
-        app if proxies else UnproxiedWarning(app),
-        host=host,
-        port=port,
-        # The parser with limits on headers.
-        http="h11",
-        ws="none",
-        ssl_certfile=certificate,
-        ssl_keyfile=private_key,
-        ssl_ca_certs=None if client_ca is None else str(client_ca),
-        ssl_cert_reqs=ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
-        log_level=log_level,
-        log_config=LOGGING_CONFIG if own_log else None,
-        access_log=log_level == "debug",
-        timeout_graceful_shutdown=10,
-        server_header=False,
-        # With TLS browsers are to come by TLS alone, for a year.
-        headers=[] if certificate is None else [("Strict-Transport-Security", "max-age=31536000")],
-        proxy_headers=bool(proxies),
-        forwarded_allow_ips=proxies,
-    )
-    server = Server(config, limits, partial(release, app), beginning)
-    app.state.metrics.connections.set_function(lambda: server.connections)
-    with suppress(KeyboardInterrupt):  # which has ended it in good order
-        server.run()
+    limits = limits or Limits()
+    app = make_app(store_url, admin_token, limits=limits, proxies=trusted_proxies(), **app_options)
+
+    async def until_told() -> None:
+        ending, loop = asyncio.Event(), asyncio.get_running_loop()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            try:
+                loop.add_signal_handler(name, ending.set)
+            except NotImplementedError:  # on Windows
+                signal.signal(name, lambda *_: loop.call_soon_threadsafe(ending.set))
+        tls = (certificate, private_key, client_ca)
+        await serve(app, bound(host, port, limits), ending, limits, tls, begin)
+
+    asyncio.run(until_told())
+
+
+def bound(host: str, port: int, limits: Limits) -> socket.socket:
+    """Return a socket with an address, which does not listen yet; ``BadInput`` if there is none."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        if os.name == "posix":
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if host == "::":
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise BadInput(f"can't listen on {host}:{port}: {error.strerror}") from error
+    made.setblocking(False)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Connections have it from here: one whose caller reads nothing is closed by the system.
+        milliseconds = int(1000 * limits.answer_deadline)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+    return made
+
+
+class _Granian(Granian):
+    """granian, on a socket of ours: so its port is known, and nobody else's."""
+
+    def __init__(self, listening: socket.socket, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._listening = listening
+
+    def _init_shared_socket(self) -> None:
+        holder: Any = granian.net.SocketHolder  # type: ignore[attr-defined]
+        self._shd = holder(self._listening.detach(), False, self.backlog)
+
+
+async def serve(
+    app: Starlette,
+    listening: socket.socket,
+    ending: asyncio.Event,
+    limits: Limits,
+    tls: tuple[Path | None, Path | None, Path | None] = (None, None, None),
+    begin: Callable[[int], None] = lambda port: None,
+) -> None:
+    """Run an application on a socket until it is to end; what has begun is answered first."""
+    certificate, private_key, client_ca = tls
+    port = listening.getsockname()[1]
+    with listening:
+        async with app.router.lifespan_context(app):
+            server = _Granian(
+                listening,
+                app,
+                interface=Interfaces.ASGINL,
+                http=HTTPModes.http1,
+                websockets=False,
+                backlog=2048,
+                backpressure=_room_for(limits.connections),
+                http1_settings=HTTP1Settings(header_read_timeout=int(1000 * limits.head_deadline)),
+                log_enabled=False,
+                ssl_cert=certificate,
+                ssl_key=private_key,
+                ssl_protocol_min=SSLProtocols.tls12,
+                ssl_ca=client_ca,
+                ssl_client_verify=client_ca is not None,
+            )
+            listening.listen(2048)
+            serving = asyncio.create_task(server.serve())
+            told = asyncio.create_task(ending.wait())
+            begin(port)
+            await asyncio.wait((serving, told), return_when=asyncio.FIRST_COMPLETED)
+            app.state.streams.release()
+            server.stop()  # type: ignore[no-untyped-call]
+            # Who reads slowly is not waited for any longer.
+            await asyncio.wait((serving,), timeout=10.0)
+            for task in (told, serving):
+                task.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+
+
+def _room_for(connections: int, others: int = 128) -> int:
+    """How many connections there may be; the system is asked for as many files as they need.
+
+    ``others`` are files that are no connections: the data base's, logs, libraries.
+    """
+    if os.name != "posix":
+        return connections
+    import resource  # Windows has none
+
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files < connections + others:
+        files = min(most, connections + others)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    return max(1, min(connections, files - others))
 
 
 def trusted_proxies() -> str:
@@ -264,16 +347,8 @@ def _is_wide(stated: str) -> bool:
     return network.prefixlen < 8
 
 
-def release(app: Starlette) -> None:
-    """End what would go on: the server is about to end."""
-    app.state.streams.release()
-
-
 def require_store(store_url: str) -> None:
-    """Raise, as ``open_store`` does, for a store that can't be opened, before anything is served.
-
-    Else it would be logged with a traceback.
-    """
+    """Raise, as ``open_store`` does, for a store that can't be opened, before anything is made."""
 
     async def open_and_close() -> None:
         await (await open_store(store_url)).close()

@@ -1,4 +1,4 @@
-"""Limits: how many requests a server takes at once, and from whom."""
+"""Limits: how often somebody may ask, and how much may be at work at once."""
 
 import ipaddress
 import logging
@@ -13,103 +13,76 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmgrove.errors import Problem
 from elmgrove.server.problems import too_many
-from elmgrove.server.secrets import hashed, secret_of, session_of
+from elmgrove.server.secrets import hashed, secret_of
 
 log = logging.getLogger("elmgrove.server")
-
-#: Makes the answer to a request about a path that is refused.
-RefusalPage = Callable[[str, Problem], Response]
-#: Seconds of its rate that a caller may use at once.
-BURST = 10.0
-#: Callers that are remembered: those that were there last.
-RECENT = 20_000
-#: Bytes of an answer that are handed over at once: the next ones wait until these are read.
-CHUNK = 2**16
-#: Seconds between two lines that say the same.
-SECONDS_BETWEEN_LINES = 60.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is taken at once, and how long is waited.
+    """How much is taken at once, and how long is waited; deadlines are in seconds.
 
-    Rates are a second, and ten seconds of them may come at once. An address is limited by what it
-    leaves half-open and by requests without a valid secret, never by those with one. An IPv6
-    address is all addresses that begin with the same 64 bits.
+    Rates are a second, and ten seconds of them may come at once. An address is limited by requests
+    without a valid secret, never by those with one. An IPv6 address is all addresses that begin
+    with the same 64 bits.
     """
 
     #: Connections at once, if the system allows so many open files.
     connections: int = 10_000
-    #: Connections from one address at once that have not sent a whole request.
-    connections_by_address: int = 1000
     #: Requests at work at once; half of them for callers that are known.
     requests: int = 1000
-    #: Requests of one key or token at work at once.
     requests_by_key: int = 32
-    #: Requests a second of one key or token.
     rate_by_key: float = 50.0
-    #: Requests a second from one address without a valid secret.
     rate_by_address: float = 20.0
-    #: Seconds until a connection has sent the head of its next request.
+    #: Until a connection has sent the head of its next request.
     head_deadline: float = 10.0
-    #: Seconds until a caller has read some more of its answer.
+    #: Until a caller has read some more of its answer.
     answer_deadline: float = 60.0
 
 
-class Bucket:
-    """Fills at a steady rate, up to a burst; what is taken out is what a caller used.
+class TokenBuckets:
+    """A bucket for each name, which fills at a steady rate, up to a burst.
 
-    It may be taken more than there is: then it has to fill again before anything is there.
+    The names that were there last are remembered; any other has a full bucket.
     """
 
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate, self._burst, self._level = rate, burst, burst
-        self._at = time.monotonic()
-
-    def wait(self, amount: float = 1.0) -> float:
-        """Return the seconds until this much is there; 0 where it is."""
-        now = time.monotonic()
-        self._level = min(self._burst, self._level + (now - self._at) * self._rate)
-        self._at = now
-        return max(0.0, (amount - self._level) / self._rate)
-
-    def take(self, amount: float = 1.0) -> None:
-        """Take something out, or puts back what was taken needlessly."""
-        self._level -= amount
-
-
-class Buckets:
-    """A bucket for each of the callers that were there last."""
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate, self._burst = rate, burst
-        self._last: OrderedDict[str, Bucket] = OrderedDict()
+    def __init__(self, rate: float, burst: float, most: int = 20_000) -> None:
+        self._rate, self._burst, self._most = rate, burst, most
+        # The tokens that were there, and when.
+        self._held: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def __contains__(self, name: str) -> bool:
-        return name in self._last
+        return name in self._held
 
-    def of(self, name: str) -> Bucket:
-        """Return the caller's bucket, a full one where it has none."""
-        found = self._last.get(name) or Bucket(self._rate, self._burst)
-        self._last[name] = found
-        self._last.move_to_end(name)
-        if len(self._last) > RECENT:
-            self._last.popitem(last=False)
-        return found
+    def wait(self, name: str, amount: float = 1.0) -> float:
+        """Return the seconds until there are so many tokens; 0 where there are."""
+        return max(0.0, (amount - self._tokens(name)) / self._rate)
+
+    def take(self, name: str, amount: float = 1.0) -> None:
+        """Take tokens, also more than there are, or put back what was taken needlessly."""
+        self._held[name] = (self._tokens(name) - amount, time.monotonic())
+        self._held.move_to_end(name)
+        if len(self._held) > self._most:
+            self._held.popitem(last=False)
+
+    def _tokens(self, name: str) -> float:
+        tokens, at = self._held.get(name, (self._burst, 0.0))
+        return min(self._burst, tokens + (time.monotonic() - at) * self._rate)
 
 
 class ThrottledLog:
     """Logs what may happen often: once a minute, with how often it happened since."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 60.0) -> None:
+        self._seconds = seconds
         self._counts = Counter[str]()
         self._logged: dict[str, float] = {}
 
     def warn(self, what: str, detail: object = "", level: int = logging.WARNING) -> None:
-        """Count ``what``, and logs it if that was not done within a minute."""
+        """Count ``what``, and log it if that was not done within a minute."""
         self._counts[what] += 1
         now = time.monotonic()
-        if now - self._logged.get(what, -SECONDS_BETWEEN_LINES) >= SECONDS_BETWEEN_LINES:
+        if now - self._logged.get(what, -self._seconds) >= self._seconds:
             self._logged[what] = now
             more = f" ({detail})" if str(detail) else ""
             count = self._counts.pop(what)
@@ -120,102 +93,81 @@ class ThrottledLog:
 throttled_log = ThrottledLog()
 
 
-def buckets_by_key(limits: Limits) -> Buckets:
-    """Return the buckets of callers whose secret is valid, by its hash; nobody yet."""
-    return Buckets(limits.rate_by_key, BURST * limits.rate_by_key)
-
-
 class Limiter:
-    """An ASGI middleware that refuses requests beyond the limits."""
+    """An ASGI middleware that refuses requests beyond the limits.
 
-    def __init__(self, app: ASGIApp, limits: Limits, keys: Buckets, shown: RefusalPage) -> None:
-        self._app = app
-        self._shown = shown
-        self._limits = limits
-        self._at_work = 0
+    ``keys`` has the hashes of secrets that are known to be valid. What others send counts for their
+    address, so that neither guessing nor making up secrets helps, nor hinders those who share it.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        keys: TokenBuckets,
+        refuse: Callable[[Scope, Problem], Response],
+    ) -> None:
+        self._app, self._limits, self._keys, self._refuse = app, limits, keys, refuse
+        self._addresses = TokenBuckets(limits.rate_by_address, 10.0 * limits.rate_by_address)
         self._by_key = Counter[str]()
-        # Those whose secret was valid. What others send counts for their address, so that neither
-        # guessing nor making up secrets helps, nor hinders those who share it.
-        self._keys = keys
-        self._addresses = Buckets(limits.rate_by_address, BURST * limits.rate_by_address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, with a refusal where it is one too many."""
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
         # A server that is busy is well: a watchdog must not end it.
-        if scope["type"] != "http" or scope["path"] == "/health":
+        if scope["type"] != "http" or path == "/health":
             await self._app(scope, receive, send)
             return
         key, address = _key_of(scope), network_of((scope.get("client") or ("", 0))[0])
-        refusal = self._refusal(key, address, scope["path"])
-        if refusal is not None:
+        state = scope.setdefault("state", {})
+        # A session is known by its signature.
+        is_known = key in self._keys or key.startswith("session ")
+        try:
+            # A load balancer asks whether it is ready, maybe from the address of all callers.
+            self._admit(key, address, is_known, is_free=path == "/ready")
+        except Problem as refusal:
             throttled_log.warn("Refused requests that were too many", f"from {address}: {refusal}")
-            scope.setdefault("state", {})["refused"] = refusal.kind
-            await self._shown(scope["path"], refusal)(scope, receive, send)
+            state["refused"] = refusal.kind
+            await self._refuse(scope, refusal)(scope, receive, send)
             return
-        await self._work(scope, receive, send, key, address)
-
-    def _refusal(self, key: str, address: str, path: str) -> Problem | None:
-        limits, known = self._limits, key in self._keys
-        if self._at_work >= (limits.requests if known else (limits.requests + 1) // 2):
-            return too_many("the server is at work on as many requests as it takes", 1.0)
-        if key and self._by_key[key] >= limits.requests_by_key:
-            return too_many(f"{limits.requests_by_key} requests with this key are at work", 1.0)
-        if path == "/ready":
-            return None  # a load balancer asks, maybe from the address of all callers
-        bucket = self._keys.of(key) if known else self._addresses.of(address)
-        if wait := bucket.wait():
-            whose = "with this key" if known else "without a valid key from this address"
-            return too_many(f"there were too many requests {whose}", wait)
-        bucket.take()
-        return None
-
-    async def _work(
-        self, scope: Scope, receive: Receive, send: Send, key: str, address: str
-    ) -> None:
-        was_known, state = key in self._keys, scope.setdefault("state", {})
-        self._at_work += 1
         self._by_key[key] += 1
         try:
             await self._app(scope, receive, in_chunks(send))
         finally:
-            self._at_work -= 1
             self._by_key[key] -= 1
-            if not self._by_key[key]:
-                del self._by_key[key]
-            # A login has none: its caller is known by what the answer gives it.
-            if key and "known" in state and not was_known:
-                self._addresses.of(address).take(-1.0)
-                self._keys.of(key).take()
-            if "made" in state:
-                self._keys.of(state["made"])
+            self._by_key += Counter()
+            if key and "known" in state and not is_known:
+                self._addresses.take(address, -1.0)
+                self._keys.take(key)
+            if "made" in state:  # a secret that the answer holds
+                self._keys.take(state["made"])
+
+    def _admit(self, key: str, address: str, is_known: bool, is_free: bool) -> None:
+        limits = self._limits
+        if self._by_key.total() >= (limits.requests if is_known else (limits.requests + 1) // 2):
+            raise too_many("the server is at work on as many requests as it takes", 1.0)
+        if key and self._by_key[key] >= limits.requests_by_key:
+            raise too_many(f"{limits.requests_by_key} requests with this key are at work", 1.0)
+        if is_free:
+            return
+        buckets, name = (self._keys, key) if is_known else (self._addresses, address)
+        if wait := buckets.wait(name):
+            whose = "with this key" if is_known else "without a valid key from this address"
+            raise too_many(f"there were too many requests {whose}", wait)
+        buckets.take(name)
 
 
-class UnproxiedWarning:
-    """An application without proxies: logs requests that claim to come through one."""
+def in_chunks(send: Send, size: int = 2**16) -> Send:
+    """Send an answer chunk by chunk, each when the caller has read most of what came before.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the other application answer."""
-        if any(name.startswith(b"x-forwarded-") for name, _ in scope.get("headers", ())):
-            address = (scope.get("client") or ("", 0))[0]
-            cure = f"from {address}; if that is your proxy, set FORWARDED_ALLOW_IPS={address}"
-            throttled_log.warn("Ignored X-Forwarded headers", cure)
-        await self._app(scope, receive, send)
-
-
-def in_chunks(send: Send) -> Send:
-    """Send an answer chunk by chunk, each when most of the one before was read.
-
-    So a slow reader costs no copy of the whole, and what it does not read is seen at once.
+    So a slow caller costs no copy of the whole, and is at work until it has read the answer.
     """
 
     async def chunks(message: Message) -> None:
         body = message.get("body", b"")
-        last = max(0, len(body) - 1) // CHUNK * CHUNK
-        for start in range(0, last, CHUNK):
-            await send({**message, "body": body[start : start + CHUNK], "more_body": True})
+        last = max(0, len(body) - 1) // size * size
+        for start in range(0, last, size):
+            await send({**message, "body": body[start : start + size], "more_body": True})
         await send({**message, "body": body[last:]} if last else message)
 
     return chunks
@@ -233,6 +185,9 @@ def network_of(address: str) -> str:
 
 
 def _key_of(scope: Scope) -> str:
-    """The hash of the secret, so that none is kept; '' where there is none."""
-    secret = secret_of(Headers(scope=scope)) or session_of(scope)
-    return hashed(secret) if secret else ""
+    """Return who asks: the hash of a secret, so that none is kept, or a session; '' for neither."""
+    secret = secret_of(Headers(scope=scope))
+    if secret:
+        return hashed(secret)
+    session = scope.get("session", {}).get("csrf")
+    return f"session {session}" if session else ""

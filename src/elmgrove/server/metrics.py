@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,21 +30,18 @@ from elmgrove.server.store.database import Database, Transaction
 from elmgrove.server.store.fleet import FLEET_STATES, FederationStatistics
 from elmgrove.server.store.store import Store
 
-#: Seconds for which what the store holds is not counted again, however often that is asked.
-FRESH = 5.0
-#: The values of a metric, by those of its labels: none, the federation, or a device of it too.
-Labelled = dict[tuple[str, ...], float]
+log = logging.getLogger("elmgrove.server")
 
 
 class StoreMetrics(Collector):
     """Tells what the store holds, counted at most every few seconds, however many ask."""
 
-    def __init__(self, by_device: bool) -> None:
-        #: When each device last sent a request to this server, in seconds since 1970.
-        self.seen: dict[tuple[str, str], float] = {}
-        self._by_device = by_device
+    #: Seconds for which a count is told again.
+    FRESH = 5.0
+
+    def __init__(self) -> None:
         self._held: dict[str, FederationStatistics] | None = None
-        self._text, self._at = b"", -FRESH
+        self._text, self._until = b"", 0.0
         self._registry = CollectorRegistry()
         self._registry.register(self)
         self._lock = asyncio.Lock()
@@ -51,14 +49,14 @@ class StoreMetrics(Collector):
     async def text(self, store: Store) -> bytes:
         """Write down what is held, if that was not just done; one caller at a time."""
         async with self._lock:
-            if time.monotonic() - self._at >= FRESH:
+            if time.monotonic() >= self._until:
                 try:
-                    self._held = await store.fleet.statistics(by_device=self._by_device)
+                    self._held = await store.fleet.statistics()
                 except StoreUnavailable:
                     self._held = None
-                # With many devices that takes a while, in which others are answered.
+                # With many federations that takes a while, in which others are answered.
                 self._text = await asyncio.to_thread(generate_latest, self._registry)
-                self._at = time.monotonic()
+                self._until = time.monotonic() + self.FRESH
             return self._text
 
     def describe(self) -> list[Metric]:
@@ -67,104 +65,68 @@ class StoreMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the numbers of the last count."""
-        held = self._held
-        yield _gauge(
-            "store_up", "Whether the data base could be asked.", {(): float(held is not None)}
+        yield GaugeMetricFamily(
+            "elmgrove_server_store_up",
+            "Whether the data base could be asked.",
+            value=float(self._held is not None),
         )
-        if held is None:
+        if self._held is None:
             return
-        federations = {name: one for name, one in held.items() if name}
-        yield _gauge("federations", "Federations.", {(): float(len(federations))})
-        yield from _of_federations(federations)
-        recorded: Labelled = {(name,): float(one.recorded) for name, one in held.items()}
-        yield _counter("audit_records", "Records of the audit that were ever written.", recorded)
-        if self._by_device:
-            yield from _of_devices(federations, dict(self.seen))
+        federations = {name: one for name, one in self._held.items() if name}
+        yield GaugeMetricFamily(
+            "elmgrove_server_federations", "Federations.", value=len(federations)
+        )
+        for family, name, meaning, what in (
+            (Gauge, "devices_drifting", "Devices whose normal has changed.", "drifts"),
+            (Gauge, "commands_waiting", "Commands that devices have not done yet.", "commands"),
+            (Gauge, "contributions", "Devices whose contribution is held.", "contributions"),
+            (Gauge, "contributed_rows", "Rows behind the contributions held.", "rows"),
+            (Gauge, "contributed_bytes", "Bytes of the contributions held.", "size"),
+            (
+                Gauge,
+                "contributed_timestamp_seconds",
+                "When the newest contribution held came, in seconds since 1970.",
+                "received",
+            ),
+            (Counter, "entries", "Entries that were ever stored.", "stored"),
+        ):
+            values = {(one,): getattr(held, what) for one, held in federations.items()}
+            yield _labelled(family, name, meaning, ("federation",), values)
+        recorded = {(name,): one.recorded for name, one in self._held.items()}
+        meaning = "Records of the audit that were ever written."
+        yield _labelled(Counter, "audit_records", meaning, ("federation",), recorded)
+        keys = {
+            (name, key): getattr(one, key)
+            for name, one in federations.items()
+            for key in ("valid", "revoked")
+        }
+        yield _labelled(Gauge, "devices", "Devices that joined.", ("federation", "key"), keys)
+        states = {
+            (name, state): one.states.get(state, 0)
+            for name, one in federations.items()
+            for state in FLEET_STATES
+        }
+        meaning = "Devices by state, as they last reported."
+        yield _labelled(Gauge, "devices_by_state", meaning, ("federation", "state"), states)
 
 
-def _of_federations(held: dict[str, FederationStatistics]) -> Iterator[Metric]:
-    devices = GaugeMetricFamily(
-        "elmgrove_server_devices", "Devices that joined.", labels=["federation", "key"]
-    )
-    for name, one in held.items():
-        devices.add_metric([name, "valid"], one.valid)
-        devices.add_metric([name, "revoked"], one.revoked)
-    yield devices
-    states = GaugeMetricFamily(
-        "elmgrove_server_devices_by_state",
-        "Devices by state, as they last reported.",
-        labels=["federation", "state"],
-    )
-    for name, one in held.items():
-        for state in FLEET_STATES:
-            states.add_metric([name, state], one.states.get(state, 0))
-    yield states
-
-    def each(what: str) -> Labelled:
-        found = {name: getattr(one, what) for name, one in held.items()}
-        return {(name,): float(value) for name, value in found.items() if value is not None}
-
-    yield _gauge("devices_drifting", "Devices whose normal has changed.", each("drifts"))
-    yield _gauge("commands_waiting", "Commands that devices have not done yet.", each("commands"))
-    yield _gauge("contributions", "Devices whose contribution is held.", each("contributions"))
-    yield _gauge("contributed_rows", "Rows behind the contributions held.", each("rows"))
-    yield _gauge("contributed_bytes", "Bytes of the contributions held.", each("size"))
-    yield _gauge(
-        "contributed_timestamp_seconds",
-        "When the newest contribution held came, in seconds since 1970.",
-        each("received"),
-    )
-    yield _counter("entries", "Entries that were ever stored.", each("stored"))
-
-
-def _of_devices(
-    held: dict[str, FederationStatistics], seen: dict[tuple[str, str], float]
-) -> Iterator[Metric]:
-    by_device = {
-        (name, device): found
-        for name, one in held.items()
-        for device, found in one.by_device.items()
-    }
-    yield _gauge(
-        "device_rows",
-        "Rows behind a device's contribution.",
-        {which: rows for which, (rows, _) in by_device.items()},
-    )
-    yield _gauge(
-        "device_contributed_timestamp_seconds",
-        "When a device's contribution came, in seconds since 1970.",
-        {which: received for which, (_, received) in by_device.items()},
-    )
-    yield _gauge(
-        "device_seen_timestamp_seconds",
-        "When a device last sent a request to this server, in seconds since 1970.",
-        {which: at for which, at in seen.items() if which[0] in held},
-    )
-
-
-def _gauge(name: str, meaning: str, values: Labelled) -> Metric:
-    return _filled(GaugeMetricFamily, name, meaning, values)
-
-
-def _counter(name: str, meaning: str, values: Labelled) -> Metric:
-    return _filled(CounterMetricFamily, name, meaning, values)
-
-
-def _filled(
-    family: type[GaugeMetricFamily | CounterMetricFamily], name: str, meaning: str, values: Labelled
+def _labelled(
+    kind: type[Gauge | Counter],
+    name: str,
+    meaning: str,
+    labels: tuple[str, ...],
+    values: Mapping[Any, float | None],
 ) -> Metric:
-    labels = ("federation", "device")[: len(next(iter(values), ()))]
+    family = GaugeMetricFamily if kind is Gauge else CounterMetricFamily
     made = family(f"elmgrove_server_{name}", meaning, labels=labels)
     for which, value in values.items():
-        made.add_metric(which, value)
+        if value is not None:
+            made.add_metric(which, value)
     return made
 
 
 #: What Prometheus and its kin read.
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-#: Where a request is counted that no route takes.
-NO_ROUTE = "none"
-_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 # When a series began is one more series of each, which nobody asks for. (The function is untyped.)
 _library: Any = prometheus_client
@@ -172,11 +134,12 @@ _library.disable_created_metrics()
 
 
 class ServerMetrics:
-    """All numbers of one server; those of single devices only where that is asked for."""
+    """All numbers of one server."""
 
-    def __init__(self, *, by_device: bool = False, is_open: bool = False) -> None:
-        self.by_device, self.is_open = by_device, is_open
+    def __init__(self, *, is_open: bool = False) -> None:
+        self.is_open = is_open
         registry = self._registry = CollectorRegistry()
+        buckets = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
         self.requests = Counter(
             "elmgrove_server_requests",
             "Requests that were answered, by the class of the answer's status.",
@@ -187,14 +150,11 @@ class ServerMetrics:
             "elmgrove_server_request_seconds",
             "Seconds from a request's head to the end of its answer.",
             ["route"],
-            buckets=_BUCKETS,
+            buckets=buckets,
             registry=registry,
         )
         self.at_work = Gauge(
             "elmgrove_server_requests_at_work", "Requests at work now.", registry=registry
-        )
-        self.connections = Gauge(
-            "elmgrove_server_connections", "Connections that are open now.", registry=registry
         )
         self.refused = Counter(
             "elmgrove_server_refused",
@@ -212,7 +172,7 @@ class ServerMetrics:
             "elmgrove_server_store_seconds",
             "Seconds that the data base took for an operation.",
             ["operation"],
-            buckets=_BUCKETS,
+            buckets=buckets,
             registry=registry,
         )
         self.store_errors = Counter(
@@ -223,18 +183,13 @@ class ServerMetrics:
         )
         for operation in ("read", "write", "snapshot"):
             self.store_errors.labels(operation)
-        self._held = StoreMetrics(by_device)
+        self._held = StoreMetrics()
         self.writes = Writes()
         ProcessCollector(registry=registry)
 
     def watched(self, store: Store) -> Store:
         """Return the store, with its data base timed and its failures counted."""
         return Store(WatchedDatabase(store.database, self))
-
-    def see(self, chain: str, actor: str) -> None:
-        """Note when a device sent a request."""
-        if self.by_device and actor.startswith("device "):
-            self._held.seen[chain, actor.removeprefix("device ")] = time.time()
 
     async def text(self, store: Store) -> bytes:
         """Write all numbers down; without what the store holds, while it can't be asked."""
@@ -264,15 +219,22 @@ class Metered:
         metrics, state = self._metrics, scope.setdefault("state", {})
         # What fails before an answer began is answered outside of this.
         status, began = 500, time.perf_counter()
+        headers = Headers(scope=scope)
+        is_unread = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
         async def counted_receive() -> Message:
+            nonlocal is_unread
             message = await receive()
+            is_unread = message.get("more_body", False)
             metrics.received.inc(len(message.get("body", b"")))
             return message
 
         async def counted_send(message: Message) -> None:
             nonlocal status
-            status = message.get("status", status)
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if is_unread:  # then the connection is of no more use: the caller must know
+                    MutableHeaders(scope=message)["Connection"] = "close"
             metrics.sent.inc(len(message.get("body", b"")))
             await send(message)
 
@@ -283,15 +245,15 @@ class Metered:
             state["refused"] = "internal"
             raise
         finally:
-            route = state.get("route", NO_ROUTE)
-            metrics.seconds.labels(route).observe(time.perf_counter() - began)
+            seconds, route = time.perf_counter() - began, state.get("route", "none")
+            metrics.seconds.labels(route).observe(seconds)
             # A method that HTTP does not know would be one more series for each caller's idea.
-            method = scope["method"] if "route" in state else NO_ROUTE
+            method = scope["method"] if "route" in state else "none"
             metrics.requests.labels(route, method, f"{status // 100}xx").inc()
             if "refused" in state:
                 metrics.refused.labels(state["refused"]).inc()
-            if "known" in state:
-                metrics.see(*state["known"])
+            asked = (scope["client"], scope["method"], scope["path"], status, seconds)
+            log.debug("%s %s %s: %s in %.3f s", *asked)
 
 
 class WatchedDatabase:

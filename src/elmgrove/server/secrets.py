@@ -13,15 +13,9 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from starlette.datastructures import Headers
-from starlette.requests import cookie_parser
-from starlette.types import Scope
 
 from elmgrove.errors import BadInput
 from elmgrove.server.problems import too_many
-
-#: What the secrets of sessions begin with: of administrators by name, and of the first one, whose
-#: sessions end when the server is started with another token.
-SESSION, ROOT_SESSION = "session", "root-session"
 
 
 def new_secret(purpose: str) -> str:
@@ -77,25 +71,8 @@ def secret_of(headers: Headers) -> str:
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 
-def session_cookie(scope: Scope) -> str:
-    """Return the name of the cookie that holds a session's secret.
-
-    Through TLS it is one that nothing but this host, through TLS, can have set.
-    """
-    return "__Host-elmgrove" if scope.get("scheme") == "https" else "elmgrove"
-
-
-def session_of(scope: Scope) -> str:
-    """Return the secret of the session that a request belongs to, valid or not; '' without one."""
-    stated = Headers(scope=scope).get("cookie", "")
-    secret = cookie_parser(stated).get(session_cookie(scope), "")
-    return secret if is_secret(SESSION, secret) or is_secret(ROOT_SESSION, secret) else ""
-
-
 T = TypeVar("T")
 
-#: Characters of a password.
-SHORTEST, LONGEST = 12, 256
 #: RFC 9106's second choice, for where memory is dear.
 HASHER = PasswordHasher(time_cost=3, memory_cost=2**16, parallelism=4)
 #: What is compared with where there is nothing to compare with; nobody knows what it is a hash of.
@@ -107,16 +84,13 @@ DECOY = (
 
 def require_password(text: object) -> str:
     """Return a password; ``BadInput`` for one that is too short, too long, or no text."""
-    if not isinstance(text, str) or not SHORTEST <= len(text) <= LONGEST:
-        raise BadInput(f"password: it must be a text of {SHORTEST} to {LONGEST} characters")
+    if not isinstance(text, str) or not 12 <= len(text) <= 256:
+        raise BadInput("password: it must be a text of 12 to 256 characters")
     return text
 
 
 class Passwords:
     """Hashes passwords and compares them with hashes, in threads."""
-
-    #: Requests that may wait for that.
-    WAITING = 16
 
     def __init__(self) -> None:
         # Each takes 64 MiB and a tenth of a second of a core.
@@ -137,7 +111,7 @@ class Passwords:
         return compared and stored is not None
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
-        if self._waiting >= self.WAITING:
+        if self._waiting >= 16:
             raise too_many("too many passwords are being looked at", 1.0)
         self._waiting += 1
         try:

@@ -21,7 +21,7 @@ from elmgrove.federation.merged import Merged
 from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.sums import BoundedSum, Influence
-from elmgrove.server.limits import Buckets
+from elmgrove.server.limits import TokenBuckets
 from elmgrove.server.live import CorruptEntries, LiveSet, LiveView, Reader
 from elmgrove.server.problems import too_many
 from elmgrove.server.store.contributions import Change, StoredEntry
@@ -365,7 +365,7 @@ class LiveGroups(LiveSet[LiveGrouping]):
         # As JSON: the models themselves would be all contributions, many times.
         self._known: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._lock = asyncio.Lock()
-        self._shares = Buckets(*self.SHARE)
+        self._shares = TokenBuckets(*self.SHARE)
 
     def grouping(self, federation: FederationRow, charter: Charter) -> LiveGrouping:
         """Return the live grouping of a federation."""
@@ -395,17 +395,16 @@ class LiveGroups(LiveSet[LiveGrouping]):
     @asynccontextmanager
     async def _turn(self, asker: str) -> AsyncIterator[None]:
         """Refuse where another one is at work, or where this asker has used its share."""
-        share = self._shares.of(asker)
         if self._lock.locked():
             raise too_many("other groups are being made", 10.0)
-        if wait := share.wait(0.0):
+        if wait := self._shares.wait(asker, 0.0):
             raise too_many("groups were made for this key for too long", wait)
         async with self._lock:
             began = time.monotonic()
             try:
                 yield
             finally:
-                share.take(time.monotonic() - began)
+                self._shares.take(asker, time.monotonic() - began)
 
     def _remember(self, asked: tuple[Any, ...], fields: dict[str, Any]) -> None:
         self._known[asked] = fields

@@ -110,7 +110,7 @@ def test_each_button_does_what_it_says(server: Server, fans: Federation, windows
     page.get_by_label("Name").fill("ada")
     page.get_by_label("Password").fill(PASSWORD)
     hand.click("Log in", "**/ui/", within="form:has(#password)")
-    hand.click("Log out", "You have logged out.")
+    hand.click("Log out", "You have logged out")
     page.get_by_label("Token").fill(ADMIN)
     hand.click("Log in", "**/ui/", within="form:has(#token)")
     _look_at_the_fleet(hand)
@@ -205,7 +205,7 @@ def test_a_screen_reader_has_a_name_for_all_that_is_there(
     where += ("devices/fan-002", "federation", "audit")
     for path in ["/ui/", *(f"/ui/fans/{one}" for one in where)]:
         page.goto(path)
-        for closed in page.locator("report").all():
+        for closed in page.locator("summary").all():
             closed.click()
         read[path] = page.locator("body").aria_snapshot()
     for path, text in read.items():

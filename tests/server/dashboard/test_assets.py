@@ -6,9 +6,16 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from elmgrove.server.dashboard.rendering import MEDIA, STATIC, Assets
+from elmgrove.server.dashboard.rendering import Assets
+from support.places import ROOT
 from support.serving import Server
 
+STATIC = ROOT / "src/elmgrove/server/dashboard/static"
+MEDIA = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 VENDOR = STATIC / "vendor"
 README = (VENDOR / "README.md").read_text()
 
@@ -35,7 +42,7 @@ def test_an_asset_is_kept_for_ever_under_a_name_of_its_content(server: Server) -
         if path.suffix not in MEDIA:
             continue
         where = found.address(path.relative_to(STATIC).as_posix())
-        answer = server.ask("GET", where)
+        answer = server.ask("GET", f"/ui/{where}")
         assert answer.status_code == 200
         assert answer.content == path.read_bytes()
         assert answer.headers["content-type"] == MEDIA[path.suffix]

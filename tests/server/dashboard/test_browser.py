@@ -63,7 +63,7 @@ def test_one_logs_in_by_token_or_password_and_out_again(server: Server, windows:
     assert "ada" in page.locator(".me").inner_text()
     assert not page.evaluate("document.cookie"), "no script can read it"
     page.get_by_role("button", name="Log out").click()
-    page.get_by_text("You have logged out.").wait_for()
+    page.get_by_text("You have logged out").wait_for()
     page.go_back()
     page.wait_for_url("**/ui/login**")
     page.get_by_label("Token").fill(ADMIN)

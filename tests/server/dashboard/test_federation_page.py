@@ -4,6 +4,7 @@ import re
 import threading
 import time
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from elmgrove.server.dashboard.federation_page import (
 from elmgrove.server.dashboard.rendering import iso
 from support.dashboard import Guest, guest
 from support.factories import normal_rows
-from support.serving import ADMIN, Federation, Server, charter, fan_evidence
+from support.serving import ADMIN, Federation, Server, charter, fan_evidence, serving
 
 
 @pytest.fixture(name="fans")
@@ -198,15 +199,16 @@ def test_where_some_names_may_join_the_page_and_the_refusal_say_which(
     assert "'oven' is not among the names that may join: fan-*, pump" in refused.text
 
 
-def test_with_tls_the_page_says_what_a_certificate_of_ones_own_needs(
-    server: Server, ada: Guest
-) -> None:
-    path = f"/ui/{server.found(charter()).charter.name}/"
-    session = f"__Host-elmgrove={ada.http.cookies['elmgrove']}"
-    page = ada.get(path, **{"X-Forwarded-Proto": "https", "Cookie": session}).text
-    assert "--exchange https://" in page
-    assert "Add <code>--ca server.pem</code> where the certificate is your own." in page
-    assert "--ca" not in ada.get(path).text
+def test_with_tls_the_page_says_what_a_certificate_of_ones_own_needs(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/store.db"
+    with serving(store, proxies="127.0.0.1") as server, guest(server, ADMIN) as ada:
+        path = f"/ui/{server.found(charter()).charter.name}/"
+        session = f"__Host-elmgrove={ada.http.cookies['elmgrove']}"
+        tls = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "10.1.1.1", "Cookie": session}
+        page = ada.get(path, **tls).text
+        assert "--exchange https://" in page
+        assert "Add <code>--ca server.pem</code> where the certificate is your own." in page
+        assert "--ca" not in ada.get(path).text
 
 
 def test_who_may_look_gets_no_token(server: Server, fans: Federation) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.server.dashboard import live
-from elmgrove.server.dashboard.live import MOST_BY_SESSION
+from elmgrove.server.dashboard.pages import Streams
 from support.dashboard import Guest, guest, tell
 from support.ports import free_port
 from support.reports import report
@@ -86,7 +85,7 @@ def test_what_a_page_has_seen_is_not_told_again(
     with stream(ada, fans.charter.name) as told:
         next(told)
         seen = marker(next(told))
-    monkeypatch.setattr(live, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(Streams, "HEARTBEAT", 0.05)
     with stream(ada, fans.charter.name, seen) as told:
         assert [next(told) for _ in range(3)] == [": live", ": still live", ": still live"]
 
@@ -107,7 +106,7 @@ def test_a_page_says_what_it_has_seen(ada: Guest, fans: Federation) -> None:
 def test_a_stream_ends_with_its_session(
     server: Server, fans: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(Streams, "HEARTBEAT", 0.05)
     with guest(server, ADMIN) as ada, guest(server) as window:
         window.http.cookies = ada.http.cookies
         with stream(window, fans.charter.name) as told:
@@ -137,8 +136,8 @@ def test_a_session_has_so_many_at_once_and_those_that_ended_do_not_count(
     name = fans.charter.name
     with ExitStack() as opened:
         # Kept: one that nobody reads any more is closed.
-        told = [opened.enter_context(stream(ada, name)) for _ in range(MOST_BY_SESSION)]
-        assert [next(one) for one in told] == [": live"] * MOST_BY_SESSION
+        told = [opened.enter_context(stream(ada, name)) for _ in range(4)]
+        assert [next(one) for one in told] == [": live"] * 4
         answer = ada.get(f"/ui/{name}/live")
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) >= 1
@@ -160,18 +159,16 @@ def test_those_that_come_at_once_are_no_more(ada: Guest, fans: Federation) -> No
             return opened.enter_context(live).status_code
 
         codes = list(crowd.map(come, range(20)))
-    assert (codes.count(200), codes.count(429)) == (MOST_BY_SESSION, 20 - MOST_BY_SESSION)
+    assert (codes.count(200), codes.count(429)) == (4, 16)
 
 
-def test_a_user_has_so_many_however_often_they_logged_in(
-    server: Server, fans: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live, "MOST_BY_USER", 2)
+def test_a_user_has_so_many_however_often_they_logged_in(server: Server, fans: Federation) -> None:
     url, token = f"/ui/{fans.charter.name}/live", server.administrator("bert", "look")
     with ExitStack() as opened:
-        guests = [opened.enter_context(guest(server, token)) for _ in range(3)]
-        codes = [opened.enter_context(one.http.stream("GET", url)).status_code for one in guests]
-        assert codes == [200, 200, 429]
+        guests = [opened.enter_context(guest(server, token)) for _ in range(9)]
+        streams = [one.http.stream("GET", url) for one in guests for _ in range(4)]
+        codes = [opened.enter_context(one).status_code for one in streams]
+        assert codes == [200] * 32 + [429] * 4
         assert opened.enter_context(guest(server, ADMIN)).get("/ui/").status_code == 200
 
 

@@ -1,8 +1,11 @@
 """Login and logout: by token or password, what the cookie is like, and when a session ends."""
 
 import asyncio
+import json
 import re
 import sqlite3
+import time
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,16 +14,16 @@ from unittest.mock import patch
 import httpx
 import pytest
 import trustme
+from itsdangerous import TimestampSigner
 
-from elmgrove.server.dashboard.session import TRIES_BY_ADDRESS, WRONG_PASSWORD, WRONG_TOKEN
-from elmgrove.server.secrets import DECOY, HASHER
+from elmgrove.server.secrets import DECOY, HASHER, hashed
 from elmgrove.server.store.store import Store, open_store
 from support.dashboard import PASSWORD, guest
 from support.serving import ADMIN, Server, serving
 
 
 def cookie(answer: httpx.Response) -> str:
-    (stated,) = [one for one in answer.headers.get_list("set-cookie") if "Max-Age=0" not in one]
+    (stated,) = answer.headers.get_list("set-cookie")
     return stated
 
 
@@ -81,8 +84,8 @@ def test_the_cookie_is_for_this_host_alone_and_no_script_reads_it(server: Server
     with guest(server) as ada:
         stated = cookie(ada.login())
     value, *flags = stated.split("; ")
-    assert re.fullmatch(r"elmgrove=elm-root-session-[\w-]{43}", value)
-    assert sorted(flags) == ["HttpOnly", "Max-Age=43200", "Path=/", "SameSite=strict"]
+    assert value.startswith("elmgrove=")
+    assert sorted(flags) == ["Max-Age=43200", "httponly", "path=/", "samesite=strict"]
 
 
 def test_through_tls_the_cookie_is_bound_to_it(tmp_path: Path) -> None:
@@ -93,8 +96,8 @@ def test_through_tls_the_cookie_is_bound_to_it(tmp_path: Path) -> None:
     files = {"certificate": str(certificate), "private_key": str(key)}
     with serving(f"sqlite:///{tmp_path}/store.db", **files) as server, guest(server) as ada:
         stated = cookie(ada.login())
-        assert stated.startswith("__Host-elmgrove=elm-root-session-")
-        assert "Secure" in stated.split("; ")
+        assert stated.startswith("__Host-elmgrove=")
+        assert "secure" in stated.split("; ")
         assert ada.is_in
         # One that came without TLS is nobody's.
         secret = ada.http.cookies["__Host-elmgrove"]
@@ -103,22 +106,12 @@ def test_through_tls_the_cookie_is_bound_to_it(tmp_path: Path) -> None:
         assert not ada.is_in
 
 
-def test_the_store_knows_a_hash_of_the_cookie_alone(small: Server) -> None:
-    with guest(small, small.administrator("ada", "look")) as ada:
-        secret = ada.http.cookies["elmgrove"]
-        with closing(sqlite3.connect(small.store.removeprefix("sqlite:///"))) as connection:
-            held = repr(connection.execute("SELECT * FROM session").fetchall())
-        assert "'ada'" in held
-        assert secret not in held
-        assert secret.removeprefix("elm-session-") not in held
-
-
 def test_a_wrong_token_lets_nobody_in(small: Server) -> None:
     with guest(small) as nobody:
         for token in ("", "guessed", "elm-admin-" + "x" * 43, "elm-admin-\0", "é" * 40):
             answer = nobody.login(token)
             assert answer.status_code in (400, 403)
-            assert WRONG_TOKEN.replace("'", "&#39;") in answer.text or answer.status_code == 400
+            assert "no administrator&#39;s token" in answer.text or answer.status_code == 400
             assert not nobody.is_in
 
 
@@ -160,14 +153,14 @@ def test_an_unknown_name_is_answered_as_a_known_one_after_as_much_work(server: S
     }
     assert len(told) == 1
     assert {one.status_code for one in (known, unknown, no_name)} == {403}
-    assert WRONG_PASSWORD in known.text
+    assert "Name and password do not fit" in known.text
     server.ask("DELETE", "/v1/administrators/linus", ADMIN)
 
 
 def test_who_guesses_is_slowed_down(small: Server) -> None:
     with guest(small) as nobody:
-        guesses = [nobody.login(f"guess-{n}") for n in range(TRIES_BY_ADDRESS + 1)]
-        assert [one.status_code for one in guesses] == [403] * TRIES_BY_ADDRESS + [429]
+        guesses = [nobody.login(f"guess-{n}") for n in range(11)]
+        assert [one.status_code for one in guesses] == [403] * 10 + [429]
         assert int(guesses[-1].headers["retry-after"]) >= 1
         assert "too many failed logins" in guesses[-1].text
         assert nobody.login().status_code == 429, "the right token, too"
@@ -175,7 +168,7 @@ def test_who_guesses_is_slowed_down(small: Server) -> None:
 
 def test_who_logs_in_again_and_again_is_not(small: Server) -> None:
     with guest(small) as ada:
-        assert {ada.login().status_code for _ in range(2 * TRIES_BY_ADDRESS)} == {303}
+        assert {ada.login().status_code for _ in range(20)} == {303}
 
 
 def test_a_logout_ends_the_session_wherever_the_cookie_is(server: Server) -> None:
@@ -184,16 +177,8 @@ def test_a_logout_ends_the_session_wherever_the_cookie_is(server: Server) -> Non
         assert thief.is_in
         answer = ada.logout()
         assert (answer.status_code, answer.headers["location"]) == (303, "/ui/login?out")
-        assert "Max-Age=0" in answer.headers["set-cookie"]
-        assert "You have logged out." in ada.get("/ui/login?out").text
-        assert not thief.is_in
-
-
-def test_a_second_login_ends_the_first_session_of_a_browser(server: Server) -> None:
-    with guest(server, ADMIN) as ada, guest(server) as thief:
-        thief.http.cookies = httpx.Cookies(ada.http.cookies)
-        ada.login()
-        assert ada.is_in
+        assert "elmgrove=null" in cookie(answer)
+        assert "You have logged out" in ada.get("/ui/login?out").text
         assert not thief.is_in
 
 
@@ -217,45 +202,41 @@ def test_a_session_ends_with_another_password(server: Server) -> None:
     server.ask("DELETE", "/v1/administrators/barbara", ADMIN)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE administrator SET expires = 1",
-        "UPDATE session SET expires = 1",
-        "UPDATE administrator SET created = 9e9",
-    ],
-)
-def test_a_session_ends_with_its_time_and_with_its_administrators(
-    small: Server, change: str
-) -> None:
+def test_a_session_ends_with_its_administrators_time(small: Server) -> None:
     with guest(small, small.administrator("ada", "look", days=1.0)) as ada:
         assert ada.is_in
         opened = sqlite3.connect(small.store.removeprefix("sqlite:///"))
         with closing(opened) as connection, connection:
-            connection.execute(change)
+            connection.execute("UPDATE administrator SET expires = 1")
         assert not ada.is_in
 
 
-def test_another_first_token_ends_the_sessions_by_the_old_one(tmp_path: Path) -> None:
+def test_a_session_ends_after_half_a_day(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with guest(server, ADMIN) as ada:
+        true = time.time
+        monkeypatch.setattr(time, "time", lambda: true() + 12 * 3600 - 60)
+        assert ada.is_in
+        monkeypatch.setattr(time, "time", lambda: true() + 12 * 3600 + 60)
+        assert not ada.is_in
+
+
+def test_another_first_token_ends_all_sessions(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/store.db"
-    with serving(store) as server:
-        token = server.administrator("ada", "look")
-        with guest(server, ADMIN) as root, guest(server, token) as ada:
-            kept = dict(root.http.cookies), dict(ada.http.cookies)
-    for admin, are_in in ((ADMIN, [True, True]), ("elm-admin-another", [False, True])):
+    with serving(store) as server, guest(server, ADMIN) as root:
+        kept = dict(root.http.cookies)
+    for admin, is_in in ((ADMIN, True), ("elm-admin-another", False)):
         with serving(store, admin_token=admin) as server, guest(server) as somebody:
-            found = list[bool]()
-            for cookies in kept:
-                somebody.http.cookies = httpx.Cookies(cookies)
-                found.append(somebody.is_in)
-            assert found == are_in
+            somebody.http.cookies = httpx.Cookies(kept)
+            assert somebody.is_in is is_in
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["", "x", "elm-session-", "elm-session-" + "x" * 43, '"quoted"', "elm-admin-of-the-tests"],
-)
-def test_a_made_up_cookie_is_nobodys(server: Server, value: str) -> None:
-    with guest(server) as nobody:
-        answer = nobody.get("/ui/", cookie=f"elmgrove={value}")
-        assert answer.status_code == 303
+def test_a_cookie_that_was_not_signed_here_is_nobodys(server: Server) -> None:
+    key, session = hashed("sessions another"), {"administrator": "root", "number": 0, "csrf": "x"}
+    made = b64encode(json.dumps(session).encode())
+    forged = TimestampSigner(key).sign(made).decode()
+    with guest(server, ADMIN) as ada, guest(server) as nobody:
+        real = ada.http.cookies["elmgrove"]
+        changed = made.decode() + real[real.index(".") :]
+        for value in ("", "x", '"quoted"', ADMIN, made.decode(), forged, changed, real[:-1]):
+            answer = nobody.get("/ui/", cookie=f"elmgrove={value}")
+            assert answer.status_code == 303, value

@@ -18,13 +18,13 @@ from elmgrove.federation.report import seconds_of
 from elmgrove.reading.times import Clock, stated_time
 from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.fleet_page import WORDS
-from elmgrove.server.dashboard.layout import exchange_of, page
 from elmgrove.server.dashboard.rendering import (
     address,
     clock,
     counted,
+    exchange_of,
     number,
-    part_of_url,
+    page,
     path_of,
 )
 from elmgrove.server.dashboard.session import Form, User
@@ -597,9 +597,8 @@ async def take(request: Request, user: User, form: Form) -> Response:
     else:
         await _ask(caller, device.name, done, form)
     caller.service.wake()
-    path = f"/ui/{part_of_url(caller.federation.name)}/devices/{part_of_url(device.name)}"
     begin, end = form.get("range_from"), form.get("range_to")
-    return RedirectResponse(address(path, **{"from": begin, "to": end}), 303)
+    return RedirectResponse(address(path_of(request), **{"from": begin, "to": end}), 303)
 
 
 async def _ask(caller: Caller, device: str, action: str, form: Form) -> None:

@@ -11,8 +11,15 @@ from starlette.responses import Response
 
 from elmgrove.errors import Problem
 from elmgrove.server.dashboard.federation_page import Invitation
-from elmgrove.server.dashboard.layout import page
-from elmgrove.server.dashboard.rendering import clock, counted, number, part_of_url, query
+from elmgrove.server.dashboard.rendering import (
+    clock,
+    counted,
+    number,
+    page,
+    part_of_url,
+    query,
+    root_of_pages,
+)
 from elmgrove.server.dashboard.session import User
 from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.store.fleet import FLEET_STATES, FleetPage, FleetRow, require_known
@@ -157,7 +164,7 @@ async def show(request: Request, user: User) -> Response:
     )
     drawn = strips(events, span)
     groups = user.service.live_others.groups_of(federation, names)
-    root = f"/ui/{part_of_url(federation.name)}/"
+    root = f"{root_of_pages(request)}/{part_of_url(federation.name)}/"
     lines = [
         FleetLine(
             row,

@@ -19,72 +19,57 @@ from starlette.routing import Route
 
 from elmgrove import __version__
 
-#: Where the files are.
-STATIC = Path(__file__).parent / "static"
-#: What is served, by the ending of a file; licences and notes are not.
-MEDIA = {
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-# A name is of one content for ever, so no browser need ask again.
-_HEADERS = {
-    "Cache-Control": "public, max-age=31536000, immutable",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    # A picture that is opened by itself is a document, in which nothing may run.
-    "Content-Security-Policy": "default-src 'none'",
-}
-
 
 class Assets:
     """All files that pages load, read once: no path that a browser asks for reaches the disk."""
 
-    def __init__(self, folder: Path = STATIC) -> None:
-        found = (path for path in sorted(folder.rglob("*")) if path.suffix in MEDIA)
-        self._files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
-        self._addresses = {
-            name: f"/ui/static/{sha256(content).hexdigest()[:16]}/{name}"
-            for name, content in self._files.items()
+    def __init__(self, folder: Path = Path(__file__).parent / "static") -> None:
+        # Licences and notes are not served.
+        self._media = {
+            ".css": "text/css; charset=utf-8",
+            ".js": "text/javascript; charset=utf-8",
+            ".svg": "image/svg+xml",
         }
+        found = (path for path in sorted(folder.rglob("*")) if path.suffix in self._media)
+        self._files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 
     def address(self, name: str) -> str:
-        """Return the path under which a file is served; another content has another one."""
-        return self._addresses[name]
+        """Return the path below the pages at which a file is; another content has another one."""
+        return f"static/{sha256(self._files[name]).hexdigest()[:16]}/{name}"
 
     def routes(self) -> list[Route]:
         """Return a route for each file."""
         return [
-            Route(self._addresses[name], partial(_shown, content, MEDIA[Path(name).suffix]))
+            Route(
+                f"/ui/{self.address(name)}",
+                partial(_shown, content, self._media[Path(name).suffix]),
+            )
             for name, content in self._files.items()
         ]
 
 
 async def _shown(content: bytes, media: str, request: Request) -> Response:
     request.state.route = "/ui/static"
-    return Response(content, headers=_HEADERS, media_type=media)
+    headers = {
+        # An address is of one content for ever, so no browser need ask again.
+        "Cache-Control": "public, max-age=31536000, immutable",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "X-Content-Type-Options": "nosniff",
+        # A picture that is opened by itself is a document, in which nothing may run.
+        "Content-Security-Policy": "default-src 'none'",
+    }
+    return Response(content, headers=headers, media_type=media)
 
 
 assets = Assets()
 
-
-#: What a page may do: load what this server serves, and send forms to it; nothing in it runs or
-#: colours anything unless it comes from a file, and nobody else shows it in a frame.
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-        "base-uri 'none'",
-    )
-)
 #: What every answer of the dashboard says, but for its assets.
 HEADERS = {
-    "Content-Security-Policy": POLICY,
+    # A page loads what this server serves, and sends forms to it; nothing in it runs or colours
+    # anything unless it comes from a file, and nobody else shows it in a frame.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     # To others nothing is told; with 'no-referrer' browsers would not tell us either where a form
@@ -95,22 +80,67 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-#: For htmx, as a page states it: swap nothing in for a refusal, and keep no pages.
-_HTMX = {
-    "extensions": "sse",
-    "history": "reload",
-    "includeIndicatorCSS": False,
-    # A table that somebody opened stays open.
-    "morphIgnore": ["data-htmx-powered", "open"],
-    "noSwap": [204, 304, "4xx", "5xx"],
-    "sse": {"reconnectMaxDelay": 15_000},
-}
 
 
-def rendered(template: str, *, status: int = 200, **values: Any) -> Response:
-    """Make a page of a template; what is put into it is text, never HTML."""
-    text = _environment.get_template(template).render(**values)
+def rendered(template: str, ui: str, *, status: int = 200, **values: Any) -> Response:
+    """Make a page of a template; what is put into it is text, never HTML.
+
+    ``ui`` is the path below which all pages are.
+    """
+    text = _environment.get_template(template).render(ui=ui, **values)
     return HTMLResponse(text, status, HEADERS)
+
+
+def page(
+    request: Request,
+    user: Any,
+    template: str,
+    *,
+    federation: str = "",
+    seen: str | None = None,
+    **values: Any,
+) -> Response:
+    """Render a template that extends ``page.html``; ``values`` are what it shows.
+
+    With ``seen``, a marker that was asked for before anything else was read, it is live: each part
+    of it that says so is loaded again when something changed.
+    """
+    ui = root_of_pages(request)
+    root = f"{ui}/{part_of_url(federation)}/"
+    # Links to other pages carry the time range on.
+    range_query = query(**stated_range(request))
+    tabs = [
+        (title, root + path + range_query, request.url.path == root + path)
+        for title, path in (("Fleet", ""), ("Federation", "federation"), ("Audit", "audit"))
+    ]
+    return rendered(
+        template,
+        ui,
+        user=user,
+        federation=federation,
+        tabs=tabs,
+        live="" if seen is None else f"{root}live{query(seen=seen)}",
+        range_query=range_query,
+        here=asked_for(request),
+        **values,
+    )
+
+
+def root_of_pages(request: Request) -> str:
+    """Return the path below which all pages are, as browsers know it."""
+    return f"{request.scope['root_path']}/ui"
+
+
+def exchange_of(request: Request, federation: str = "") -> str:
+    """Return the address of this server, or of a federation there, as commands take it."""
+    server = f"{request.url.scheme}://{request.url.netloc}{request.scope['root_path']}"
+    return f"{server}/{federation}" if federation else server
+
+
+def stated_range(request: Request) -> dict[str, str]:
+    """Return ``from`` and ``to`` of an address, for links to other pages; by default a day."""
+    asked = request.query_params
+    return {"from": asked.get("from") or "now-24h", "to": asked.get("to") or "now"}
 
 
 def path_of(request: Request) -> str:
@@ -222,7 +252,18 @@ def _made() -> jinja2.Environment:
     )
     given: Mapping[str, Any] = {
         "asset": assets.address,
-        "htmx_config": json.dumps(_HTMX),
+        # Swap nothing in for a refusal, and keep no pages.
+        "htmx_config": json.dumps(
+            {
+                "extensions": "sse",
+                "history": "reload",
+                "includeIndicatorCSS": False,
+                # A table that somebody opened stays open.
+                "morphIgnore": ["data-htmx-powered", "open"],
+                "noSwap": [204, 304, "4xx", "5xx"],
+                "sse": {"reconnectMaxDelay": 15_000},
+            }
+        ),
         "version": __version__,
         "now": time.time,
         "query": query,

@@ -5,10 +5,13 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmgrove.errors import BadInput, Problem, Unauthorized
 from elmgrove.federation.charter import require_name
@@ -21,28 +24,16 @@ from elmgrove.server.auth import (
     require_unexpired,
     root_of,
 )
-from elmgrove.server.dashboard.rendering import rendered
-from elmgrove.server.limits import Buckets, network_of, throttled_log
+from elmgrove.server.dashboard.rendering import rendered, root_of_pages
+from elmgrove.server.limits import TokenBuckets, network_of, throttled_log
 from elmgrove.server.problems import KINDS, too_many
-from elmgrove.server.secrets import (
-    ROOT_SESSION,
-    SESSION,
-    hashed,
-    new_secret,
-    prefix,
-    session_cookie,
-    session_of,
-)
 from elmgrove.server.service import Service, body_of, service_of
-from elmgrove.server.store.admins import AdministratorRow, SessionRow, administrator_with
+from elmgrove.server.store.admins import AdministratorRow, administrator_with
 from elmgrove.server.store.audit import SERVER_LOG, by_administrator
 from elmgrove.server.store.database import Transaction
 
 #: The fields of a form, each with its last value.
 Form = Mapping[str, str]
-
-#: Bytes of a form, at most.
-LONGEST_FORM = 2**14
 
 
 async def form_of(request: Request) -> Form:
@@ -51,7 +42,7 @@ async def form_of(request: Request) -> Form:
     urlencoded = "application/x-www-form-urlencoded"
     if request.headers.get("content-type", "").partition(";")[0].strip() != urlencoded:
         raise Problem("malformed", f"a form must be {urlencoded}")
-    body = await body_of(request, LONGEST_FORM)
+    body = await body_of(request, 2**14)
     try:
         fields = parse_qsl(
             body.decode(), keep_blank_values=True, max_num_fields=64, errors="strict"
@@ -101,18 +92,18 @@ def parts_of(url: str) -> SplitResult:
         return urlsplit("")
 
 
-#: Seconds after which one has to log in again.
-LONGEST_SESSION = 12 * 3600.0
-
-
 @dataclass(frozen=True)
 class User:
-    """An administrator who looks at pages, and what a form of these pages must hold (``csrf``)."""
+    """An administrator who looks at pages, in a session that is known by its ``csrf``.
+
+    Each form of these pages must hold that. ``number`` counts the times at which all sessions of
+    this administrator were ended.
+    """
 
     service: Service
     administrator: AdministratorRow
+    number: int
     csrf: str
-    id_hash: str
 
     @property
     def name(self) -> str:
@@ -130,53 +121,56 @@ class User:
 
     async def is_there(self) -> bool:
         """Return whether the session still lasts."""
-        return await _user(self.service, self.id_hash) is not None
+        return await _administrator(self.service, self.name, self.number) is not None
+
+
+class Sessions:
+    """Reads and writes sessions, which are signed cookies that no script can read.
+
+    Through TLS the cookie is one that nothing but this host, through TLS, can have set. After
+    twelve hours one has to log in again.
+    """
+
+    def __init__(self, app: ASGIApp, key: str) -> None:
+        made = partial(SessionMiddleware, app, key, max_age=12 * 3600, same_site="strict")
+        self._plain = made(session_cookie="elmgrove")
+        self._secure = made(session_cookie="__Host-elmgrove", https_only=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer, which has the session in ``scope``."""
+        chosen = self._secure if scope.get("scheme") == "https" else self._plain
+        await chosen(scope, receive, send)
 
 
 async def user_of(request: Request) -> User:
     """Find whose session a request belongs to; raise ``Unauthorized`` if it has ended."""
-    service, secret = service_of(request), session_of(request.scope)
-    found = await _user(service, _id_hash(service, secret)) if secret else None
+    service, session = service_of(request), request.session
+    if not session:
+        raise Unauthorized
+    name, number = session["administrator"], session["number"]
+    found = await _administrator(service, name, number)
     if found is None:
         raise Unauthorized
-    request.state.known = (SERVER_LOG, by_administrator(found.name))
-    return found
+    request.state.known = (SERVER_LOG, by_administrator(name))
+    return User(service, found, number, session["csrf"])
 
 
-async def _user(service: Service, id_hash: str) -> User | None:
-    now, session = time.time(), await service.store.admins.session(id_hash)
-    if session is None or now >= session.expires:
+async def _administrator(service: Service, name: str, number: int) -> AdministratorRow | None:
+    """Return the administrator of a session that still lasts."""
+    found = root_of(service) if name == ROOT else await service.store.admins.find(name)
+    if found is None or found.invalid(time.time()) is not None:
         return None
-    if session.administrator == ROOT:
-        administrator: AdministratorRow | None = root_of(service)
-    else:
-        administrator = await service.store.admins.find(session.administrator)
-    # One that was removed and added again is another one.
-    if administrator is None or administrator.created > session.created:
-        return None
-    if administrator.invalid(now) is not None:
-        return None
-    return User(service, administrator, session.csrf, id_hash)
+    return found if await service.store.admins.session_number(name) == number else None
 
 
-async def begin_session(
-    request: Request, administrator: AdministratorRow, answer: Response
-) -> None:
-    """Begin a session, whose secret goes into a cookie that no script can read."""
-    service, now = service_of(request), time.time()
-    secret = new_secret(ROOT_SESSION if administrator.name == ROOT else SESSION)
-    made = SessionRow(
-        _id_hash(service, secret),
-        administrator.name,
-        secrets.token_urlsafe(32),
-        now,
-        now + LONGEST_SESSION,
+async def begin_session(request: Request, administrator: AdministratorRow) -> None:
+    """Begin a session of an administrator."""
+    store = service_of(request).store.by(lambda tx: _require_same(tx, administrator))
+    number = await store.admins.begin_session(administrator.name)
+    request.session.clear()
+    request.session.update(
+        administrator=administrator.name, number=number, csrf=secrets.token_urlsafe(32)
     )
-    store = service.store.by(lambda tx: _require_same(tx, administrator))
-    await store.admins.open_session(made)
-    # Else its first request would count as one of a stranger.
-    request.state.made = hashed(secret)
-    _set_cookie(request, answer, secret, LONGEST_SESSION)
 
 
 async def _require_same(tx: Transaction, administrator: AdministratorRow) -> None:
@@ -188,49 +182,14 @@ async def _require_same(tx: Transaction, administrator: AdministratorRow) -> Non
         raise Problem("forbidden", "what you logged in with was changed meanwhile: log in again")
 
 
-async def end_session(request: Request, answer: Response) -> None:
-    """End the session that a request belongs to, if there is one; its cookie is worthless."""
-    service, secret = service_of(request), session_of(request.scope)
-    if secret:
-        await service.store.admins.close_session(_id_hash(service, secret))
-    _set_cookie(request, answer, "", 0)
-
-
-def _set_cookie(request: Request, answer: Response, secret: str, seconds: float) -> None:
-    answer.set_cookie(
-        session_cookie(request.scope),
-        secret,
-        max_age=int(seconds),
-        path="/",
-        secure=request.scope.get("scheme") == "https",
-        httponly=True,
-        samesite="strict",
-    )
-
-
-def _id_hash(service: Service, secret: str) -> str:
-    """What the store knows a session by.
-
-    Of the first administrator that depends on the token: another one ends the sessions by the old.
-    """
-    is_root = secret.startswith(prefix(ROOT_SESSION))
-    return hashed(secret + service.admin_hash if is_root else secret)
-
-
-#: Failed logins from an address before it has to wait.
-TRIES_BY_ADDRESS = 10
-WRONG_TOKEN = "This is no administrator's token, or it is not one any more."
-WRONG_PASSWORD = "Name and password do not fit, or this name has no password."
-
-
 class LoginLimiter:
     """Lets administrators in, and slows down those who guess."""
 
     def __init__(self) -> None:
-        # One more each ten seconds.
-        self._addresses = Buckets(1 / 10.0, TRIES_BY_ADDRESS)
+        # Ten tries from an address, and one more each ten seconds.
+        self._addresses = TokenBuckets(1 / 10.0, 10)
         # From anywhere: whoever is kept out by others' tries still has the token.
-        self._names = Buckets(1 / 30.0, 20)
+        self._names = TokenBuckets(1 / 30.0, 20)
 
     async def admit(self, request: Request, form: Form) -> AdministratorRow:
         """Return the administrator that a form's token or name and password belong to.
@@ -239,19 +198,23 @@ class LoginLimiter:
         """
         address = network_of(request.client.host if request.client else "")
         name = form.get("name", "").strip()
-        tries = [self._addresses.of(address)]
+        tries = [(self._addresses, address)]
         if name:
-            tries.append(self._names.of(name[:64]))
-        if wait := max(one.wait() for one in tries):
+            tries.append((self._names, name[:64]))
+        if wait := max(buckets.wait(who) for buckets, who in tries):
             raise too_many("there were too many failed logins", wait)
-        for one in tries:
-            one.take()
+        for buckets, who in tries:
+            buckets.take(who)
         found = await (self._by_password if name else self._by_token)(request, form)
         if found is None:
             throttled_log.warn("Refused logins", f"from {address}")
-            raise Problem("forbidden", WRONG_PASSWORD if name else WRONG_TOKEN)
-        for one in tries:
-            one.take(-1.0)
+            if name:
+                why = "Name and password do not fit, or this name has no password."
+            else:
+                why = "This is no administrator's token, or it is not one any more."
+            raise Problem("forbidden", why)
+        for buckets, who in tries:
+            buckets.take(who, -1.0)
         return found
 
     async def _by_token(self, request: Request, form: Form) -> AdministratorRow | None:
@@ -280,9 +243,9 @@ async def show(request: Request) -> Response:
     try:
         await user_of(request)
     except Unauthorized:
-        said = "You have logged out." if "out" in request.query_params else ""
-        return _page(asked, said=said)
-    return RedirectResponse(_inside(asked), 303)
+        said = "You have logged out, everywhere." if "out" in request.query_params else ""
+        return _page(request, asked, said=said)
+    return RedirectResponse(_inside(request, asked), 303)
 
 
 async def take(request: Request) -> Response:
@@ -294,28 +257,29 @@ async def take(request: Request) -> Response:
         administrator = await request.app.state.login_limiter.admit(request, form)
     except Problem as refusal:
         problem = await request.app.state.refusals.noted(request, refusal)
-        return _page(asked, problem=problem, name=form.get("name", ""))
-    answer = RedirectResponse(_inside(asked), 303)
-    await end_session(request, answer)
-    await begin_session(request, administrator, answer)
-    return answer
+        return _page(request, asked, problem=problem, name=form.get("name", ""))
+    await begin_session(request, administrator)
+    return RedirectResponse(_inside(request, asked), 303)
 
 
 async def leave(request: Request) -> Response:
-    """End the session."""
-    answer = RedirectResponse("/ui/login?out", 303)
-    await end_session(request, answer)
-    return answer
+    """End all sessions of the administrator: a copy of a signed cookie is worth nothing then."""
+    request.state.route = "/ui/logout"
+    user = await user_of(request)
+    require_csrf(await form_of(request), user.csrf)
+    await user.service.store.admins.end_sessions(user.name)
+    request.session.clear()
+    return RedirectResponse(f"{root_of_pages(request)}/login?out", 303)
 
 
 def _page(
-    asked: str, *, problem: Problem | None = None, said: str = "", name: str = ""
+    request: Request, asked: str, *, problem: Problem | None = None, said: str = "", name: str = ""
 ) -> Response:
-    status = 200 if problem is None else KINDS[problem.kind][0]
     answer = rendered(
         "login.html",
-        status=status,
-        next=_inside(asked),
+        root_of_pages(request),
+        status=200 if problem is None else KINDS[problem.kind][0],
+        next=_inside(request, asked),
         problem="" if problem is None else str(problem),
         said=said,
         name=name[:64],
@@ -324,10 +288,11 @@ def _page(
     return answer
 
 
-def _inside(asked: str) -> str:
+def _inside(request: Request, asked: str) -> str:
     """A page of the dashboard, whatever a link asks for: never another site's."""
-    inside = asked.startswith("/ui/") and "//" not in asked and "\\" not in asked
-    return asked if inside and asked.isprintable() else "/ui/"
+    root = f"{root_of_pages(request)}/"
+    inside = asked.startswith(root) and "//" not in asked and "\\" not in asked
+    return asked if inside and asked.isprintable() else root
 
 
 def _is_name(text: str) -> bool:

@@ -1,5 +1,6 @@
 """Time ranges: what a page shows, as its address says it."""
 
+import math
 import re
 import time
 from dataclasses import dataclass
@@ -8,19 +9,10 @@ from datetime import datetime
 from starlette.requests import Request
 
 from elmgrove.errors import Problem
-from elmgrove.server.dashboard.rendering import counted, iso, query
+from elmgrove.server.dashboard.rendering import counted, iso, query, stated_range
 
 #: The ranges that pages lead to, as they are called and as an address says them.
 RANGES = {"1 h": "now-1h", "24 h": "now-24h", "7 d": "now-7d"}
-#: Seconds that a bar or a point stands for: times that a clock shows.
-STEPS = tuple(
-    60 * minutes
-    for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 7 * 1440, 28 * 1440)
-)
-# What an address says that states no range.
-_DEFAULT = {"from": "now-24h", "to": "now"}
-# Beyond the year 9900 there is no calendar for what is around it; before 1970 nothing is told.
-_LATEST = 250e9
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,7 @@ class TimeRange:
 
         Rows may be ahead of the clock here, by hours where they tell a local time as UTC.
         """
-        return _LATEST if self.is_moving else self.end
+        return math.inf if self.is_moving else self.end
 
     @property
     def query(self) -> dict[str, str]:
@@ -69,22 +61,21 @@ class TimeRange:
         return self.stated[1] == "now"
 
 
-def stated_range(request: Request) -> dict[str, str]:
-    """Return ``from`` and ``to`` of an address, for links to other pages; by default a day."""
-    return {name: request.query_params.get(name) or _DEFAULT[name] for name in _DEFAULT}
-
-
 def with_range(request: Request) -> str | None:
     """Return the query that says the range which an address leaves out; None if it says all."""
     asked = dict(request.query_params)
-    if all(asked.get(name) for name in _DEFAULT):
+    if asked.get("from") and asked.get("to"):
         return None
     return query(**asked | stated_range(request))
 
 
 def step_of(lasts: float, most: int) -> int:
-    """Choose the seconds of one step, so that a time is at most so many of them."""
-    return next((one for one in STEPS if lasts / one <= most), STEPS[-1])
+    """Choose the seconds of one step, as a clock shows them: a time has at most so many."""
+    weeks = (7 * 1440, 28 * 1440)
+    for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, *weeks):
+        if lasts / minutes <= 60 * most:
+            break
+    return 60 * minutes
 
 
 def step_told(seconds: int) -> str:
@@ -109,7 +100,8 @@ def _time(name: str, text: str, now: float) -> float:
         seconds = read.timestamp() if read.tzinfo is not None else _refuse(name, text)
     except (ValueError, OverflowError, OSError):
         return _refuse(name, text)
-    return seconds if 0.0 <= seconds <= _LATEST else _refuse(name, text)
+    # Beyond the year 9900 there is no calendar for what is around it; before 1970 nothing is told.
+    return seconds if 0.0 <= seconds <= 250e9 else _refuse(name, text)
 
 
 def _refuse(name: str, text: str) -> float:

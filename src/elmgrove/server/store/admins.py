@@ -1,4 +1,4 @@
-"""Administrators in the store, and their sessions on the dashboard."""
+"""Administrators in the store, and which of their sessions on the dashboard still last."""
 
 from dataclasses import dataclass, field
 
@@ -34,22 +34,8 @@ class AdministratorRow:
         return None
 
 
-@dataclass(frozen=True)
-class SessionRow:
-    """An administrator's session on the dashboard; ``csrf`` is what its forms hold."""
-
-    id_hash: str
-    administrator: str
-    csrf: str = field(repr=False)
-    created: float
-    expires: float
-
-
 class Admins:
-    """Administrators and their sessions; what changes them is in the server's own audit log."""
-
-    #: Sessions of one administrator at the same time: the oldest goes for one more.
-    MOST_SESSIONS = 50
+    """Administrators; what changes them is in the server's own audit log."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -95,7 +81,7 @@ class Admins:
             if await _named(tx, name) is None:
                 return False
             await tx.execute("DELETE FROM administrator WHERE name = $1", name)
-            await tx.execute("DELETE FROM session WHERE administrator = $1", name)
+            await _end_sessions(tx, name)
             await record(tx, SERVER_LOG, actor, "administrator removed", name=name)
         return True
 
@@ -108,48 +94,41 @@ class Admins:
             if await _named(tx, name) is None:
                 return False
             await tx.execute("UPDATE administrator SET password = $2 WHERE name = $1", name, hashed)
-            await tx.execute("DELETE FROM session WHERE administrator = $1", name)
+            await _end_sessions(tx, name)
             act = "password removed" if hashed is None else "password set"
             await record(tx, SERVER_LOG, actor, act, name=name)
         return True
 
-    async def session(self, id_hash: str) -> SessionRow | None:
-        """Find a session, also one that has expired. MUST be quick."""
+    async def session_number(self, name: str) -> int:
+        """Return how often all sessions of an administrator were ended; others have ended."""
         async with self._database.read() as tx:
-            rows = await tx.fetch(
-                """SELECT id_hash, administrator, csrf, created, expires FROM session
-                WHERE id_hash = $1""",
-                id_hash,
-            )
-        return SessionRow(*rows[0]) if rows else None
+            return await _session_number(tx, name)
 
-    async def open_session(self, made: SessionRow) -> None:
-        """Begin a session. MUST end what expired before, and the oldest of too many."""
+    async def begin_session(self, name: str) -> int:
+        """Note that an administrator logged in, and return the number that its session is of."""
         async with self._database.write(SERVER_LOG) as tx:
-            await tx.execute("DELETE FROM session WHERE expires <= $1", made.created)
-            await tx.execute(
-                """DELETE FROM session WHERE id_hash IN
-                (SELECT id_hash FROM session WHERE administrator = $1
-                ORDER BY created DESC LIMIT 1000 OFFSET $2)""",
-                made.administrator,
-                self.MOST_SESSIONS - 1,
-            )
-            await tx.execute(
-                """INSERT INTO session (id_hash, administrator, csrf, created, expires)
-                VALUES ($1, $2, $3, $4, $5)""",
-                made.id_hash,
-                made.administrator,
-                made.csrf,
-                made.created,
-                made.expires,
-            )
-            actor = by_administrator(made.administrator)
-            await record(tx, SERVER_LOG, actor, "logged in", until=made.expires)
+            await record(tx, SERVER_LOG, by_administrator(name), "logged in")
+            return await _session_number(tx, name)
 
-    async def close_session(self, id_hash: str) -> None:
-        """End a session; nothing if it is over."""
+    async def end_sessions(self, name: str) -> None:
+        """End all sessions of an administrator."""
         async with self._database.write(SERVER_LOG) as tx:
-            await tx.execute("DELETE FROM session WHERE id_hash = $1", id_hash)
+            await _end_sessions(tx, name)
+            await record(tx, SERVER_LOG, by_administrator(name), "logged out")
+
+
+async def _session_number(tx: Transaction, name: str) -> int:
+    rows = await tx.fetch("SELECT number FROM session_number WHERE administrator = $1", name)
+    return int(rows[0][0]) if rows else 0
+
+
+async def _end_sessions(tx: Transaction, name: str) -> None:
+    # The row outlives the administrator: whoever gets the name next has other sessions.
+    await tx.execute(
+        """INSERT INTO session_number (administrator, number) VALUES ($1, 1)
+        ON CONFLICT (administrator) DO UPDATE SET number = session_number.number + 1""",
+        name,
+    )
 
 
 async def administrator_with(tx: Transaction, token_hash: str) -> AdministratorRow | None:

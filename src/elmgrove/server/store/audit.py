@@ -5,7 +5,7 @@ import math
 import time
 from typing import Any
 
-from elmgrove.federation.audit import PRUNED, AuditRecord
+from elmgrove.federation.audit import AuditRecord
 from elmgrove.server.store.database import Database, Transaction
 
 #: The log of what concerns the server and no federation.
@@ -103,45 +103,19 @@ class Audit:
         async with self._database.read() as tx:
             return int((await tx.fetch(counting, federation, act, since, until))[0][0])
 
-    async def advance_clock(self, now: float, most: float) -> float:
-        """Move the time by which ages are counted towards a server's clock, and return it.
+    async def prune(self, federation: str, until: float) -> None:
+        """Delete the oldest records up to a time.
 
-        MUST be no later than the clock, and at most ``most`` seconds later than it was: all servers
-        share it, so one whose clock is ahead can't move it far, and one that is right moves it
-        back. It begins with the oldest record.
-        """
-        async with self._database.write(SERVER_LOG) as tx:
-            rows = await tx.fetch("SELECT seconds FROM retention_clock")
-            if rows:
-                reached = min(now, float(rows[0][0]) + most)
-                await tx.execute("UPDATE retention_clock SET seconds = $1", reached)
-            else:
-                ((oldest,),) = await tx.fetch("SELECT min(at) FROM audit")
-                reached = now if oldest is None else min(now, float(oldest))
-                await tx.execute("INSERT INTO retention_clock VALUES ($1)", reached)
-        return reached
-
-    async def prune(self, federation: str, until: float, *, actor: str = SERVER) -> int:
-        """Delete the oldest records up to a time, and return how many.
-
-        A record keeps the hash of the last that went, so that the rest can be checked. What follows
-        a record that stays, stays.
+        What follows a record that stays, stays, and so does the last: the next one has its hash.
         """
         async with self._database.write(federation) as tx:
-            ((kept,),) = await tx.fetch(
-                "SELECT min(number) FROM audit WHERE federation = $1 AND at >= $2",
+            await tx.execute(
+                """DELETE FROM audit WHERE federation = $1 AND number < COALESCE(
+                (SELECT min(number) FROM audit WHERE federation = $1 AND at >= $2),
+                (SELECT max(number) FROM audit WHERE federation = $1))""",
                 federation,
                 until,
             )
-            gone = await _last(tx, federation, 2**62 if kept is None else kept)
-            if gone is None:
-                return 0
-            older = "FROM audit WHERE federation = $1 AND number <= $2"
-            ((count,),) = await tx.fetch(f"SELECT count(*) {older}", federation, gone.number)
-            detail = {"up_to": gone.number, "hash": gone.hash, "records": count}
-            await record(tx, federation, actor, PRUNED, **detail)
-            await tx.execute(f"DELETE {older}", federation, gone.number)
-        return int(count)
 
 
 async def record(tx: Transaction, federation: str, actor: str, act: str, **detail: Any) -> None:
@@ -171,10 +145,8 @@ def by_administrator(name: str) -> str:
     return f"administrator {name}"
 
 
-async def _last(tx: Transaction, federation: str, before: int = 2**62) -> AuditRecord | None:
-    rows = await tx.fetch(
-        f"{_SELECT} AND number < $2 ORDER BY number DESC LIMIT 1", federation, before
-    )
+async def _last(tx: Transaction, federation: str) -> AuditRecord | None:
+    rows = await tx.fetch(f"{_SELECT} ORDER BY number DESC LIMIT 1", federation)
     return _record(*rows[0]) if rows else None
 
 

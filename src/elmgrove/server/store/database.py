@@ -96,11 +96,8 @@ _NEW = (
     # How often something about devices changed that is no contribution.
     "CREATE TABLE device_changes (federation {text} PRIMARY KEY, number BIGINT NOT NULL)",
     "ALTER TABLE administrator ADD COLUMN password {text}",
-    """CREATE TABLE session (
-        id_hash {text} PRIMARY KEY, administrator {text} NOT NULL, csrf {text} NOT NULL,
-        created DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION NOT NULL)""",
-    # The time by which ages are counted; one row, once a server has run for an hour.
-    "CREATE TABLE retention_clock (seconds DOUBLE PRECISION NOT NULL)",
+    # How often all sessions of an administrator on the dashboard were ended.
+    "CREATE TABLE session_number (administrator {text} PRIMARY KEY, number BIGINT NOT NULL)",
     # What is written to find out whether anything can be.
     "CREATE TABLE probe (content {bytes} NOT NULL)",
 )

@@ -93,7 +93,7 @@ class FederationStatistics:
 
     ``stored`` and ``recorded`` count all entries and records there ever were. ``states`` counts
     devices by ``FLEET_STATES``, ``drifts`` those of which something changed, ``commands`` those
-    that wait. ``by_device`` has rows and time of each contribution, if that was asked for.
+    that wait.
     """
 
     valid: int = 0
@@ -107,7 +107,6 @@ class FederationStatistics:
     states: dict[str, int] = field(default_factory=dict)
     drifts: int = 0
     commands: int = 0
-    by_device: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 class Fleet:
@@ -190,7 +189,7 @@ class Fleet:
         created, revision, number = rows[0]
         return f"{created!r}-{revision or 0}-{number or 0}"
 
-    async def statistics(self, *, by_device: bool = False) -> dict[str, FederationStatistics]:
+    async def statistics(self) -> dict[str, FederationStatistics]:
         """Count what is held, by federation. MUST be quick with many devices and records."""
         found: dict[str, FederationStatistics] = defaultdict(FederationStatistics)
         async with self._database.read() as tx:
@@ -230,12 +229,6 @@ class Fleet:
                 GROUP BY federation"""
             ):
                 found[name].commands = number
-            if by_device:
-                for name, origin, rows, received in await tx.fetch(
-                    """SELECT federation, origin, count, received FROM entry
-                    WHERE superseded IS NULL AND digest <> '' ORDER BY federation, origin"""
-                ):
-                    found[name].by_device[origin] = (rows, received)
         return dict(found)
 
 

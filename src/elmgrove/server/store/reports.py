@@ -239,10 +239,10 @@ class Reports:
             )
         return [_command(*row) for row in rows]
 
-    async def expire(self, minutes_until: float, events_until: float, now: float) -> int:
+    async def expire(self, minutes_until: float, events_until: float) -> int:
         """Delete minutes and events that came before these times, some at once; return how many.
 
-        Commands, and the last report of a device, go with events; expired sessions go too.
+        Commands, and the last report of a device, go with events.
         """
         total = 0
         async with self._database.write(SERVER_LOG) as tx:
@@ -251,7 +251,6 @@ class Reports:
                 ("event", "federation, device, number, begin_text", "received", events_until),
                 ("command", "id", "asked_at", events_until),
                 ("device_status", "federation, device", "received", events_until),
-                ("session", "id_hash", "expires", now),
             ):
                 oldest = f"""SELECT {key} FROM {table} WHERE {age} < $1
                     ORDER BY {age}, {key} LIMIT {self.EXPIRED_AT_ONCE}"""
