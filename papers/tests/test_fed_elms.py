@@ -89,7 +89,7 @@ def test_fed_elms_is_its_rules_round_by_round(digits: Digits) -> None:
     state = first_model(made, digits.X[digits.initial], digits.T[digits.initial])
     for number in (1, 2):
         turns = [digits.rows(digits.turn(name, number, 2)) for name in digits.clients]
-        state = fedavg(trained(state, made, *turn) for turn in turns)
+        state = fedavg((len(turn[0]), trained(state, made, *turn)) for turn in turns)
     expected = digits.accuracy(made(digits.test) @ state.beta)
     assert fed_elms(digits, made, 2).accuracy == expected
 

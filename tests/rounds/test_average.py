@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, fedavg, first_model, trained
+from elmgrove.algebra.fed_elms import fedavg, first_model, trained
 from elmgrove.rounds.clients import AverageClient
 from elmgrove.rounds.compact import CompactModel
 from elmgrove.rounds.messages import RoundMessage
@@ -72,9 +72,9 @@ def test_in_8_bits_models_travel_compact_both_ways() -> None:
         updates = []
         for rows in parts.values():
             new = rows[len(rows) * (number - 1) // 2 : len(rows) * number // 2]
-            beta, P, count = trained(sent.state, BASIS.layer, new, new)
-            updates.append((CompactModel.of(RoundModel(beta, P)), int(count)))
-        average = fedavg(RoundUpdate(*one.state, count) for one, count in updates)
+            answer = trained(sent.state, BASIS.layer, new, new)
+            updates.append((CompactModel.of(answer), len(new)))
+        average = fedavg((count, one.state) for one, count in updates)
         before, sent = sent, CompactModel.of(average)
     assert found.request() == RoundMessage("all", BASIS, sent).to_bytes()
     np.testing.assert_array_equal(found.model.beta, sent.state.beta)

@@ -24,9 +24,9 @@ def pairs_of(seed: int, count: int, rounds: int = 1):
 def node(name: str, X: np.ndarray, T: np.ndarray, ridge: float) -> Saying:
     """A client that can do (12) and (13) and no more, and begins with P = I/λ."""
     start = RoundModel(np.zeros((5, 2)), np.eye(5) / ridge)
-    beta, P, rows = trained(start, BASIS.layer, X, T)
-    evidence = Evidence.from_model(BASIS, P, beta, rows, ridge)
-    return Saying(name, Contribution(name, int(rows), (evidence,)).to_bytes())
+    beta, P = trained(start, BASIS.layer, X, T)
+    evidence = Evidence.from_model(BASIS, P, beta, len(X), ridge)
+    return Saying(name, Contribution(name, len(X), (evidence,)).to_bytes())
 
 
 @settings(max_examples=law_examples(25), deadline=None)

@@ -22,14 +22,6 @@ class RoundModel(NamedTuple):
     P: Array
 
 
-class RoundUpdate(NamedTuple):
-    """A client's answer: βᵏ and Pᵏ after its rows, and how many rows these were (N_k)."""
-
-    beta: Array
-    P: Array
-    rows: float
-
-
 def first_model(layer: HiddenLayer, X0: Any, T0: Any) -> RoundModel:
     """Makes the first model, from rows that the server has itself.
 
@@ -51,7 +43,7 @@ def first_model(layer: HiddenLayer, X0: Any, T0: Any) -> RoundModel:
     return RoundModel(factor.solve(H.T @ T), mirrored(factor.inverse()))
 
 
-def trained(state: RoundModel, layer: HiddenLayer, X: Any, T: Any) -> RoundUpdate:
+def trained(state: RoundModel, layer: HiddenLayer, X: Any, T: Any) -> RoundModel:
     """Learns a client's new rows by OS-ELM; they are not needed afterwards.
 
     No rows change nothing. Costs about k²·Ñ for k ≤ Ñ rows, and k·Ñ² for more. P must be positive
@@ -69,16 +61,16 @@ def trained(state: RoundModel, layer: HiddenLayer, X: Any, T: Any) -> RoundUpdat
         beta, P = learn(state, H, T)
     except np.linalg.LinAlgError as error:
         raise SingularSystem(f"P, as received, is not positive definite: {error}") from error
-    return RoundUpdate(beta, P, len(H))
+    return RoundModel(beta, P)
 
 
-def fedavg(updates: Iterable[RoundUpdate]) -> RoundModel:
-    """Averages the clients' answers: β = Σ (N_k/N) βᵏ and P = Σ (N_k/N) Pᵏ (10), (11).
+def fedavg(answers: Iterable[tuple[float, RoundModel]]) -> RoundModel:
+    """Averages the clients' models by their rows: β = Σ (N_k/N) βᵏ and P = Σ (N_k/N) Pᵏ (10), (11).
 
     The average is not the model of all rows: the more the clients differ, the worse it explains
     each.
     """
-    return RoundModel(*weighted_mean((update.rows, (update.beta, update.P)) for update in updates))
+    return RoundModel(*weighted_mean(answers))
 
 
 def weighted_mean(parts: Iterable[tuple[float, Sequence[Array]]]) -> list[Array]:

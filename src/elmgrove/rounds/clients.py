@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from elmgrove.algebra.fed_elms import RoundModel, trained
+from elmgrove.algebra.fed_elms import trained
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.rows import Array
 from elmgrove.federation.contribution import Contribution
@@ -88,8 +88,7 @@ class AverageClient(Client):
             return b""
         # (12), (13)
         new = basis.scaling(X[self._learned :])
-        beta, P, rows = trained(asked.state, basis.layer, new, T[self._learned :])
+        exact = trained(asked.state, basis.layer, new, T[self._learned :])
         self._learned = len(X)
-        exact = RoundModel(beta, P)
         model = CompactModel.of(exact) if isinstance(asked.model, CompactModel) else exact
-        return RoundMessage(self.name, basis, model, int(rows)).to_bytes()
+        return RoundMessage(self.name, basis, model, len(new)).to_bytes()

@@ -8,7 +8,7 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.fed_elms import RoundModel, RoundUpdate, fedavg, first_model
+from elmgrove.algebra.fed_elms import RoundModel, fedavg, first_model
 from elmgrove.algebra.linalg import Factor, mirrored, require_ridge
 from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
 from elmgrove.federation.charter import require_addable
@@ -173,7 +173,7 @@ class AverageRule(RoundRule[RoundMessage]):
     def take(self, replies: Sequence[RoundMessage]) -> None:
         # (10), (11)
         self.rounds += 1
-        self._set_model(fedavg(RoundUpdate(*reply.state, reply.rows) for reply in replies))
+        self._set_model(fedavg((reply.rows, reply.state) for reply in replies))
         self._rows += sum(reply.rows for reply in replies)
         self._origins |= {reply.sender for reply in replies}
 

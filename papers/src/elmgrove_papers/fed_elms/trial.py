@@ -13,7 +13,6 @@ from elmgrove.algebra import (
     Evidence,
     HiddenLayer,
     RoundModel,
-    RoundUpdate,
     fedavg,
     first_model,
     trained,
@@ -74,9 +73,10 @@ def fed_elms(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
 def averaged(digits: Digits, layer: HiddenLayer, state: RoundModel, rounds: int) -> RoundModel:
     """Gives the model after all rounds of Fed-ELMS that begin with this one."""
 
-    def client(name: str) -> Ask[RoundModel, RoundUpdate]:
-        def reply(state: RoundModel, number: int) -> RoundUpdate:
-            return trained(state, layer, *digits.rows(digits.turn(name, number, rounds)))
+    def client(name: str) -> Ask[RoundModel, tuple[int, RoundModel]]:
+        def reply(state: RoundModel, number: int) -> tuple[int, RoundModel]:
+            X, T = digits.rows(digits.turn(name, number, rounds))
+            return len(X), trained(state, layer, X, T)
 
         return reply
 
@@ -96,15 +96,14 @@ def compact(digits: Digits, layer: HiddenLayer, rounds: int) -> Tried:
     def client(name: str) -> Ask[bytes, bytes]:
         def reply(blob: bytes, number: int) -> bytes:
             state = RoundMessage.from_bytes(blob).state
-            rows = digits.rows(digits.turn(name, number, rounds))
-            beta, P, count = trained(state, layer, *rows)
-            return message(name, RoundModel(beta, P), count)
+            X, T = digits.rows(digits.turn(name, number, rounds))
+            return message(name, trained(state, layer, X, T), len(X))
 
         return wire.between(reply)
 
     def rule(blobs: list[bytes]) -> bytes:
         replies = map(RoundMessage.from_bytes, blobs)
-        return message("server", fedavg(RoundUpdate(*one.state, one.rows) for one in replies))
+        return message("server", fedavg((one.rows, one.state) for one in replies))
 
     clients = {name: client(name) for name in digits.clients}
     with on_one_thread():
