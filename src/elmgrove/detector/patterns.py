@@ -1,7 +1,7 @@
 """The normal patterns of a device: how they come and go (MLMG)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from elmgrove.algebra.kmeans import cluster, k_means
 from elmgrove.algebra.moments import Moments, Packed, pack_part, unpack_part
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.similarity import fit, groups, usual_tolerance
-from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.gaussian import SingleModel, single_model, typical_score
 from elmgrove.detector.model import MOST_PARTS, Part
 from elmgrove.errors import BadInput, require_whole
@@ -53,50 +52,12 @@ class PatternRule:
             raise BadInput(f"join must be at least 0, not {self.join}")
 
 
-@dataclass(frozen=True)
-class Joined:
-    """A pattern that became part of another one, as it was by itself.
-
-    ``weight`` says how much of it is not forgotten yet, ``when`` how many rows the other one had
-    learned when that was so.
-    """
-
-    number: int
-    evidence: Evidence
-    total: Array
-    count: float
-    learned: int
-    weight: float
-    when: int
-    fresh: Fresh
-
-    @property
-    def part(self) -> Part:
-        """What was learned in it, forgotten since or not."""
-        return Part(self.number, self.learned, self.evidence, self.total, self.fresh)
-
-    @property
-    def faded(self) -> Evidence:
-        """What is not forgotten of it."""
-        return self.evidence if self.weight == 1.0 else self.evidence.weighted(self.weight)
-
-    def aged(self, learned: int, forgetting: float) -> "Joined":
-        """What is left of it once the other one has learned this number of rows."""
-        weight = self.weight * forgetting ** (learned - self.when)
-        return replace(self, weight=weight, when=learned)
-
-    def pack(self, prefix: str) -> Packed:
-        """Packs its fields, and its arrays under names that begin with ``prefix``."""
-        numbers, arrays = pack_part(prefix, self.evidence)
-        known = {name: getattr(self, name) for name in ("number", "learned", "weight", "when")}
-        return {**known, "rows": self.count, **numbers}, {**arrays, f"{prefix}.total": self.total}
-
-
 class Pattern:
     """A model of rows that are alike, and where they lie: sums, so that both can be merged.
 
     The model's own evidence is that of the rows learned here. It rests on the patterns that were
-    joined to this one, and on what others know of it.
+    ``joined`` to this one, and on what others know of it. Of a pattern that was joined, ``weight``
+    says how much is not forgotten yet, and ``when`` how many rows the other one had learned then.
     """
 
     def __init__(self, number: int, model: SingleModel) -> None:
@@ -109,31 +70,35 @@ class Pattern:
         self.learned = 0
         #: The score of a typical row, when it was last measured; infinite if not known.
         self.typical = np.inf
-        #: Patterns that became part of this one.
-        self.joined: list[Joined] = []
+        self.joined: list[Pattern] = []
+        self.weight, self.when = 1.0, 0
         self._received: tuple[Evidence, ...] = ()
 
     @property
     def parts(self) -> list[Part]:
-        """What was learned here, and in each pattern that was joined."""
-        model = self.model
-        own = Part(self.number, self.learned, model.evidence, self.total, model.fresh)
-        return [own, *(joined.part for joined in self.joined)]
+        """What was learned here, and in each pattern that was joined, forgotten since or not."""
+        return [
+            Part(one.number, one.learned, one.model.evidence, one.total, one.model.fresh)
+            for one in (self, *self.joined)
+        ]
 
     @property
     def evidence(self) -> Evidence:
         """That of the rows learned here and of those that were joined."""
-        return Evidence.sum([self.model.evidence, *(joined.faded for joined in self.joined)])
+        return Evidence.sum([self.model.evidence, *(one.faded for one in self.joined)])
+
+    @property
+    def faded(self) -> Evidence:
+        """What is not forgotten of the rows learned here."""
+        known = self.model.evidence
+        return known if self.weight == 1.0 else known.weighted(self.weight)
 
     @property
     def centroid(self) -> Array:
         """The mean of its rows."""
         total, count = self.total, self.count
-        for joined in self.joined:
-            total, count = (
-                total + joined.weight * joined.total,
-                count + joined.weight * joined.count,
-            )
+        for one in self.joined:
+            total, count = total + one.weight * one.total, count + one.weight * one.count
         return total / (count or 1.0)
 
     def move(self, x: Array) -> None:
@@ -159,95 +124,68 @@ class Pattern:
     def take_in(self, other: "Pattern") -> None:
         """Join another pattern to this one."""
         other.age()
-        self.joined.append(
-            Joined(
-                number=other.number,
-                evidence=other.model.evidence,
-                total=other.total,
-                count=other.count,
-                learned=other.learned,
-                weight=1.0,
-                when=self.learned,
-                fresh=other.model.fresh,
-            )
-        )
-        self.joined += [replace(joined, when=self.learned) for joined in other.joined]
+        for one in (other, *other.joined):
+            one.when = self.learned
+            self.joined.append(one)
+        other.joined = []
+        other.set_prior(())
         self._update()
 
     def reduce_to(self, rest: Part) -> None:
-        """Goes on with what is left of its own rows, or of those of a pattern joined to it."""
+        """Go on with what is left of its own rows, or of those of a pattern joined to it."""
         assert rest.total is not None, "what was learned in a pattern has a place"
-        if rest.number == self.number:
-            self.total, self.count = rest.total, rest.evidence.count
-            self.model.reduce_to(rest)
-            return
-        changed = [
-            replace(one, evidence=rest.evidence, total=rest.total, count=rest.evidence.count)
-            if one.number == rest.number
-            else one
-            for one in self.joined
-        ]
-        self.joined = [one for one in changed if one.count > 0.0]
-        self._update()
+        (one,) = (one for one in (self, *self.joined) if one.number == rest.number)
+        one.total, one.count = rest.total, rest.evidence.count
+        one.model.reduce_to(rest)
+        if one is not self:
+            self.joined = [one for one in self.joined if one.count > 0.0]
+            self._update()
 
     def age(self) -> None:
-        """Forgets of what was joined what the rows learned since then make it forget."""
-        forgetting = self.model.forgetting
-        self.joined = [joined.aged(self.learned, forgetting) for joined in self.joined]
-        if forgetting < 1.0 and self.joined:
+        """Forget of what was joined what the rows learned since then make it forget."""
+        for one in self.joined:
+            one.weight *= self.model.forgetting ** (self.learned - one.when)
+            one.when = self.learned
+        if self.model.forgetting < 1.0 and self.joined:
             self._update()
 
     def _update(self) -> None:
-        known = [*(joined.faded for joined in self.joined), *self._received]
+        known = [*(one.faded for one in self.joined), *self._received]
         self.model.use_prior(Evidence.sum(known) if known else None)
 
     # On disk
 
     def pack(self, prefix: str) -> Packed:
-        """Packs its fields, and its arrays under names that begin with ``prefix``."""
+        """Pack its fields, and its arrays under names that begin with ``prefix``."""
         numbers, arrays = pack_part(prefix, self.model.evidence)
         arrays[f"{prefix}.total"] = self.total
-        joined = list[dict[str, Any]]()
-        for index, one in enumerate(self.joined):
-            known, parts = one.pack(f"{prefix}.joined.{index}")
-            joined.append(known)
-            arrays |= parts
-        fields = {
+        fields: dict[str, Any] = {
             "number": self.number,
             "rows": self.count,
             "learned": self.learned,
             # JSON has no infinity.
             "typical": self.typical if self.typical < np.inf else None,
-            "joined": joined,
+            "weight": self.weight,
+            "when": self.when,
+            "joined": [],
             **numbers,
         }
+        for index, one in enumerate(self.joined):
+            known, parts = one.pack(f"{prefix}.joined.{index}")
+            fields["joined"].append(known)
+            arrays |= parts
         return fields, arrays
 
     def restore(self, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Restore a pattern that was packed under this prefix."""
+        """Restore a pattern that was packed under this prefix, without those joined to it."""
         basis = self.model.basis
         self.model.merge(unpack_part(basis, prefix, fields, arrays))
         self.total, self.count = arrays[f"{prefix}.total"], fields["rows"]
         self.learned = self.model.learned = require_whole("learned", fields["learned"], 0)
+        self.weight, self.when = fields["weight"], require_whole("when", fields["when"], 0)
         if fields["typical"] is not None:
             self.typical = float(fields["typical"])
-        for index, one in enumerate(fields["joined"]):
-            name = f"{prefix}.joined.{index}"
-            self.joined.append(
-                Joined(
-                    number=one["number"],
-                    evidence=unpack_part(basis, name, one, arrays),
-                    total=arrays[f"{name}.total"],
-                    count=one["rows"],
-                    learned=one["learned"],
-                    weight=one["weight"],
-                    when=one["when"],
-                    fresh=Fresh(basis),
-                )
-            )
-        if any(one.total.shape != self.total.shape for one in self.joined) or (
-            self.total.shape != (basis.inputs,)
-        ):
+        if self.total.shape != (basis.inputs,):
             raise BadInput("a centroid that does not fit the inputs")
 
 
@@ -473,10 +411,19 @@ class OwnPatterns:
         self.next_number = require_whole("next", fields["next"], 1)
         self.rows_seen = require_whole("seen", fields["seen"], 0)
         self.first_rows = None if fields["begun"] else list(arrays["first"])
-        self.used = [self.blank(one["number"]) for one in fields["own"]]
-        for index, pattern in enumerate(self.used):
-            pattern.restore(f"own.{index}", fields["own"][index], arrays)
+        self.used = [
+            self._restored(f"own.{index}", one, arrays) for index, one in enumerate(fields["own"])
+        ]
         self._centroids = None
         numbers = [part.number for part in self.parts]
         if not self.used or len(set(numbers)) < len(numbers) or max(numbers) >= self.next_number:
             raise BadInput("patterns have a number each, below the next one")
+
+    def _restored(
+        self, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> Pattern:
+        made = self.blank(fields["number"])
+        made.restore(prefix, fields, arrays)
+        for index, one in enumerate(fields["joined"]):
+            made.joined.append(self._restored(f"{prefix}.joined.{index}", one, arrays))
+        return made

@@ -63,8 +63,8 @@ def _fresh(detector: "Detector") -> dict[int, Fresh]:
     """What each pattern learned since its last upload."""
     model = detector.model
     if isinstance(model, Mixture):
-        joined = {one.number: one.fresh for pattern in model.own for one in pattern.joined}
-        return {pattern.number: pattern.model.fresh for pattern in model.own} | joined
+        every = [one for pattern in model.own for one in (pattern, *pattern.joined)]
+        return {one.number: one.model.fresh for one in every}
     return {0: model.models[0].fresh}
 
 
