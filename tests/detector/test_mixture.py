@@ -9,7 +9,7 @@ import pytest
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
 from elmgrove.algebra.moments import zero_evidence
 from elmgrove.detector.gaussian import single_model, typical_score
-from elmgrove.detector.mixture import Mixture, Place
+from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.patterns import TUNE_EVERY, PatternRule
 from support.patterns import INPUTS, mixed, rows_of
 
@@ -56,7 +56,7 @@ def test_what_is_of_an_own_pattern_makes_that_pattern_better(score: str) -> None
     known = trained_mixture(score)
     number = number_of(known, 1)
     known.set_prior([evidence(score, 1)])
-    assert known.places == [Place((0,), number)]
+    assert known.places == [number]
     assert not known.foreign
     (pattern,) = (p for p in known.own if p.number == number)
     assert pattern.model.total == pattern.model.evidence + evidence(score, 1)
@@ -108,11 +108,7 @@ def test_what_is_of_one_pattern_becomes_one_model(score: str) -> None:
         evidence(score, 3, 2),
     ]
     known.set_prior(parts)
-    assert known.places == [
-        Place((0, 2), None),
-        Place((1, 4), None),
-        Place((3,), number_of(known, 0)),
-    ]
+    assert known.places == [None, None, number_of(known, 0)]
     assert [m.total for m in known.foreign] == [parts[0] + parts[2], parts[1] + parts[4]]
     assert known.received == Evidence.sum(parts)
 
@@ -139,14 +135,14 @@ def test_a_mixture_without_rows_takes_all_as_foreign_and_finds_its_own_later(sco
     X = mixed(1, 2 * TUNE_EVERY)
     known.learn_all(X)
     assert not known.foreign
-    assert {place.number for place in known.places} == {p.number for p in known.own}
+    assert {*known.places} == {p.number for p in known.own}
 
 
 @SCORES
 def test_evidence_of_no_rows_is_no_model(score: str) -> None:
     known, alone = trained_mixture(score), trained_mixture(score)
     known.set_prior([zero_evidence(BASES[score]), evidence(score, 2)])
-    assert known.places == [Place((1,), None)]
+    assert known.places == [None]
     alone.set_prior([evidence(score, 2)])
     nothing = np.zeros((1, INPUTS))
     assert known.scores(nothing) == alone.scores(nothing)

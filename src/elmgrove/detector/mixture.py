@@ -1,7 +1,7 @@
 """One model for each normal pattern of a device, and for those that others know."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,108 +16,40 @@ from elmgrove.detector.patterns import OwnPatterns, Pattern, PatternRule
 from elmgrove.errors import BadInput, NotAdmissible, require_whole
 
 
-class Place(NamedTuple):
-    """Where some of the received parts belong: to an own pattern by its number, or to none."""
-
-    received: tuple[int, ...]
-    number: int | None
-
-
 class Received:
     """Parts of others in groups: what one model explains as well as several is one group."""
 
-    def __init__(
-        self, parts: Sequence[Evidence], ridge: float, basis: Basis, rule: PatternRule
-    ) -> None:
+    def __init__(self, parts: Sequence[Evidence], basis: Basis, rule: PatternRule, ridge: float):
+        for part in parts:
+            basis.require(part.basis)
+            part.require_admissible("this evidence can't be merged")
+        if parts:
+            Evidence.sum(parts).require_in_range()
         self.parts = tuple(parts)
         self._ridge, self._tolerance = ridge, rule.tolerance(basis)
         # A model of no rows at all would explain any row of zeros.
-        self._filled = [index for index, part in enumerate(parts) if part.count > 0.0]
-        found = groups([fit(parts[index], ridge) for index in self._filled], self._tolerance)
-        self._groups = [
-            (members, fit(_added([parts[index] for index in members]), ridge))
-            for members in (tuple(self._filled[index] for index in group) for group in found)
-        ]
+        filled = [part for part in parts if part.count > 0.0]
+        found = groups([fit(part, ridge) for part in filled], self._tolerance)
+        self.sums = [_added([filled[index] for index in group]) for group in found]
+        self._fitted = [fit(one, ridge) for one in self.sums]
 
-    def sum_at(self, place: Place) -> Evidence:
-        return _added([self.parts[index] for index in place.received])
-
-    def places(self, own: Sequence[Pattern]) -> list[Place]:
-        """Finds for each group the own pattern that one model could serve as well, or none."""
-        known = [
-            (pattern.number, fit(pattern.evidence, self._ridge))
-            for pattern in own
-            if pattern.learned and self._groups
-        ]
-        places = []
-        for members, group in self._groups:
+    def places(self, own: Sequence[Pattern]) -> list[int | None]:
+        """Find for each group the own pattern that one model could serve as well, or None."""
+        if not self.sums:
+            return []
+        known = [(one.number, fit(one.evidence, self._ridge)) for one in own if one.learned]
+        found = list[int | None]()
+        for group in self._fitted:
             losses = {number: group.loss_with(mine) for number, mine in known}
             nearest = min(losses, key=lambda number: losses[number], default=None)
             same = nearest is not None and losses[nearest] <= self._tolerance
-            places.append(Place(members, nearest if same else None))
-        return places
-
-    def saved_places(self, places: Sequence[Sequence[Any]], numbers: Sequence[int]) -> list[Place]:
-        """Places as a file has them; ``BadInput`` unless each part with rows has one of those."""
-        found = [Place(tuple(received), number) for received, number in places]
-        if sorted(index for place in found for index in place.received) != self._filled:
-            raise BadInput("each received part with rows needs one place")
-        if not {place.number for place in found} <= {None, *numbers}:
-            raise BadInput("a received part has a place that is no pattern")
+            found.append(nearest if same else None)
         return found
 
 
 def _added(parts: Sequence[Evidence]) -> Evidence:
     # Of one part that part itself, so that what is known of it is not found again.
     return parts[0] if len(parts) == 1 else Evidence.sum(parts)
-
-
-class Weighing:
-    """Own patterns and foreign models, and how much the score of each counts.
-
-    Models differ in how well they can explain anything at all, so what counts is a score in
-    proportion to what is typical of the model (a distance is that already). Foreign ones count as
-    much as own ones: ``typical`` has the score of a typical row of each.
-    """
-
-    def __init__(
-        self,
-        own: Sequence[Pattern],
-        foreign: Sequence[SingleModel],
-        typical: Sequence[float],
-    ) -> None:
-        self._own = list(own)
-        self.models = [*(pattern.model for pattern in own), *foreign]
-        here, elsewhere = _known(np.array([pattern.typical for pattern in own]), np.array(typical))
-        self._weights = here.mean() / np.concatenate([here, elsewhere])
-
-    def answer(self, x: Array) -> Answer:
-        answers = [model.answer(x) for model in self.models]
-        if len(answers) == 1:
-            return answers[0]._replace(work=answers, pattern=self._own[0].number)
-        scores = self._weights * np.array([answer.score for answer in answers])
-        best = int(scores.argmin())
-        return Answer(float(scores[best]), answers[best].view, answers, self.number(best))
-
-    def scores(self, X: Array) -> Array:
-        """Score each row by each model, as it counts: own ones first."""
-        scores = np.stack([model.scores(X) for model in self.models])
-        scores *= self._weights[:, np.newaxis]
-        return scores
-
-    def scores_left_out(self, X: Array, scores: Array, labels: Array) -> Array:
-        """Replace the scores of the own pattern that learned a row by those without that row."""
-        replaced = scores.copy()
-        for index, pattern in enumerate(self._own):
-            mine = labels == index
-            if mine.any():
-                replaced[index, mine] = self._weights[index] * pattern.model.left_out(X[mine])
-        return replaced
-
-    def number(self, index: int) -> int:
-        """The number of the pattern at a place; −1, −2, … for foreign ones."""
-        own = len(self._own)
-        return self._own[index].number if index < own else own - index - 1
 
 
 def _known(own: Array, foreign: Array) -> tuple[Array, Array]:
@@ -134,8 +66,10 @@ def _known(own: Array, foreign: Array) -> tuple[Array, Array]:
 class Mixture:
     """Models of one basis: own patterns, and foreign ones that others know.
 
-    The model that explains a row best answers it (``Weighing``), and the own pattern that it
-    belongs to learns it (``OwnPatterns``). Foreign patterns never learn.
+    The model that explains a row best answers it, and the own pattern that it belongs to learns it
+    (``OwnPatterns``). Foreign patterns never learn. Models differ in how well they can explain
+    anything at all, so what counts is a score in proportion to what is typical of the model (a
+    distance is that already).
     """
 
     def __init__(self, basis: Basis, rule: PatternRule, *, ridge: float, forgetting: float) -> None:
@@ -147,24 +81,27 @@ class Mixture:
         self.version = 0
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
-        self._received = Received((), self.ridge, basis, rule)
-        self.places: list[Place] = []
+        self._received = Received((), basis, rule, self.ridge)
+        #: The number of the own pattern where each group of received parts belongs, or None.
+        self.places: list[int | None] = []
         #: The models of what is unlike all patterns here.
         self.foreign: list[SingleModel] = []
+        self.models: list[SingleModel] = []
         self._place([])
 
     @property
     def own(self) -> list[Pattern]:
         return self.patterns.used
 
-    @property
-    def models(self) -> list[SingleModel]:
-        return self._weighing.models
-
     # Answering
 
     def answer(self, x: Array) -> Answer:
-        return self._weighing.answer(x)
+        answers = [model.answer(x) for model in self.models]
+        if len(answers) == 1:
+            return answers[0]._replace(work=answers, pattern=self._numbers[0])
+        scores = self._weights * np.array([answer.score for answer in answers])
+        best = int(scores.argmin())
+        return Answer(float(scores[best]), answers[best].view, answers, self._numbers[best])
 
     def answers_ahead(self, X: Array) -> list[Answer]:
         return [self.answer(X[0])]
@@ -179,21 +116,29 @@ class Mixture:
         return float(self.scores(x[np.newaxis])[0])
 
     def scores(self, X: Array) -> Array:
-        return np.asarray(self._weighing.scores(X).min(axis=0))
+        return np.asarray(self._each_scored(X).min(axis=0))
+
+    def _each_scored(self, X: Array) -> Array:
+        """Score each row by each model, as it counts: own ones first."""
+        scores = np.stack([model.scores(X) for model in self.models])
+        scores *= self._weights[:, np.newaxis]
+        return scores
 
     def numbers_of(self, X: Array) -> Array:
         """Find the number of the pattern that explains each row best."""
-        numbers = np.array([self._weighing.number(index) for index in range(len(self.models))])
-        return np.asarray(numbers[self._weighing.scores(X).argmin(axis=0)])
+        return np.asarray(np.array(self._numbers)[self._each_scored(X).argmin(axis=0)])
 
     def left_out(self, X: Array) -> Array:
-        scores, labels = self._weighing.scores(X), self.patterns.nearest_to_each(X)
-        return np.asarray(self._weighing.scores_left_out(X, scores, labels).min(axis=0))
+        scores, labels = self._each_scored(X), self.patterns.nearest_to_each(X)
+        for index, pattern in enumerate(self.own):
+            mine = labels == index
+            if mine.any():
+                scores[index, mine] = self._weights[index] * pattern.model.left_out(X[mine])
+        return np.asarray(scores.min(axis=0))
 
     def explainer(self, x: Array) -> tuple[int, Any]:
         number = self.answer(x).pattern
-        model = next(one for i, one in enumerate(self.models) if self._weighing.number(i) == number)
-        return number, model.explainer(x)[1]
+        return number, self.models[self._numbers.index(number)].explainer(x)[1]
 
     def in_words(self, counted: str) -> str:
         """How many patterns there are, and what was learned in each, like rows (``counted``)."""
@@ -273,9 +218,8 @@ class Mixture:
         What one model explains as well as several becomes one model; what is like an own pattern
         makes that one better; the rest are foreign patterns.
         """
-        received = self._usable(parts)
-        self._received, places = received, received.places(self.own)
-        self._place(places)
+        self._received = Received(parts, self.basis, self.rule, self.ridge)
+        self._place(self._received.places(self.own))
 
     def add_received(self, evidence: Evidence) -> None:
         self.set_prior([*self._received.parts, evidence])
@@ -295,7 +239,7 @@ class Mixture:
 
     def pack(self) -> Packed:
         fields, arrays = self.patterns.pack()
-        return {"patterns": fields | {"places": list(map(list, self.places))}}, arrays
+        return {"patterns": fields | {"places": self.places}}, arrays
 
     def restore(
         self, fields: Mapping[str, Any], arrays: Mapping[str, Array], received: Sequence[Evidence]
@@ -303,22 +247,35 @@ class Mixture:
         known = fields["patterns"]
         self.patterns.restore(known, arrays)
         self.learned = require_whole("learned", fields["learned"], 0)
-        self._received = self._usable(received)
+        self._received = Received(received, self.basis, self.rule, self.ridge)
         # Where parts belonged when they came: the patterns may have changed since.
-        self._place(self._received.saved_places(known["places"], self.patterns.numbers))
+        places = list(known["places"])
+        if len(places) != len(self._received.sums) or not {*places} <= {
+            None,
+            *self.patterns.numbers,
+        }:
+            raise BadInput("each group of received parts needs one place, a pattern or none")
+        self._place(places)
 
     # Steps
 
-    def _place(self, places: Sequence[Place]) -> None:
+    def _place(self, places: list[int | None]) -> None:
         """Put what was received into these places."""
-        sums = [(place.number, self._received.sum_at(place)) for place in places]
-        self.places = list(places)
+        self.places = places
+        sums = list(zip(places, self._received.sums, strict=True))
         foreign = [evidence for number, evidence in sums if number is None]
         self.foreign = [self.patterns.foreign(evidence) for evidence in foreign]
         for pattern in self.own:
             pattern.set_prior([evidence for number, evidence in sums if number == pattern.number])
-        typical = [typical_score(evidence, self.ridge) for evidence in foreign]
-        self._weighing = Weighing(self.own, self.foreign, typical)
+        self.models = [*(pattern.model for pattern in self.own), *self.foreign]
+        #: −1, −2, … for foreign ones.
+        self._numbers = [*self.patterns.numbers, *range(-1, -1 - len(foreign), -1)]
+        here, elsewhere = _known(
+            np.array([pattern.typical for pattern in self.own]),
+            np.array([typical_score(evidence, self.ridge) for evidence in foreign]),
+        )
+        # Foreign ones count as much as own ones.
+        self._weights = here.mean() / np.concatenate([here, elsewhere])
         self._arranged = self.patterns.arrangement
         # Scores computed before are out of date.
         self.version += 1
@@ -334,12 +291,3 @@ class Mixture:
         places = self._received.places(self.own)
         if fading or (places, self.patterns.arrangement) != (self.places, self._arranged):
             self._place(places)
-
-    def _usable(self, parts: Sequence[Evidence]) -> Received:
-        """The parts in groups; raises unless all can be used here, alone and together."""
-        for part in parts:
-            self.basis.require(part.basis)
-            part.require_admissible("this evidence can't be merged")
-        if parts:
-            Evidence.sum(parts).require_in_range()
-        return Received(parts, self.ridge, self.basis, self.rule)
