@@ -230,7 +230,7 @@ def test_what_was_never_merged_cannot_be_taken_out() -> None:
     other.learn_many(normal(200, seed=5))
     for _ in range(2):
         before = state(detector)
-        with pytest.raises(NotAdmissible, match="never learned here"):
+        with pytest.raises(NotAdmissible, match="never merged here"):
             detector.subtract(other.evidence)
         assert state(detector) == before
         detector.merge(trained_detector(100).evidence)

@@ -178,10 +178,10 @@ def test_merged_is_the_distance_of_all_rows_in_one_place(name: str, seed: int, c
     central = trained_model(name, X)
     here, there = trained_model(name, X[:cut]), trained_model(name, X[cut:])
     own = here.evidence
-    here.add_received(there.evidence)
+    here.set_prior([there.evidence])
     np.testing.assert_allclose(here.scores(X), central.scores(X), rtol=1e-7)
     assert here.evidence == own
-    here.remove_received(there.evidence)
+    here.set_prior([])
     np.testing.assert_allclose(here.scores(X), trained_model(name, X[:cut]).scores(X), rtol=1e-6)
     assert here.total.count == cut
 
@@ -196,11 +196,9 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(name: str) -> None:
     other.learn_all(rows(11, 50))
     lie = model.evidence.weighted(-0.5)
     for refused, error in ((other.evidence, Mismatch), (lie, NotAdmissible)):
-        for attempt in (model.merge, model.add_received, lambda part: model.set_prior([part])):
+        for attempt in (model.merge, lambda part: model.set_prior([part])):
             with pytest.raises(error):
                 attempt(refused)
-    with pytest.raises(NotAdmissible, match="never learned here"):
-        model.remove_received(model.evidence)
     np.testing.assert_array_equal(model.scores(rows(10, 20)), before)
 
 

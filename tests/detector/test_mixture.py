@@ -110,7 +110,7 @@ def test_what_is_of_one_pattern_becomes_one_model(score: str) -> None:
     known.set_prior(parts)
     assert known.places == [None, None, number_of(known, 0)]
     assert [m.total for m in known.foreign] == [parts[0] + parts[2], parts[1] + parts[4]]
-    assert known.received == Evidence.sum(parts)
+    assert known.received == tuple(parts)
 
 
 @SCORES

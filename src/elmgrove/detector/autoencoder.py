@@ -39,6 +39,7 @@ class Autoencoder(OSELM):
         #: Rows learned here since the start, forgotten or not.
         self.learned = 0
         self.fresh = Fresh(basis)
+        self.received: tuple[Evidence, ...] = ()
 
     @property
     def models(self) -> tuple["Autoencoder", ...]:
@@ -151,27 +152,9 @@ class Autoencoder(OSELM):
     def parts(self) -> tuple[Part, ...]:
         return (Part(0, self.learned, self.evidence, fresh=self.fresh),)
 
-    @property
-    def received(self) -> Evidence | None:
-        return self.prior
-
     def set_prior(self, parts: Sequence[Evidence]) -> None:
         self.prior = Evidence.sum(parts) if parts else None
-        self.version += 1
-
-    def add_received(self, evidence: Evidence) -> None:
-        self.basis.require(evidence.basis)
-        # The sum could hide what the part is not.
-        evidence.require_admissible("this evidence can't be merged")
-        self._use(evidence if self.prior is None else self.prior + evidence)
-
-    def remove_received(self, evidence: Evidence) -> None:
-        self.basis.require(evidence.basis)
-        held = Evidence.zero(self.basis) if self.prior is None else self.prior
-        self._use(held.without(evidence))
-
-    def _use(self, received: Evidence | None) -> None:
-        self.use_prior(received)
+        self.received = tuple(parts)
         self.version += 1
 
     # On disk

@@ -32,7 +32,7 @@ from elmgrove.detector.peers import Other, Peers
 from elmgrove.detector.quarantine import Quarantine, Waiting
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold, stamps_of
 from elmgrove.detector.verdict import Cause, Verdict, bulk_of, explained, score_of, view_of
-from elmgrove.errors import BadInput, require_whole
+from elmgrove.errors import BadInput, NotAdmissible, require_whole
 from elmgrove.storage.disk import FilePath, as_path, load, locked, write
 from elmgrove.storage.sealed import seal, unseal
 
@@ -430,7 +430,8 @@ class Detector:
     @property
     def received(self) -> Evidence | None:
         """What others learned and this detector took in, as one sum."""
-        return self.model.received
+        parts = self.model.received
+        return Evidence.sum(parts) if parts else None
 
     def set_prior(self, parts: Sequence[Evidence]) -> None:
         """Replace all that was received from others.
@@ -451,7 +452,10 @@ class Detector:
         apart by origin, so that a newer one replaces the older.
         """
         level = self._level()
-        self.model.add_received(evidence)
+        self.basis.require(evidence.basis)
+        # The sum could hide what the part is not.
+        evidence.require_admissible("this evidence can't be merged")
+        self.model.set_prior([*self.model.received, evidence])
         self._follow(level)
 
     def set_peers(self, others: Sequence[Other], loan: Moments | None = None) -> None:
@@ -472,7 +476,12 @@ class Detector:
     def subtract(self, evidence: Evidence) -> None:
         """Take out evidence that was merged."""
         level = self._level()
-        self.model.remove_received(evidence)
+        self.basis.require(evidence.basis)
+        kept = list(self.model.received)
+        if evidence not in kept:
+            raise NotAdmissible("this evidence was never merged here")
+        kept.remove(evidence)
+        self.model.set_prior(kept)
         self._follow(level)
 
     def level(self, rows: Array) -> float | None:
@@ -649,8 +658,8 @@ class Detector:
         return self.model.left_out(rows)
 
     def _rows_known(self) -> float:
-        received = self.model.received
-        return self.learned - self.taken + (0.0 if received is None else received.count)
+        received = sum(part.count for part in self.model.received)
+        return self.learned - self.taken + received
 
 
 def _beside(blob: bytes) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class Gaussian:
         self.learned = 0
         self._sums = MomentSums(basis, self.forgetting)
         self.fresh = self._sums.fresh
+        self.received: tuple[Evidence, ...] = ()
         self._prior: Moments | None = None
         self._loan: Moments | None = None
         self._distance: Distance | None = None
@@ -144,10 +145,6 @@ class Gaussian:
     def parts(self) -> tuple[Part, ...]:
         return (Part(0, self.learned, self.evidence, fresh=self.fresh),)
 
-    @property
-    def received(self) -> Evidence | None:
-        return self._prior
-
     def merge(self, other: Evidence) -> None:
         """Add evidence as own, as if its rows had been learned here."""
         self.basis.require(other.basis)
@@ -163,17 +160,7 @@ class Gaussian:
             self.basis.require(received.basis)
             received.require_admissible("this evidence can't be merged")
         self.use_prior(received)
-
-    def add_received(self, evidence: Evidence) -> None:
-        self.basis.require(evidence.basis)
-        # The sum could hide what the part is not.
-        evidence.require_admissible("this evidence can't be merged")
-        self.use_prior(evidence if self._prior is None else self._prior + evidence)
-
-    def remove_received(self, evidence: Evidence) -> None:
-        self.basis.require(evidence.basis)
-        held = self._sums.evidence.weighted(0.0) if self._prior is None else self._prior
-        self.use_prior(held.without(evidence))
+        self.received = tuple(parts)
 
     def use_prior(self, prior: Evidence | None) -> None:
         """Set what was received, unchecked: for sums and differences of what was admissible."""

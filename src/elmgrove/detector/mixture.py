@@ -13,7 +13,7 @@ from elmgrove.algebra.similarity import fit, groups
 from elmgrove.detector.gaussian import SingleModel, typical_score
 from elmgrove.detector.model import Answer, Part
 from elmgrove.detector.patterns import OwnPatterns, Pattern, PatternRule
-from elmgrove.errors import BadInput, NotAdmissible, require_whole
+from elmgrove.errors import BadInput, require_whole
 
 
 class Received:
@@ -208,9 +208,8 @@ class Mixture:
         return self.patterns.rows_undecided
 
     @property
-    def received(self) -> Evidence | None:
-        parts = self._received.parts
-        return Evidence.sum(parts) if parts else None
+    def received(self) -> tuple[Evidence, ...]:
+        return self._received.parts
 
     def set_prior(self, parts: Sequence[Evidence]) -> None:
         """Replace all that was received from others.
@@ -220,16 +219,6 @@ class Mixture:
         """
         self._received = Received(parts, self.basis, self.rule, self.ridge)
         self._place(self._received.places(self.own))
-
-    def add_received(self, evidence: Evidence) -> None:
-        self.set_prior([*self._received.parts, evidence])
-
-    def remove_received(self, evidence: Evidence) -> None:
-        kept = list(self._received.parts)
-        if evidence not in kept:
-            raise NotAdmissible("this evidence was never merged here")
-        kept.remove(evidence)
-        self.set_prior(kept)
 
     def set_loan(self, loan: Moments | None) -> None:
         self.patterns.set_loan(loan)
