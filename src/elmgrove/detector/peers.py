@@ -37,7 +37,7 @@ class Other:
 class Peers:
     """Tells where else a row would have been normal, by what others know.
 
-    Each of them, a device or a group of devices that are alike, is asked by a model of its own sums
+    Each of them, a device or a group of devices that are alike, is asked by models of its own sums
     and by its own threshold: what all know together would cover what lies between them as well. It
     costs nothing before a row is anomalous; the first such row makes the models, and each costs one
     score by each of them.
@@ -51,7 +51,7 @@ class Peers:
         self.others = tuple(other for other in others if any(p.count > 0.0 for p in other.parts))
         self._basis = basis
         self._settings = settings
-        self._made: list[_Asked] | None = None
+        self._made: list[tuple[list[SingleModel], Array]] | None = None
 
     def __len__(self) -> int:
         return len(self.others)
@@ -61,42 +61,23 @@ class Peers:
 
         A device with several patterns is named with that of the input.
         """
+        if self._made is None:
+            self._made = [self._models(other) for other in self.others]
         names = list[str]()
-        for asked in self._asked:
-            scores = asked.scores(x)
+        for other, (models, weights) in zip(self.others, self._made, strict=True):
+            scores = weights * [model.scores(x[np.newaxis])[0] for model in models]
             best = int(scores.argmin())
-            if scores[best] <= min(asked.threshold, TRUSTED * limit):
-                names.append(asked.names[best])
+            if scores[best] <= min(other.threshold, TRUSTED * limit):
+                several = len(models) > 1
+                names.append(f"{other.name} (pattern {best + 1})" if several else other.name)
         return tuple(names)
 
-    @property
-    def _asked(self) -> list["_Asked"]:
-        if self._made is None:
-            self._made = [_Asked(self._basis, other, self._settings) for other in self.others]
-        return self._made
-
-
-class _Asked:
-    """The models of one other, as it uses them: what counts is a score beside a typical one."""
-
-    def __init__(self, basis: Basis, other: Other, settings: dict[str, Any]) -> None:
-        self.threshold = other.threshold
-        self.names = (
-            [other.name]
-            if len(other.parts) == 1
-            else [f"{other.name} (pattern {number + 1})" for number in range(len(other.parts))]
-        )
-        self._models: list[SingleModel] = []
-        for part in other.parts:
-            model = single_model(basis, **settings)
+    def _models(self, other: Other) -> tuple[list[SingleModel], Array]:
+        """The models of another, and how much their scores count: beside what is typical."""
+        models = [single_model(self._basis, **self._settings) for _ in other.parts]
+        for model, part in zip(models, other.parts, strict=True):
             model.use_prior(part)
-            self._models.append(model)
-        typical = np.array([typical_score(part, self._models[0].ridge) for part in other.parts])
+        typical = np.array([typical_score(part, models[0].ridge) for part in other.parts])
         usable = np.isfinite(typical) & (typical > 0.0)
         typical[~usable] = typical[usable].max(initial=0.0) or 1.0
-        self._weights = typical.mean() / typical
-
-    def scores(self, x: Array) -> Array:
-        """Scores an input by each pattern."""
-        scores = np.array([model.scores(x[np.newaxis])[0] for model in self._models])
-        return np.asarray(scores * self._weights)
+        return models, typical.mean() / typical

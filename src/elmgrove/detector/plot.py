@@ -225,11 +225,9 @@ class _Picture:
         )
         limits = np.where(np.isfinite(replay.thresholds), replay.thresholds, np.nan)
         if len(known := np.unique(limits[np.isfinite(limits)])):
-            margin = self._margin(x)
-            ends = np.concatenate([[x[0] - margin], x[places], [x[-1] + margin]])
-            steps = limits[np.concatenate([places[:1], places, places[-1:]])]
             label = f"threshold {known[0]:.4g}" if len(known) == 1 else "threshold"
-            axes.plot(ends, steps, color="black", lw=1.1, ls="--", zorder=2.5, label=label)
+            style = {"color": "black", "lw": 1.1, "ls": "--", "zorder": 2.5} | _marker(places)
+            axes.plot(x[places], limits[places], label=label, **style)
         dots = places[replay.anomalous[places]]
         if len(dots):
             axes.plot(x[dots], heights[dots], ".", color=_RED, ms=4, label="anomalous", zorder=3)
@@ -356,13 +354,10 @@ class _Picture:
         cuts = cuts[(cuts > 0) & (cuts < len(places))]
         return [np.insert(np.asarray(one, np.float64), cuts, np.nan) for one in values]
 
-    def _margin(self, x: Array) -> float:
-        return max(0.005 * float(x[-1] - x[0]), self.half_step)
-
     def _finish(self, axes: Any, first: int, end: int) -> None:
         """Set what is the same for all panels: how far they go, their ticks and grid."""
         x = self.x[first:end]
-        margin = self._margin(x)
+        margin = max(0.005 * float(x[-1] - x[0]), self.half_step)
         axes.set_xlim(x[0] - margin, x[-1] + margin)
         axes.grid(alpha=0.25, lw=0.5)
         axes.tick_params(labelsize=8)
