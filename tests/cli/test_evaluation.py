@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from support.labelled import FAULTS, labelled, labelled_pump_rows, write_labelle
 
 ROWS, LABELS = labelled()
 CUT = 640
-DATA = os.environ.get("ELMGROVE_DATA", "")
 
 
 @pytest.fixture(name="data")
@@ -142,12 +140,6 @@ def test_a_state_without_a_threshold_says_so(elmgrove: Elmgrove, data: Path) -> 
     assert "No threshold" not in ran.err, "the tail of 620 scores is enough for 0.1 %"
 
 
-@pytest.mark.parametrize("alarm", ["3", "3/", "3/5/", "3 of 5", "5/3"])
-def test_an_alarm_rule_is_k_of_n(elmgrove: Elmgrove, data: Path, alarm: str) -> None:
-    text = refused(elmgrove("evaluate", data, "--label", "anomaly", "--alarm", alarm))
-    assert "K/N or K/N/COOLDOWN, like 3/5" in text or "1 ≤ k ≤ n" in text
-
-
 def test_the_agent_without_learn_meets_all_rows_as_a_stream(elmgrove: Elmgrove, data: Path) -> None:
     stream = numbers(elmgrove, data, "--label", "anomaly")["methods"][2]
     assert stream["method"] == "Elmgrove, stream"
@@ -195,16 +187,6 @@ def test_the_distance_is_measured_on_the_rows_that_the_detector_judges(window: i
     labels = LABELS[window - 1 :]
     assert found.auc == pytest.approx(roc_auc_score(labels, scores), abs=1e-6)
     assert found.recall == pytest.approx((scores > distance.threshold)[labels].mean())
-
-
-def test_of_a_label_nothing_is_learned(elmgrove: Elmgrove, data: Path) -> None:
-    found = numbers(elmgrove, data, "--label", "anomaly")
-    # The same with labels that are words, elsewhere in the row.
-    lines = data.read_text().splitlines()
-    words = {"anomaly": "anomaly", "0": "normal", "1": "anomaly"}
-    moved = [line.rpartition(",") for line in lines]
-    Path("words.csv").write_text("\n".join(f"{words[m]},{rest}" for rest, _, m in moved))
-    assert numbers(elmgrove, "words.csv", "--label", "anomaly") == found
 
 
 def test_a_file_of_normal_rows_is_learned_as_a_whole(elmgrove: Elmgrove, data: Path) -> None:
@@ -255,20 +237,3 @@ def test_the_label_of_a_frame_is_that_of_any_sample() -> None:
     assert len(found) == len(prepared.scores) == len(prepared.rows)
     assert found[: 3 * 64 // step].any()
     assert found.sum() == sum(labels[last - 63 : last + 1].any() for last in prepared.last.tolist())
-
-
-@pytest.mark.skipif(not DATA, reason="ELMGROVE_DATA names no folder with the data sets")
-def test_a_server_of_smd_is_judged_as_the_benchmark_does(elmgrove: Elmgrove) -> None:
-    with np.load(Path(DATA) / "smd_servers.npz") as archive:
-        name = archive["machines"][0]
-        train, test, labels = (archive[f"{name}_{part}"] for part in ("train", "test", "label"))
-    train, test = train * 1e-4, test * 1e-4
-    names = ",".join(f"m{column}" for column in range(train.shape[1]))
-    np.savetxt("train.csv", train, "%.4f", ",", header=names, comments="")
-    both = np.column_stack([test, labels])
-    np.savetxt("test.csv", both, "%.4f", ",", header=f"{names},odd", comments="")
-    given = ("--label", "odd", "--normal", "train.csv")
-    [own, *_] = numbers(elmgrove, "test.csv", *given)["methods"]
-    detector = detector_for(train)
-    scores = detector.score_many(test)[9:]
-    assert own["auc"] == pytest.approx(roc_auc_score(labels[9:], scores), abs=1e-6)

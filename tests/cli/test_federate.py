@@ -78,15 +78,6 @@ def test_compact_messages_are_a_fraction_and_the_model_nearly_the_same(elmgrove:
     assert scores[0] != scores[1]
 
 
-def test_a_client_has_few_of_the_ten_digits() -> None:
-    rows = FleetRows.read(None, 10, 0, FleetFiles()).rows
-    everything = np.vstack(list(rows.values()))
-    spread = everything.var(axis=0).sum()
-    own = np.mean([mine.var(axis=0).sum() for mine in rows.values()])
-    assert own < 0.85 * spread
-    assert sum(map(len, rows.values())) == len(everything) == 1438
-
-
 def test_a_folder_is_a_client_a_file_and_the_empty_one_is_named(
     elmgrove: Elmgrove, fleet: Path
 ) -> None:

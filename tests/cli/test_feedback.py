@@ -114,21 +114,6 @@ def test_rows_of_a_file_are_learned(elmgrove: Elmgrove) -> None:
     assert (waiting(), detector().learned) == (100, before + 60)
 
 
-def test_rows_of_a_file_are_read_as_the_state_says(elmgrove: Elmgrove) -> None:
-    write_rows(Path("given.csv"), pump(4, 60, NOON + 500, hotter=15.0), NAMES)
-    text = Path("given.csv").read_text().replace(",", ";")
-    Path("given.csv").write_text(text)
-    ran = elmgrove("accept", STATE, "--rows", "given.csv")
-    assert ran.code == 0, ran.err
-    assert "60 rows were learned as a new normal" in ran.out
-
-
-def test_instead_of_what_was_learned_before(elmgrove: Elmgrove) -> None:
-    ran = elmgrove("accept", STATE, "--instead")
-    assert "all 2,000 rows learned before were taken out" in ran.out
-    assert detector().evidence.count == pytest.approx(100.0)
-
-
 def test_what_is_rejected_is_dropped_and_taken_out(elmgrove: Elmgrove) -> None:
     count = detector().evidence.count
     ran = elmgrove("reject", STATE)
@@ -181,13 +166,6 @@ def test_one_anomalous_row_after_accept_is_no_event(elmgrove: Elmgrove) -> None:
     assert waiting() == 1
     assert [one["kind"] for one in verdicts(Path("told.jsonl"))] == ["ended"]
     assert detector().events.count == 1
-
-
-def test_all_that_was_learned_can_be_taken_out(elmgrove: Elmgrove) -> None:
-    ran = elmgrove("reject", STATE, "--to", "2026-05-02")
-    assert "2,000 rows learned were taken out" in ran.out
-    assert detector().evidence.count == 0.0, "and there is a state to go on with"
-    assert elmgrove("status", STATE).code == 0
 
 
 def test_what_is_no_time_and_no_span_is_said(elmgrove: Elmgrove) -> None:

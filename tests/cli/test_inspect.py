@@ -11,7 +11,7 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.storage.disk import load, save
 from support.commands import Elmgrove, one_clear_line
 from support.factories import detector_in
-from support.fans import NAMES, fan_rows, write_fan_rows
+from support.fans import NAMES, write_fan_rows
 from support.places import GOLDEN
 
 
@@ -48,17 +48,6 @@ def test_inspect_shows_a_state(elmgrove: Elmgrove, fan_2: Path) -> None:
     for text in facts:
         assert text in shown.out
     assert facts["others"] in shown.out
-
-
-def test_inspect_shows_what_a_young_state_lacks(elmgrove: Elmgrove) -> None:
-    write_fan_rows("few.csv", fan_rows(1, 40))
-    elmgrove("learn", "few.csv", "--state", "fan.elm", "--window", 3, "--score", "loss")
-    facts = json.loads(elmgrove("inspect", "fan.elm", "--json").out)
-    assert (facts["window"], facts["score"]) == (3, "loss")
-    assert facts["state"] == "learning"
-    assert facts["rows missing"] == detector_in("fan.elm").rows_missing
-    assert facts["rows missing"] > 0
-    assert facts["flagged"] == "no rows counted yet"
 
 
 def test_inspect_shows_evidence(elmgrove: Elmgrove, fan_1: Path) -> None:

@@ -150,13 +150,6 @@ def test_rows_of_a_time_series_are_set_side_by_side(elmgrove: Elmgrove) -> None:
     assert (basis.window, basis.inputs, basis.layer.inputs, basis.layer.units) == (10, 60, 6, 60)
 
 
-def test_a_table_is_taken_row_by_row(elmgrove: Elmgrove) -> None:
-    write_fan_rows("a.csv", fan_rows(1, 400))
-    ran = elmgrove("learn", "a.csv", "--state", "fan.elm")
-    assert re.search(r"Window of 1: neighbouring rows are hardly alike .*: a table\.\n", ran.err)
-    assert detector_in("fan.elm").basis.window == 1
-
-
 def test_a_stated_window_and_score_are_kept_and_taken_over(elmgrove: Elmgrove) -> None:
     write_fan_rows("a.csv", fan_rows(1, 400))
     given = ["--window", 3, "--score", "loss", "--watch-now", "--rate", 0.02]
@@ -168,12 +161,6 @@ def test_a_stated_window_and_score_are_kept_and_taken_over(elmgrove: Elmgrove) -
     assert detector.gate.policy == FalseAlarmRate(0.02, 0.0)
     elmgrove("learn", "a.csv", "--state", "like.elm", "--like", "fan.elm")
     assert detector_in("like.elm").basis == detector.basis
-
-
-def test_a_layer_that_is_not_linear_scores_by_loss(elmgrove: Elmgrove) -> None:
-    write_fan_rows("a.csv", fan_rows(1, 200))
-    elmgrove("learn", "a.csv", "--state", "fan.elm", "--activation", "sigmoid")
-    assert detector_in("fan.elm").basis.score == "loss"
 
 
 def test_no_window_reaches_over_a_row_that_was_left_out(elmgrove: Elmgrove) -> None:

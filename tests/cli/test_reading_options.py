@@ -117,19 +117,6 @@ def test_rows_from_standard_input(start: Start, limit: float) -> None:
     assert scored.out.count("\n") == 1501
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"PK\x03\x04\x14\x00\x06\x00[Content_Types].xml", "this is an Excel workbook"),
-        (b"when;a\n1.5.2024 12:00;1\n", "(a time? --time COLUMN=FORMAT"),
-        ("a,b\n1,2\n".encode("utf-16"), "--encoding utf-16"),
-    ],
-)
-def test_what_a_file_is_is_said(elmgrove: Elmgrove, content: bytes, message: str) -> None:
-    Path("data.csv").write_bytes(content)
-    assert message in one_clear_line(elmgrove("learn", "data.csv", "--state", "pump.elm"))
-
-
 # Time, labels, words and missing values
 
 
@@ -149,12 +136,6 @@ def test_times_are_shown_and_gaps_are_said(elmgrove: Elmgrove) -> None:
     assert [one["time"] for one in objects[:2]] == [1714644000.0, 1714644060.0]
     ran = elmgrove("score", "odd.csv", "--state", "pump.elm", "--format", "csv")
     assert ran.out.startswith("line,time,score,")
-
-
-def test_labels_are_never_learned(elmgrove: Elmgrove, limit: float) -> None:
-    frame().assign(anomaly=0).to_csv("data.csv", index=False)
-    learn(elmgrove, "data.csv", "--label", "anomaly")
-    assert detector_in("pump.elm").threshold == limit
 
 
 def test_words_are_learned_and_new_ones_are_anomalous(elmgrove: Elmgrove) -> None:

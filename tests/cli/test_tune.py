@@ -67,14 +67,6 @@ def test_a_fixed_threshold(elmgrove: Elmgrove, fan: Detector) -> None:
     assert "threshold: 2.5, before none\n" in ran.out
 
 
-def test_too_few_scores(elmgrove: Elmgrove, fan: Detector) -> None:
-    ran = elmgrove("tune", "fan.elm", "--rate", 0.0001)
-    assert (
-        f"learning: no alarms before {detector_in('fan.elm').rows_missing:,} more rows" in ran.out
-    )
-    assert "0.01 % takes the scores of 9,999 normal rows, and 500 are kept" in ran.out
-
-
 def test_watch_now_ends_learning(elmgrove: Elmgrove) -> None:
     """An agent that learned from its stream alone need not count first."""
     write_fan_rows("stream.csv", fan_rows(1, 250))
@@ -86,10 +78,6 @@ def test_watch_now_ends_learning(elmgrove: Elmgrove) -> None:
     assert detector_in("fan.elm").state == "watching"
     assert elmgrove("device", "run", "--state", "new.elm", *given, "--watch-now").code == 0
     assert detector_in("new.elm").state == "watching"
-
-
-def test_what_is_so_already(elmgrove: Elmgrove, fan: Detector) -> None:
-    assert "as it was" in elmgrove("tune", "fan.elm", "--rate", 0.01).out
 
 
 @pytest.mark.parametrize(
