@@ -8,7 +8,7 @@ import pytest
 from elmgrove import Detector
 from support.factories import detector_for, trained
 from support.laws import law_seeds
-from support.pumps import NAMES, new_pump_rows
+from support.pumps import NAMES, load_rows
 
 
 def residual(rows: np.ndarray) -> np.ndarray:
@@ -16,19 +16,19 @@ def residual(rows: np.ndarray) -> np.ndarray:
     return np.diag(np.linalg.inv(np.cov(rows.T))) ** -0.5
 
 
-RESIDUAL = residual(new_pump_rows(20000, 0))
+RESIDUAL = residual(load_rows(20000, 0))
 
 
 @pytest.mark.combinations
 @pytest.mark.parametrize("seed", law_seeds(10))
 @pytest.mark.parametrize("size", [-12.0, -6.0, 6.0, 12.0])
 def test_a_sensor_that_is_off_is_flagged_and_named(seed: int, size: float) -> None:
-    normal = new_pump_rows(2000, seed)
+    normal = load_rows(2000, seed)
     detector = detector_for(normal)
     assert detector.state == "watching"
-    assert np.mean(detector.score_many(new_pump_rows(2001, seed)) > detector.threshold) < 0.03
+    assert np.mean(detector.score_many(load_rows(2001, seed)) > detector.threshold) < 0.03
     for column, name in enumerate(NAMES):
-        faulty = new_pump_rows(200, seed + 100)
+        faulty = load_rows(200, seed + 100)
         faulty[:, column] += size * RESIDUAL[column]
         assert np.mean(detector.score_many(faulty) > detector.threshold) >= 0.95, name
         blamed = [detector.blame(row, 1)[0].feature == f"column {column}" for row in faulty]
@@ -41,12 +41,12 @@ def test_where_columns_tell_each_other_almost_everything_twelve_deviations_are_f
 ) -> None:
     """Less than 1 % of what these columns do is their own: part of that is taken for chance."""
     noise = np.array([5.0, 0.5, 1.0, 0.2])
-    normal = new_pump_rows(2000, seed, noise)
-    off = residual(new_pump_rows(20000, 0, noise))
+    normal = load_rows(2000, seed, noise)
+    off = residual(load_rows(20000, 0, noise))
     assert ((off / normal.std(axis=0)) ** 2)[[0, 1]].max() < 0.01
     detector = detector_for(normal)
     for column, name in enumerate(NAMES):
-        faulty = new_pump_rows(200, seed + 100, noise)
+        faulty = load_rows(200, seed + 100, noise)
         faulty[:, column] -= 12.0 * off[column]
         assert np.mean(detector.score_many(faulty) > detector.threshold) >= 0.95, name
 
@@ -54,9 +54,9 @@ def test_where_columns_tell_each_other_almost_everything_twelve_deviations_are_f
 @pytest.mark.parametrize("seed", law_seeds(3))
 def test_the_order_of_the_columns_makes_no_difference(seed: int) -> None:
     normal, later, faulty = (
-        new_pump_rows(2000, seed),
-        new_pump_rows(300, seed),
-        new_pump_rows(200, seed + 100),
+        load_rows(2000, seed),
+        load_rows(300, seed),
+        load_rows(200, seed + 100),
     )
     faulty[:, 1] -= 6.0 * RESIDUAL[1]
     for order in permutations(range(4)):
@@ -73,7 +73,7 @@ def test_the_order_of_the_columns_makes_no_difference(seed: int) -> None:
 
 @pytest.mark.parametrize("units", ["K", "mV"])
 def test_the_units_of_the_data_make_no_difference(units: str) -> None:
-    normal, later = new_pump_rows(2000, 0), new_pump_rows(300, 0)
+    normal, later = load_rows(2000, 0), load_rows(300, 0)
     shift, scale = {"K": (273.15, 1.0), "mV": (0.0, 1000.0)}[units]
     plain, other = Detector.for_data(normal), Detector.for_data(normal * scale + shift)
     plain.learn_many(normal)

@@ -12,7 +12,7 @@ from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.self_test import SmallestError, errors_in_words, smallest_errors
 from elmgrove.detector.thresholds import FixedThreshold
 from support.factories import detector_for
-from support.pumps import new_pump_rows
+from support.pumps import load_rows
 
 
 def found(detector: Detector) -> dict[str, SmallestError]:
@@ -24,11 +24,11 @@ def found(detector: Detector) -> dict[str, SmallestError]:
     [("standard", "loss"), *((kind, "distance") for kind in ("standard", "minmax", "own", "none"))],
 )
 def test_an_error_of_that_size_is_flagged_and_half_of_it_is_not(scaling: str, score: str) -> None:
-    detector = detector_for(new_pump_rows(2000, 0), scaling=scaling, score=score, window=1)
+    detector = detector_for(load_rows(2000, 0), scaling=scaling, score=score, window=1)
     said = errors_in_words(smallest_errors(detector)).removesuffix(".")
     claims = dict(re.findall(r"(column \d) ± ([\d.]+)", said))
     assert len(claims) == 4, "also of the one that no other sensor tells"
-    later = new_pump_rows(1000, 1)
+    later = load_rows(1000, 1)
     for name, size in claims.items():
         column = int(name.removeprefix("column "))
         for sign in (-1.0, 1.0):
@@ -40,7 +40,7 @@ def test_an_error_of_that_size_is_flagged_and_half_of_it_is_not(scaling: str, sc
 
 
 def test_what_nothing_else_tells_must_leave_its_own_range() -> None:
-    errors = smallest_errors(detector_for(new_pump_rows(2000, 0)))
+    errors = smallest_errors(detector_for(load_rows(2000, 0)))
     assert [one.hardly for one in errors] == [False, False, True, False]
     # What the load explains of these is known from the others.
     assert errors[1].size is not None
@@ -58,7 +58,7 @@ def test_a_window_sees_an_error_that_lasts() -> None:
 
 
 def test_a_sensor_that_never_moved_is_noticed_when_it_does() -> None:
-    rows = new_pump_rows(2000, 0)
+    rows = load_rows(2000, 0)
     rows[:, 2] = 230.0
     one = smallest_errors(detector_for(rows))[2]
     assert one.size is not None
@@ -67,35 +67,33 @@ def test_a_sensor_that_never_moved_is_noticed_when_it_does() -> None:
 
 
 def test_patterns_and_a_fixed_threshold_have_one_too() -> None:
-    far = new_pump_rows(1000, 1) + 500.0
-    rows = np.random.default_rng(0).permutation(np.vstack([new_pump_rows(1000, 0), far]))
+    far = load_rows(1000, 1) + 500.0
+    rows = np.random.default_rng(0).permutation(np.vstack([load_rows(1000, 0), far]))
     apart = detector_for(rows, window=1, patterns=PatternRule(2))
     temp = smallest_errors(apart)[1]
     assert temp.size is not None
     assert temp.size < 20.0
     fixed = (
-        detector_for(new_pump_rows(2000, 0), threshold=FixedThreshold(value))
-        for value in (3.0, 30.0)
+        detector_for(load_rows(2000, 0), threshold=FixedThreshold(value)) for value in (3.0, 30.0)
     )
     low, high = (smallest_errors(detector)[1].size or 0.0 for detector in fixed)
     assert 2.0 * low < high
 
 
 def test_an_error_that_nothing_shows_has_no_size() -> None:
-    blind = detector_for(new_pump_rows(500, 0), threshold=FixedThreshold(1e9))
+    blind = detector_for(load_rows(500, 0), threshold=FixedThreshold(1e9))
     assert [one.size for one in smallest_errors(blind)] == 4 * [None]
     assert "column 0 not at all" in errors_in_words(smallest_errors(blind))
 
 
 def test_nothing_is_said_while_learning_and_of_samples() -> None:
 
-    new = Detector.for_data(new_pump_rows(500, 0))
+    new = Detector.for_data(load_rows(500, 0))
     assert smallest_errors(new) == []
-    new.learn_many(new_pump_rows(20, 0))
+    new.learn_many(load_rows(20, 0))
     assert smallest_errors(new) == []
     assert (
-        smallest_errors(Detector.for_data(new_pump_rows(500, 0), threshold=FixedThreshold(3.0)))
-        == []
+        smallest_errors(Detector.for_data(load_rows(500, 0), threshold=FixedThreshold(3.0))) == []
     )
     samples = np.random.default_rng(0).normal(size=(64 * 400, 1))
     assert smallest_errors(detector_for(samples, spectrum=Spectrum(1000.0, 64))) == []
@@ -121,7 +119,7 @@ def test_words_name_the_best_and_the_worst() -> None:
 
 
 def test_of_very_many_sensors_some_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    detector = detector_for(new_pump_rows(500, 0), window=1)
+    detector = detector_for(load_rows(500, 0), window=1)
     monkeypatch.setattr(self_test, "_SENSORS", 2)
     assert [one.feature for one in smallest_errors(detector)] == ["column 0", "column 3"]
     monkeypatch.setattr(self_test, "_TRIED", 4)

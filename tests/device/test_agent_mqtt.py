@@ -14,7 +14,7 @@ from support.agents import Running, Start
 from support.factories import member_in, write_rows
 from support.mosquitto import Mosquitto, running_broker
 from support.paho_client import Somebody, messages, somebody_at
-from support.pumps import NAMES, new_pump_rows
+from support.pumps import NAMES, load_rows
 from support.serving import Authority, wait_until
 from support.sources import hostile, random_messages
 
@@ -90,9 +90,9 @@ def test_a_machine_is_set_up_with_nothing_but_a_broker(
     one = Pump(place, plant, device)
     wait_until(lambda: bool(one.told("status")))
     assert (one.status()["agent"], one.status()["state"]) == ("online", "waiting")
-    one.give(new_pump_rows(300, 1))
+    one.give(load_rows(300, 1))
     assert sum(verdict["anomalous"] for verdict in one.told("verdict")[100:]) < 20
-    one.give(new_pump_rows(20, 2) + TOO_HOT)
+    one.give(load_rows(20, 2) + TOO_HOT)
     assert all(verdict["anomalous"] for verdict in one.told("verdict")[300:])
     assert one.told("verdict")[-1]["where"] == f"plant/{one.name}, message 320"
     event = one.told("event")[0]
@@ -126,7 +126,7 @@ def test_numbers_under_topics_of_their_own_are_rows(
     source = place.url(f"plant/{name}/#")
     agent = device(name, source=source, mqtt=place.url("told"), **QUICK)
     agent.logs("subscribed to")
-    rows = new_pump_rows(200, 3)
+    rows = load_rows(200, 3)
     plant.say_all(
         [
             (f"plant/{name}/motor/{column}", repr(value))
@@ -145,7 +145,7 @@ def test_what_comes_while_the_agent_is_away_is_not_lost(
     place: Mosquitto, plant: Somebody, device: Start
 ) -> None:
     one = Pump(place, plant, device)
-    sent = messages(f"plant/{one.name}", NAMES, new_pump_rows(300, 4), begin=1714564800)
+    sent = messages(f"plant/{one.name}", NAMES, load_rows(300, 4), begin=1714564800)
 
     def judged() -> list[str]:
         return [verdict["time"] for verdict in one.told("verdict")]
@@ -171,7 +171,7 @@ def test_the_broker_says_that_an_agent_is_gone_which_could_not_say_so(
     place: Mosquitto, plant: Somebody, device: Start
 ) -> None:
     one = Pump(place, plant, device)
-    one.give(new_pump_rows(60, 5))
+    one.give(load_rows(60, 5))
     one.agent.kill()
     wait_until(lambda: one.status() == {"agent": "offline", "device": one.name})
     with somebody_at(place, f"told/{one.name}/status") as late:
@@ -184,7 +184,7 @@ def test_the_broker_says_that_an_agent_is_gone_which_could_not_say_so(
 
 def test_who_comes_later_finds_the_status(place: Mosquitto, plant: Somebody, device: Start) -> None:
     one = Pump(place, plant, device)
-    one.give(new_pump_rows(60, 6))
+    one.give(load_rows(60, 6))
     one.agent.until(lambda: one.status().get("learned", 0) > 0)
     with somebody_at(place, f"told/{one.name}/#") as late:
         wait_until(lambda: bool(late.under(f"told/{one.name}/status")))
@@ -202,7 +202,7 @@ def test_what_is_asked_in_the_wrong_way_is_answered_and_ends_nothing(
 ) -> None:
     one = Pump(place, plant, device)
     assert "has not begun" in one.ask({"action": "accept"})["said"][0]
-    one.give(new_pump_rows(60, 7))
+    one.give(load_rows(60, 7))
     for asked, said in {
         "no JSON": "this is not JSON",
         "[" * 4000: "this is not JSON",
@@ -228,7 +228,7 @@ def test_what_is_asked_in_the_wrong_way_is_answered_and_ends_nothing(
         answer = one.ask(asked)
         assert answer["refused"], asked
         assert said in answer["said"][0], asked
-    one.give(new_pump_rows(5, 8))
+    one.give(load_rows(5, 8))
     answer = one.ask({"action": "reject", "id": "ä\ud800"})
     assert (answer["refused"], answer["action"]) == (False, "reject")
     assert one.agent.stop() == 0
@@ -236,8 +236,8 @@ def test_what_is_asked_in_the_wrong_way_is_answered_and_ends_nothing(
 
 def test_what_was_retained_is_not_done(place: Mosquitto, plant: Somebody, device: Start) -> None:
     one = Pump(place, plant, device)
-    one.give(new_pump_rows(200, 9))
-    one.give(new_pump_rows(10, 10) + TOO_HOT)
+    one.give(load_rows(200, 9))
+    one.give(load_rows(10, 10) + TOO_HOT)
     assert one.agent.stop() == 0
     plant.say(f"told/{one.name}/do", {"action": "accept"}, retain=True)
     one.start()
@@ -251,9 +251,9 @@ def test_who_asks_without_end_is_told_to_wait_and_rows_go_on(
     place: Mosquitto, plant: Somebody, device: Start
 ) -> None:
     one = Pump(place, plant, device)
-    one.give(new_pump_rows(60, 11))
+    one.give(load_rows(60, 11))
     plant.say_all([(f"told/{one.name}/do", {"action": "reject", "id": str(i)}) for i in range(300)])
-    one.give(new_pump_rows(20, 12))
+    one.give(load_rows(20, 12))
     one.agent.until(lambda: any("others wait" in done["said"][0] for done in one.told("done")))
     one.agent.until(lambda: any(not done["refused"] for done in one.told("done")))
     assert one.agent.stop() == 0
@@ -287,7 +287,7 @@ def test_with_tls_a_password_and_rules_what_is_refused_is_told_once(
                 **QUICK,
             )
             agent.logs("subscribed to")
-            plant.say_all(messages("plant/pump", NAMES, new_pump_rows(100, 13)))
+            plant.say_all(messages("plant/pump", NAMES, load_rows(100, 13)))
             agent.until(lambda: len(plant.under("told/pump/verdict")) == 100)
             # The rules say nothing of Home Assistant.
             agent.logs("not published")
@@ -312,7 +312,7 @@ def test_a_certificate_says_who_the_device_is(
         usual = {"source": place.url("plant/pump"), "mqtt": place.url("told"), **QUICK}
         agent = device("pump", **usual, **own)
         agent.logs("subscribed to")
-        plant.say_all(messages("plant/pump", NAMES, new_pump_rows(60, 15)))
+        plant.say_all(messages("plant/pump", NAMES, load_rows(60, 15)))
         agent.until(lambda: len(plant.under("told/pump/verdict")) == 60)
         assert agent.stop() == 0
 
@@ -326,7 +326,7 @@ def test_whatever_anybody_says_the_agent_goes_on(
         for topic in (f"plant/{one.name}", f"told/{one.name}/do", "homeassistant/status"):
             plant.say_all([(topic, payload) for payload in said])
         wanted = len(one.told("verdict")) + 60
-        plant.say_all(messages(f"plant/{one.name}", NAMES, new_pump_rows(60, seed)))
+        plant.say_all(messages(f"plant/{one.name}", NAMES, load_rows(60, seed)))
         one.agent.until(lambda wanted=wanted: len(one.told("verdict")) >= wanted)
     one.agent.until(lambda: (one.status().get("rows") or {"left_out": 0})["left_out"] > 100)
     assert one.agent.stop() == 0
@@ -338,7 +338,7 @@ def test_a_wrong_password_is_told_and_watching_goes_on(
     mosquitto: None, tmp_path: Path, device: Start
 ) -> None:
     with running_broker(tmp_path, FAST, users=USERS) as place:
-        write_rows(tmp_path / "fan.csv", new_pump_rows(80, 14), [*NAMES])
+        write_rows(tmp_path / "fan.csv", load_rows(80, 14), [*NAMES])
         agent = device(
             "fan",
             follow=True,
@@ -356,7 +356,7 @@ def test_a_wrong_password_is_told_and_watching_goes_on(
 def test_devices_learn_from_each_other_by_the_broker_that_has_their_rows(
     place: Mosquitto, plant: Somebody, start: Start, device: Start, tmp_path: Path
 ) -> None:
-    data = write_rows(tmp_path / "normal.csv", new_pump_rows(200, 20), [*NAMES])
+    data = write_rows(tmp_path / "normal.csv", load_rows(200, 20), [*NAMES])
     where = place.url("federation/pumps")
     learned = start("learn", data, "--state", "like.elm", "--window", 1)
     assert learned.end() == 0, learned.log
@@ -372,13 +372,13 @@ def test_devices_learn_from_each_other_by_the_broker_that_has_their_rows(
     ]
     for seed, (name, agent) in enumerate(zip(names, agents, strict=True), 21):
         agent.logs("subscribed to")
-        plant.say_all(messages(f"plant/{name}", NAMES, new_pump_rows(150, seed)))
+        plant.say_all(messages(f"plant/{name}", NAMES, load_rows(150, seed)))
     for name, agent in zip(names, agents, strict=True):
         seeds = count(100)
 
         def knows(name: str = name, seeds: Iterator[int] = seeds) -> bool:
             # What changed is told every few seconds, where there are new rows.
-            plant.say_all(messages(f"plant/{name}", NAMES, new_pump_rows(1, next(seeds))))
+            plant.say_all(messages(f"plant/{name}", NAMES, load_rows(1, next(seeds))))
             return bool(plant.objects(f"told/{name}/status")[-1].get("others") == 1)
 
         agent.until(knows)

@@ -15,7 +15,7 @@ from support.agents import Start, append_rows, verdicts
 from support.factories import write_rows
 from support.mosquitto import Mosquitto, running_broker
 from support.paho_client import Somebody, messages, somebody_at
-from support.pumps import NAMES, new_pump_rows
+from support.pumps import NAMES, load_rows
 from support.serving import wait_until
 
 #: How often the broker ends while rows come; .ci/run asks for more.
@@ -46,7 +46,7 @@ def test_the_broker_may_end_again_and_again_and_nothing_is_lost(
     )
     agent.logs("subscribed to")
     # After the rows by which it learns, an event with each restart.
-    rows = new_pump_rows(LEARNED + 30 * RESTARTS, 1)
+    rows = load_rows(LEARNED + 30 * RESTARTS, 1)
     rows[[at for at in range(LEARNED, len(rows)) if at % 30 < 4]] += TOO_HOT
     with somebody_at(place, "told/pump/#", client_id="listener") as listener:
         for end in range(LEARNED, len(rows) + 1, 30):
@@ -96,12 +96,12 @@ def times(judged: list[dict[str, Any]]) -> list[str]:
 def test_rows_do_not_wait_for_a_broker_and_what_matters_is_told_when_it_is_back(
     place: Mosquitto, device: Start, tmp_path: Path
 ) -> None:
-    path = write_rows(tmp_path / "fan.csv", new_pump_rows(300, 2), [*NAMES])
+    path = write_rows(tmp_path / "fan.csv", load_rows(300, 2), [*NAMES])
     agent = device("fan", mqtt=place.url("told"), follow=True, **QUICK)
     agent.until(lambda: len(verdicts(tmp_path / "fan.jsonl")) == 300)
     place.stop()
-    append_rows(path, new_pump_rows(50, 3) + TOO_HOT)
-    append_rows(path, new_pump_rows(MOST_VERDICTS + 200, 4))
+    append_rows(path, load_rows(50, 3) + TOO_HOT)
+    append_rows(path, load_rows(MOST_VERDICTS + 200, 4))
     agent.until(lambda: len(verdicts(tmp_path / "fan.jsonl")) == 550 + MOST_VERDICTS)
     agent.logs("what there is to say waits in memory")
     place.start()
@@ -134,7 +134,7 @@ def test_an_agent_begins_without_its_broker_and_ends_without_it(
     place.start()
     agent.logs("subscribed to")
     with somebody_at(place, "told/pump/#") as plant:
-        plant.say_all(messages("plant/pump", NAMES, new_pump_rows(60, 5)))
+        plant.say_all(messages("plant/pump", NAMES, load_rows(60, 5)))
         agent.until(lambda: len(plant.under("told/pump/verdict")) == 60)
     place.stop()
     assert agent.stop() == 0

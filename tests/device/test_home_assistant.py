@@ -16,7 +16,7 @@ from support.home_assistant import Environment, living_in
 from support.mosquitto import Mosquitto, running_broker
 from support.paho_client import Somebody, messages, somebody_at
 from support.places import GOLDEN
-from support.pumps import NAMES, new_pump_rows
+from support.pumps import NAMES, load_rows
 from support.serving import wait_until
 
 #: What the mqtt component of a Home Assistant said of itself (tests/support/home_assistant_schema).
@@ -128,7 +128,7 @@ def test_a_machine_appears_by_itself_and_its_buttons_work(
     agent = device("pump 1", source=place.url("plant"), mqtt=place.url("told"), **QUICK)
     agent.logs("subscribed to")
     with somebody_at(place, where, "told/#", "homeassistant/status") as plant:
-        plant.say_all(messages("plant", NAMES, new_pump_rows(300, 1)))
+        plant.say_all(messages("plant", NAMES, load_rows(300, 1)))
         wait_until(lambda: len(plant.under(where)) == 1)
         with living_in(tmp_path / "house", home_assistant, place) as house:
             house.until(lambda: {*house.states()} >= ENTITIES)
@@ -159,7 +159,7 @@ def test_a_machine_appears_by_itself_and_its_buttons_work(
 
 def anomalous_then_fine(house: Any, plant: Somebody) -> None:
     """Rows are anomalous, and somebody presses the button."""
-    plant.say_all(messages("plant", NAMES, new_pump_rows(40, 2) + TOO_HOT))
+    plant.say_all(messages("plant", NAMES, load_rows(40, 2) + TOO_HOT))
     house.until(lambda: house.state("binary_sensor.pump_1_anomalous") == "on")
     anomalous = house.states()["binary_sensor.pump_1_anomalous"]["attributes"]
     assert anomalous["device_class"] == "problem"

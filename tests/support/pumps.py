@@ -51,11 +51,11 @@ def drifts_in(detector: Detector, X: np.ndarray, first: int = 0) -> list[tuple[i
     return found
 
 
-#: The noise of each sensor of ``new_pump_rows``.
+#: The noise of each sensor of ``load_rows``.
 NOISE = np.array([10.0, 1.0, 1.0, 0.4])
 
 
-def new_pump_rows(rows: int, seed: int, noise: np.ndarray = NOISE) -> np.ndarray:
+def load_rows(rows: int, seed: int, noise: np.ndarray = NOISE) -> np.ndarray:
     """Four sensors with one load behind all but the voltage."""
     rng = np.random.default_rng([seed, rows])
     load = rng.uniform(0.2, 1.0, size=rows)
