@@ -34,10 +34,12 @@ class OneThread:
     def __enter__(self) -> None:
         with self._lock:
             if not self._depth:
-                found = ((put, get()) for get, put in _switches())
-                self._held = [(put, threads) for put, threads in found if threads != 1]
-                for put, _ in self._held:
-                    put(1)
+                self._held = []
+                for get, put in _switches():
+                    threads = get()
+                    if threads != 1:
+                        put(1)
+                        self._held.append((put, threads))
             self._depth += 1
 
     def __exit__(self, *error: object) -> None:

@@ -464,8 +464,9 @@ class OSELM:
 
     def hidden_one(self, x: Array) -> Array:
         """Computes the hidden outputs h of a row that was checked."""
-        h: Array = dgemv(1.0, self._layer.alpha.T, x, beta=1.0, y=self._layer.b)
-        return self._layer.activate(h)
+        layer = self._layer
+        h: Array = dgemv(1.0, layer.alpha.T, x, beta=1.0, y=layer.b)
+        return layer.activate(h)
 
     def hidden_many(self, X: Array) -> Array:
         """Computes the hidden outputs H of rows that were checked."""
