@@ -40,14 +40,14 @@ def test_a_verdict_has_every_field(detector: Detector) -> None:
     verdict, told = judged(detector, "fan.csv, line 17", [0.0, 0.0, 50.0, 0.0])
     assert list(told) == [
         "where", "time", "score", "threshold", "state", "anomalous", "known", "learned",
-        "alarm", "event", "promoted", "pattern", "flagged", "causes",
+        "alarm", "event", "pattern", "flagged", "causes",
     ]  # fmt: skip
     assert (told["where"], told["time"]) == ("fan.csv, line 17", "2024-05-01T14:20:00Z")
     assert told["score"] == verdict.score > told["threshold"] == verdict.threshold
     assert told["state"] == "watching"
     assert told["known"] == []
     assert (told["anomalous"], told["learned"], told["alarm"]) == (True, False, True)
-    assert (told["promoted"], told["pattern"], told["event"]) == (0, 0, 1)
+    assert (told["pattern"], told["event"]) == (0, 1)
     assert told["flagged"] == {
         "rows": verdict.flagged.rows,
         "share": verdict.flagged.share,

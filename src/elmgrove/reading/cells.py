@@ -21,12 +21,10 @@ _NORMAL = {"normal", "ok", "good", "benign", "nominal"}
 
 #: The message for a cell that holds no value.
 MISSING = "the value is missing"
-_HOLDING = "--missing hold keeps the last value"
 #: No sensor shows a number above this: it stands for a missing value, or is what an overflow left.
 LARGEST = 1e19
 # What would let a name write to a terminal, or end a line there.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_DELIMITERS = ",;\t|"
 _LIKE_A_TIME = re.compile(r"\d:\d\d|\d[./-]\d+[./-]\d")
 
 
@@ -103,8 +101,9 @@ def refusal(where: str, column: str, cell: Any, of_words: str | None = None) -> 
 
     ``of_words`` is the column's name where it may hold words.
     """
+    holding = f"{MISSING} (--missing hold keeps the last value)"
     if cell is None or (isinstance(cell, str) and not cell.strip()):
-        return BadInput(f"{where}, {column}: {MISSING} ({_HOLDING})")
+        return BadInput(f"{where}, {column}: {holding}")
     value = number(cell, ",")
     if value is not None and LARGEST < abs(value) < math.inf:
         return BadInput(
@@ -113,7 +112,7 @@ def refusal(where: str, column: str, cell: Any, of_words: str | None = None) -> 
         )
     said = f"{where}, {column}: {cell!r:.60} is not a finite number"
     if is_missing(cell):
-        return BadInput(f"{said}: {MISSING} ({_HOLDING})")
+        return BadInput(f"{said}: {holding}")
     if is_decimal_comma(cell):
         return BadInput(f"{said} (decimal commas: --decimal ,)")
     if (delimiter := _delimiter_in(cell)) is not None:
@@ -131,7 +130,7 @@ def refusal(where: str, column: str, cell: Any, of_words: str | None = None) -> 
 
 def _delimiter_in(cell: Any) -> str | None:
     """What stands between the numbers of a cell that holds several; None if it does not."""
-    for one in _DELIMITERS if isinstance(cell, str) else "":
+    for one in ",;\t|" if isinstance(cell, str) else "":
         parts = cell.split(one)
         if len(parts) > 1 and sum(is_number(part) for part in parts) > len(parts) // 2:
             return one

@@ -25,8 +25,6 @@ from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.line_protocol import Point
 from elmgrove.reading.times import Clock, are_dates, are_epochs, is_named_like_a_time
 
-# Names that tables give to the numbers of their rows.
-_NO_NAMES = ("", "unnamed: 0")
 # What columns are called that say which rows were anomalous, and what may stand beside that.
 _LABELS = {
     "abnormal", "anomalies", "anomalous", "anomaly", "attack", "class", "fault", "faulty",
@@ -34,15 +32,16 @@ _LABELS = {
 }  # fmt: skip
 _BESIDE = {"flag", "ground", "has", "is", "machine", "normal"}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-# The most words that a label may have.
-_MOST_CLASSES = 8
-# Rows from which on it is no chance that a column counts or grows.
-_LEAST, _LEAST_GROWING = 5, 100
 
 
 def is_index(name: str, cells: Sequence[Any]) -> bool:
     """Whether a column is the number of each row, as pandas writes it: nobody named it."""
-    return name.strip().lower() in _NO_NAMES and _is_counting(cells)
+    if name.strip().lower() not in ("", "unnamed: 0"):
+        return False
+    found = [number(cell) for cell in cells]
+    # Of a stream one row is known, and only the first number of all.
+    first = found[0] if len(found) > 1 or found[:1] in ([0.0], [1.0]) else None
+    return first is not None and found == [first + i for i in range(len(found))]
 
 
 def is_label(name: str, cells: Sequence[Any]) -> bool:
@@ -56,15 +55,7 @@ def is_label(name: str, cells: Sequence[Any]) -> bool:
         return False
     found = {cell.strip() if isinstance(cell, str) else cell for cell in cells}
     values = {number(cell) if boolean(cell) is None else 1.0 for cell in found}
-    return values <= {-1.0, 0.0, 1.0} or (values == {None} and len(found) <= _MOST_CLASSES)
-
-
-def label_left_out(column: str, name: str) -> str:
-    """The note on a column that was taken for a label."""
-    return (
-        f"{column} looks like a label and is left out; --label {name} reads it as one, --columns "
-        "names the columns to learn"
-    )
+    return values <= {-1.0, 0.0, 1.0} or (values == {None} and len(found) <= 8)
 
 
 def is_time(name: str | None, cells: Sequence[Any]) -> bool:
@@ -76,7 +67,8 @@ def is_time(name: str | None, cells: Sequence[Any]) -> bool:
 
 def doubts_about(names: Sequence[str], rows: NDArray[np.float64]) -> list[str]:
     """Notes on columns of the first rows that may be no sensors, with what to do."""
-    if len(rows) < _LEAST:
+    # Of fewer rows it may be chance.
+    if len(rows) < 5:
         return []
     # What overflows neither counts nor grows by steps that anybody looks at.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -86,7 +78,7 @@ def doubts_about(names: Sequence[str], rows: NDArray[np.float64]) -> list[str]:
     growing: NDArray[np.bool_] = np.all(steps > 0.0, axis=0)
     found = []
     for name, column, counts, grows in zip(names, rows.T, counting, growing, strict=True):
-        grows = grows and len(rows) >= _LEAST_GROWING
+        grows = grows and len(rows) >= 100
         if (grows or counts) and are_epochs(column.tolist()):
             what, way_out = "is a clock (seconds since 1970)", f"--time {name}"
         elif counts:
@@ -99,13 +91,6 @@ def doubts_about(names: Sequence[str], rows: NDArray[np.float64]) -> list[str]:
     return found
 
 
-def _is_counting(cells: Sequence[Any]) -> bool:
-    found = [number(cell) for cell in cells]
-    # Of a stream one row is known, and only the first number of all.
-    first = found[0] if len(found) > 1 or found[:1] in ([0.0], [1.0]) else None
-    return first is not None and found == [first + i for i in range(len(found))]
-
-
 def some_of(names: Sequence[str], most: int = 8) -> str:
     """Names the first of some columns, however many and however long their names.
 
@@ -116,15 +101,10 @@ def some_of(names: Sequence[str], most: int = 8) -> str:
     return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
 
 
-_UNNAMED = "{}: columns have no names without a line of names; use their numbers"
-
-
 #: The columns of a table, at most: as many as a spreadsheet has.
 MOST_COLUMNS = 1 << 14
 #: The most words that were never learned of which there is a note.
 MOST_UNSEEN = 100
-# Names that an error lists.
-_MOST_NAMED = 50
 
 
 class Record(NamedTuple):
@@ -167,10 +147,11 @@ class Header(NamedTuple):
         """Finds columns; ``BadInput`` names those that are not there, unless ``optional``."""
         missing = sorted(set(names) - set(self.cells))
         if missing and not optional and not self.named and not all(map(str.isdecimal, missing)):
-            raise BadInput(_UNNAMED.format(self.name))
+            unnamed = "columns have no names without a line of names; use their numbers"
+            raise BadInput(f"{self.name}: {unnamed}")
         if missing and not optional:
-            more = f" and {len(self.cells) - _MOST_NAMED} others" * (len(self.cells) > _MOST_NAMED)
-            known = f"among {self.cells[:_MOST_NAMED]}{more}"
+            more = f" and {len(self.cells) - 50} others" * (len(self.cells) > 50)
+            known = f"among {self.cells[:50]}{more}"
             raise BadInput(f"{self.name}: no column {', '.join(map(repr, missing))} {known}")
         many = Counter(self.cells)
         twice = [name for name in names if many[name] > 1]
@@ -219,7 +200,10 @@ class Columns:
         called = [header.cells[place] for place in self.places]
         if wanted is not None and not header.named and len(wanted) == len(called):
             called = wanted
-            self.notes.append(_taken_in_order(wanted))
+            self.notes.append(
+                f"rows have no names: their columns are taken for {some_of(wanted)}, in this "
+                "order; if it is another, put a line of names above them"
+            )
         self._require_words(words, called)
         #: The words of each column of words.
         self.categories = {name: words[name] for name in called if name in words}
@@ -228,7 +212,8 @@ class Columns:
         self.names = features_of(called, self.categories) if header.named else None
         #: How many values a row has.
         self.count = sum(1 if some is None else len(some) for some in self._words)
-        self._booleans = [self._is_boolean(place) for place in self.places]
+        first = [header.column(place)[:1] for place in self.places]
+        self._booleans = [bool(cell) and boolean(cell[0]) is not None for cell in first]
         #: Whether all values are numbers as they stand.
         self.plain = not words and not any(self._booleans)
         self.held = Held(layout.hold_rows if layout.missing == HOLD else 0)
@@ -298,7 +283,9 @@ class Columns:
         if len(found) == len(kept):
             return kept
         self.notes += [
-            label_left_out(header.describe(place), header.cells[place]) for place in found
+            f"{header.describe(place)} looks like a label and is left out; --label "
+            f"{header.cells[place]} reads it as one, --columns names the columns to learn"
+            for place in found
         ]
         return [place for place in kept if place not in found]
 
@@ -313,10 +300,6 @@ class Columns:
         words = self._new and bool(cells) and not any(map(is_number, cells))
         return self._header.cells[place] if words else None
 
-    def _is_boolean(self, place: int) -> bool:
-        cells = self._header.column(place)
-        return bool(cells) and boolean(cells[0]) is not None
-
     # Records
 
     def record(self, where: str, cells: Sequence[Any]) -> Record:
@@ -327,7 +310,10 @@ class Columns:
         if self.time is not None:
             time = self.clock.read(where, self._header.describe(self.time), cells[self.time])
         if self.label is not None:
-            label = self._labelled(where, cells[self.label])
+            try:
+                label = label_of(cells[self.label])
+            except ValueError as error:
+                raise BadInput(f"{where}, {self._header.describe(self.label)}: {error}") from error
         beside = None
         if self.beside is not None:
             beside = cells[self.beside]
@@ -338,13 +324,6 @@ class Columns:
     def needs(self, beside: Any) -> bool:
         """Whether the cell beside a row is missing, and must not be."""
         return is_missing(beside) and "beside" not in self._layout.remembered
-
-    def _labelled(self, where: str, cell: Any) -> bool:
-        assert self.label is not None
-        try:
-            return label_of(cell)
-        except ValueError as error:
-            raise BadInput(f"{where}, {self._header.describe(self.label)}: {error}") from error
 
     def _values(self, where: str, cells: Sequence[Any]) -> list[float]:
         if self.plain and self._layout.decimal == ".":
@@ -384,14 +363,10 @@ class Columns:
         column = self.held.fill(values)
         if column is None:
             return values
-        place = next(
-            place for place, end in zip(self.places, self._ends(), strict=True) if column < end
-        )
-        raise MissingValue(f"{where}, {self._header.describe(place)}: {MISSING}")
-
-    def _ends(self) -> list[int]:
+        # A column of words has as many values as it has words.
         sizes = [1 if words is None else len(words) for words in self._words]
-        return [sum(sizes[: i + 1]) for i in range(len(sizes))]
+        place = np.repeat(self.places, sizes)[column]
+        raise MissingValue(f"{where}, {self._header.describe(int(place))}: {MISSING}")
 
     def _note_unseen(self, name: str, word: str, words: Sequence[str]) -> None:
         if word in words or f"{name}={word}" in self._unseen or len(self._unseen) >= MOST_UNSEEN:
@@ -400,13 +375,6 @@ class Columns:
         self.notes.append(
             f"the word {name}={word:.60} was never learned: it is none of {list(words)}"
         )
-
-
-def _taken_in_order(names: Sequence[str]) -> str:
-    return (
-        f"rows have no names: their columns are taken for {some_of(names)}, in this order; if it "
-        "is another, put a line of names above them"
-    )
 
 
 class Held:

@@ -17,9 +17,6 @@ HOLD = "hold"
 LAYOUT = "layout"
 #: The format of text that has to be named: InfluxDB line protocol.
 INFLUX = "influx"
-_INFLUX_ENDINGS = (".lp", ".influx")
-_OTHER_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
-_DECIMALS = (".", ",")
 # What tells the columns that are learned: a state has them itself.
 _OF_COLUMNS = {"columns", "drop", "categories", "beside"}
 
@@ -60,7 +57,7 @@ class Layout:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.missing not in (REFUSE, HOLD):
             raise BadInput(f"missing must be {REFUSE} or {HOLD}, not {self.missing!r}")
-        if self.decimal not in _DECIMALS:
+        if self.decimal not in (".", ","):
             raise BadInput(f"decimal must be a point or a comma, not {self.decimal!r}")
         if self.delimiter is not None:
             written = self.delimiter.replace("\\t", "\t").replace("tab", "\t")
@@ -87,7 +84,8 @@ class Layout:
         said = self.format == INFLUX or self.measurement is not None
         # What is remembered holds for a stream, and not for a file that says otherwise.
         asked = said and not self.remembered & {"format", "measurement"}
-        return asked or ending in _INFLUX_ENDINGS or (said and ending not in _OTHER_ENDINGS)
+        others = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+        return asked or ending in (".lp", ".influx") or (said and ending not in others)
 
     @property
     def fields(self) -> dict[str, Any]:

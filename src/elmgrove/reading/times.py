@@ -15,16 +15,11 @@ from numpy.typing import NDArray
 from elmgrove.errors import BadInput, require_time
 from elmgrove.reading.cells import format_like, number
 
-#: Numbers between these are times of 1990 to 2100, in seconds since 1970.
-_EARLIEST, _LATEST = 631152000.0, 4102444800.0
-# What a number is divided by to be in seconds, by how large it is: nano-, micro-, milliseconds.
-_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 _NAMES = re.compile(
     r"(.*[ _.-])?(time|times|timestamp|time[ _-]?stamp|datetime|date[ _-]?time|date|ts|epoch|utc|"
     r"clock|when)([ _.-]?(utc|s|sec|ms|us|ns|\(.*\)|\[.*\]))?",
     re.IGNORECASE,
 )
-_YEAR_FIRST = re.compile(r"\d{4}([-/.]\d{1,2}){2}")
 
 
 class Clock:
@@ -55,7 +50,9 @@ class Clock:
             return _seconds(datetime.fromisoformat(str(cell).strip().replace("/", "-")))
         if not math.isfinite(value):
             raise ValueError(f"{cell!r} is no time")
-        return value / next((unit for least, unit in _UNITS if abs(value) >= least), 1.0)
+        # By how large it is: nano-, micro-, milliseconds.
+        units = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+        return value / next((unit for least, unit in units if abs(value) >= least), 1.0)
 
     def read(self, where: str, column: str, cell: Any) -> float:
         """Reads one; an error says where, and what to do."""
@@ -121,14 +118,17 @@ def are_epochs(cells: Sequence[Any]) -> bool:
         found = [Clock()(cell) for cell in cells]
     except (ValueError, OverflowError):
         return False
-    rising = all(a <= b for a, b in pairwise(found))
-    return bool(found) and rising and all(_EARLIEST <= one <= _LATEST for one in found)
+    # From 1990 to 2100.
+    in_range = all(631152000.0 <= time <= 4102444800.0 for time in found)
+    return bool(found) and in_range and all(a <= b for a, b in pairwise(found))
 
 
 def _is_date(cell: Any) -> bool:
     if isinstance(cell, datetime | np.datetime64):
         return True
-    if not isinstance(cell, str) or number(cell) is not None or not _YEAR_FIRST.match(cell.strip()):
+    if not isinstance(cell, str) or number(cell) is not None:
+        return False
+    if not re.match(r"\d{4}([-/.]\d{1,2}){2}", cell.strip()):
         return False
     try:
         Clock()(cell)
