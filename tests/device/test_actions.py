@@ -53,11 +53,3 @@ def test_the_last_answer_is_undone_and_who_answered_is_told(member: Member) -> N
     assert (status["undoable"], status["event"]["answered"]) == (False, None)
     with pytest.raises(BadInput, match="no answer to undo"):
         perform(member, "undo", {})
-
-
-def test_an_undo_that_is_only_tried_changes_nothing(member: Member) -> None:
-    perform(member, "accept", {})
-    before = member.to_bytes()
-    said = perform(member, "undo", {"dry_run": True})
-    assert "20 rows learned were taken out, exactly" in said["said"][0]
-    assert member.to_bytes() == before

@@ -51,16 +51,6 @@ def test_rows_from_a_file() -> None:
     assert where == [f"fan.csv, line {number}" for number in range(1, 51)]
 
 
-def test_a_file_that_was_read_is_not_read_again() -> None:
-    X = normal_rows(1, 50)
-    write_rows(Path("fan.csv"), X[:30])
-    Agent(Settings(**LIKE, source="fan.csv")).run()
-    Agent(Settings(**LIKE, source="fan.csv")).run()
-    append_rows(Path("fan.csv"), X[30:])
-    Agent(Settings(**LIKE, source="fan.csv")).run()
-    expect_learned(X)
-
-
 def test_rows_from_a_file_that_grows() -> None:
     X = normal_rows(1, 50)
     with at_work(**LIKE, source="fan.csv", follow=True, save_seconds=0.1):
@@ -99,19 +89,6 @@ def test_rows_from_standard_input_and_verdicts_on_standard_output(start: Start) 
     Path("fan.jsonl").write_text(ran.out)
     expect_learned(X)
     assert verdicts(Path("fan.jsonl"))[-1]["where"] == "standard input, line 50"
-
-
-def test_bad_rows_are_left_out_and_told_up_to_a_point(caplog: pytest.LogCaptureFixture) -> None:
-    X = normal_rows(1, 50)
-    write_rows(Path("fan.csv"), X[:25])
-    with Path("fan.csv").open("a") as file:
-        file.write("1,2,three,4,5,6\n" * 15)
-    append_rows(Path("fan.csv"), X[25:])
-    Agent(Settings(**LIKE, source="fan.csv")).run()
-    expect_learned(X)
-    assert caplog.text.count("is left out: ") == 10
-    assert "fan.csv, line 26 is left out: " in caplog.text
-    assert "15 bad rows were left out" in caplog.text
 
 
 # Verdicts and alarms
@@ -169,18 +146,6 @@ def test_alarms_reach_an_address_and_a_command(device: Start) -> None:
     assert (first["rows"], ended["rows"]) == (3, 3)
     assert list(first["causes"][0]) == ["feature", "share", "seen", "expected", "ago"]
     assert ended["text"].startswith(f"event 1 ended: {ended['begin']} to {ended['end']}, 3 rows ")
-
-
-@pytest.mark.parametrize("only", ["all", "anomalies"])
-def test_only_wanted_verdicts_are_written(only: str) -> None:
-    X = np.vstack([normal_rows(1, 250), np.full((2, 6), 50.0)])
-    write_rows(Path("fan.csv"), X)
-    rule = {"alarm": "2/2/9", "watch_now": True}
-    Agent(Settings(**LIKE, **rule, source="fan.csv", only=only)).run()
-    written = verdicts(Path("fan.jsonl"))
-    assert (len(written) == 252) == (only == "all")
-    assert [one["anomalous"] for one in written[-2:]] == [True, True]
-    assert [one["alarm"] for one in written[-2:]] == [False, True]
 
 
 def test_when_nobody_reads_the_verdicts_it_ends_and_has_saved(tmp_path: Path) -> None:

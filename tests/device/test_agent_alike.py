@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import Basis, Detector
-from elmgrove.cli.status import lines_of
+from elmgrove import Basis
 from elmgrove.device.agent import Agent
 from elmgrove.device.log import PeerLog
 from elmgrove.device.settings import Settings
-from elmgrove.device.status import status_of
 from elmgrove.errors import BadInput
 from elmgrove.exchange.connection import connect
 from elmgrove.exchange.folder import FolderExchange
@@ -138,18 +136,6 @@ def _run_on(
     return run(name, X, rate=1e-9, **settings | more)
 
 
-def test_own_units_like_another_s() -> None:
-    basis = Basis.fitted(rows(1, 300, shift=70.0)[:200], NAMES, scaling="own")
-    first = Member("pump-1", Detector.for_basis(basis))
-    first.detector.learn_many(rows(1, 300, shift=70.0))
-    save(Path("pump-1.elm"), first)
-    write_rows(Path("normal.csv"), rows(2, 250), NAMES)
-    like = {"like": "pump-1.elm", "units_from": "normal.csv"}
-    second = run("pump-2", rows(2, 300), **like)
-    assert second.detector.basis == basis.in_units_of(rows(2, 250))
-    assert second.receive(first.contribution())
-
-
 def test_units_that_are_missing_or_of_no_use_are_an_error() -> None:
     FolderExchange.create(Path("own"), charter("own"))
     FolderExchange.create(Path("common"), charter())
@@ -168,19 +154,3 @@ def test_units_that_are_missing_or_of_no_use_are_an_error() -> None:
     save(Path("like.elm"), session.member)
     with pytest.raises(BadInput, match="give units_from"):
         run("pump", rows(1, 50), like="like.elm")
-
-
-def test_a_loose_sensor_is_told_in_the_log_and_in_the_status(
-    warned: pytest.LogCaptureFixture,
-) -> None:
-    FolderExchange.create(Path("shared"), charter())
-    for number in (1, 2, 3):
-        run(f"pump-{number}", rows(number, 300), exchange="shared")
-    loose = rows(4, 300)
-    loose[:, 1] = loose[:, 1].mean() + 9.0 * (loose[:, 1] - loose[:, 1].mean())
-    warned.clear()
-    run("pump-4", loose, exchange="shared", sync_seconds=0.01)
-    assert any(text.startswith("unlike all others: sensor 1 varies ") for text in warned.messages)
-    status = status_of(member_in("pump-4.elm"))
-    assert status["unlike"].startswith("sensor 1 varies ")
-    assert lines_of(status)["unlike"].startswith("unlike all others: sensor 1 varies ")

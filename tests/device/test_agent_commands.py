@@ -14,7 +14,7 @@ from elmgrove.exchange.mqtt import MqttExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import save
-from support.agents import Start, address, append_rows, at_work, joined
+from support.agents import address, append_rows, at_work, joined
 from support.factories import member_in, normal_rows, write_rows
 from support.mosquitto import running_broker
 from support.serving import ADMIN, Federation, Server, wait_until
@@ -96,26 +96,6 @@ def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Fed
     assert kept.detector.learned == ROWS + ANOMALOUS
 
 
-def test_commands_are_done_in_their_order_and_each_once(pumps: Federation) -> None:
-    with at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05)):
-        wait_until(lambda: shown(pumps) != {})
-        asked = [ask(pumps, "reject"), ask(pumps, instead=True), ask(pumps, "reject")]
-        wait_until(lambda: all(outcome(pumps, one)["done"] is not None for one in asked))
-    said = [outcome(pumps, one)["said"][0] for one in asked]
-    assert f"{ANOMALOUS} rows were dropped" in said[0]
-    assert "No row waited" in said[1]
-    kept = member_in("pump.elm")
-    assert [one["command"] for one in kept.notes["commands"]] == asked
-
-
-def test_with_show_rows_the_server_has_the_anomalous_rows(pumps: Federation) -> None:
-    with at_work(**joined(pumps, "pump", follow=True, reports="rows")):
-        wait_until(lambda: shown(pumps) != {})
-    waiting = shown(pumps)["report"]["quarantine"]
-    values = np.array([list(row["values"].values()) for row in waiting])
-    np.testing.assert_allclose(values, normal_rows(2, ANOMALOUS, 4) + 30.0, rtol=1e-8)
-
-
 def test_others_and_what_they_changed_are_told(pumps: Federation) -> None:
     soon = FalseAlarmRate(confidence=0.0)
     save(Path("other.elm"), pumps.charter.start("other", threshold=soon))
@@ -152,15 +132,3 @@ def test_a_device_on_a_broker_is_looked_after_on_the_server_for_its_blobs(
     assert f"{ANOMALOUS} rows were learned as a new normal" in outcome(pumps, command)["said"][0]
     assert shown(pumps)["report"]["status"]["state"] == "watching"
     assert pumps.entries() == {}
-
-
-def test_the_command_itself_tells_and_does(pumps: Federation, device: Start) -> None:
-    """The real command, as a process of its own."""
-    server = {"exchange": address(pumps), "token": pumps.token}
-    running = device("pump", follow=True, sync_seconds=0.2, **server)
-    running.until(lambda: shown(pumps) != {})
-    command = ask(pumps)
-    running.until(lambda: outcome(pumps, command)["done"] is not None)
-    running.logs("on the server:")
-    assert "asked by" in running.log
-    assert running.stop() == 0

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from elmgrove.device.status import HEARING
@@ -52,24 +51,3 @@ def test_while_it_follows_it_says_so_and_stays(device: Start) -> None:
     fan.until(lambda: learned(Path("fan.elm")) == 300)
     assert fan.stop() == 0
     assert fan.log.count("ERROR") == 1
-
-
-def test_files_that_are_all_refused_make_a_folder_s_agent_speak(device: Start) -> None:
-    Path("inbox").mkdir()
-    (Path("inbox") / "0.csv").write_bytes(b"\xff\xfe\x00")
-    fan = device("fan", like="like.evidence", source="inbox")
-    fan.logs("ERROR none of the last 20 rows could be used")
-    assert f"moved to {Path('inbox/bad/0.csv')}" in fan.log
-    write_rows(Path("inbox/1.csv"), normal_rows(1, 50))
-    fan.logs("rows can be used again")
-    assert fan.stop() == 0
-
-
-def test_a_new_device_counts_its_first_rows_as_used(device: Start) -> None:
-    X = np.round(normal_rows(1, 60), 4)
-    lines = [",".join(map(repr, row)) for row in X.tolist()]
-    Path("fan.csv").write_text("\n".join(f"{line}\nx,x,x,x,x,x" for line in lines) + "\n")
-    fan = device("fan", start_rows=60)
-    assert fan.end() == 0
-    assert "ERROR" not in fan.log
-    assert "60 bad rows were left out" in fan.log

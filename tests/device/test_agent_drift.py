@@ -7,7 +7,6 @@ import pytest
 
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.errors import BadInput
 from support.agents import Start, state, verdicts
 from support.commands import Elmgrove
 from support.factories import write_rows
@@ -68,13 +67,3 @@ def test_learning_again_is_done_by_the_agent(elmgrove: Elmgrove) -> None:
     anomalous = [one["anomalous"] for one in verdicts(Path("pump.jsonl"))]
     assert np.mean(anomalous[305:340]) > 0.9
     assert np.mean(anomalous[1000:]) < 0.05
-
-
-def test_what_a_device_can_not_do_is_refused_before_it_begins(elmgrove: Elmgrove) -> None:
-    learn(elmgrove, pump_rows(500, 0))
-    write_rows(Path("pump.csv"), pump_rows(10, 50), NAMES)
-    given = {"state": "pump.elm", "source": "pump.csv", "verdicts": ""}
-    with pytest.raises(BadInput, match=r"on_change = pattern: .* choose ask, adapt or relearn"):
-        Agent(Settings(**given, on_change="pattern")).run()
-    with pytest.raises(BadInput, match="on_change: ask, adapt, pattern or relearn, not 'tell'"):
-        Settings(on_change="tell")

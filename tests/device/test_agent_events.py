@@ -86,34 +86,6 @@ def test_a_fault_that_ends_is_one_event_that_ends(device: Start, elmgrove: Elmgr
     assert state(Path(), "pump").detector.events.open is None
 
 
-def test_a_few_odd_rows_tell_nobody(elmgrove: Elmgrove) -> None:
-    learn(elmgrove, pump(600, 1))
-    X = pump(400, 2)
-    X[50::100] = hotter(X[50::100])
-    X[51::100] = hotter(X[51::100])
-    write_rows(Path("pump.csv"), X, PUMP)
-    given = {"state": "pump.elm", "source": "pump.csv"}
-    Agent(Settings(**given, verdicts="rows.jsonl", only="anomalies")).run()
-    rows = verdicts(Path("rows.jsonl"))
-    assert len(rows) >= 8
-    assert not any(one["alarm"] or one["event"] for one in rows)
-
-
-def test_a_large_fault_within_a_slight_one_is_told(device: Start, elmgrove: Elmgrove) -> None:
-    learn(elmgrove, pump(600, 1))
-    X = np.vstack([pump(50, 2), hotter(pump(300, 3)), pump(200, 4)])
-    X[150:170, 3] += 60.0
-    write_rows(Path("pump.csv"), X, PUMP)
-    started = device("pump", command="tee -a told.jsonl", only="events")
-    assert started.end() == 0, started.log
-    told = verdicts(Path("told.jsonl"))
-    assert kinds(told) == [(1, "opened"), (None, "change"), (1, "worse"), (1, "ended")]
-    assert told == verdicts(Path("pump.jsonl"))
-    assert told[2]["where"] == "pump.csv, line 154"
-    assert told[2]["causes"][0]["feature"] == told[3]["causes"][0]["feature"] == "amp"
-    assert started.log.count("WARNING event 1 is worse: since ") == 1
-
-
 # Through crashes
 
 

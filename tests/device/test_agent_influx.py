@@ -148,18 +148,6 @@ def test_events_are_points_as_well(worked: Worked) -> None:
     assert points(out) == []
 
 
-def test_a_file_of_line_protocol_is_not_written_again(worked: Worked) -> None:
-    Path("plant.lp").write_text("".join(metrics(0, 60)))
-    out = worked([], "--source", "plant.lp")
-    assert len(out) == len(points(out)) == 60
-
-
-def test_lines_do_not_go_on_where_verdicts_are_kept_in_a_file(worked: Worked) -> None:
-    assert worked(metrics(0, 60), "--verdicts", "kept.lp") == []
-    kept = Path("kept.lp").read_text().splitlines()
-    assert len(kept) == len(points(kept)) == 60
-
-
 def test_the_example_runs_as_telegraf_starts_it() -> None:
     conf = tomllib.loads((EXAMPLES / "telegraf" / "telegraf.conf").read_text())
     (processor,) = conf["processors"]["execd"]

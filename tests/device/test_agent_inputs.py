@@ -49,20 +49,6 @@ def with_times(form: str = "%Y-%m-%d %H:%M:%S") -> pd.DataFrame:
 # Newcomer 6: decimal commas, a column of times, JSON lines
 
 
-def test_decimal_commas_are_named_with_the_option_that_reads_them(device: Start) -> None:
-    pump().to_csv("pump.csv", sep=";", decimal=",", index=False)
-    deaf = device("pump", start_rows=50)
-    assert deaf.end() == 1
-    assert "ERROR none of the last 20 rows could be used; " in deaf.log
-    assert "Error: none of 300 rows could be used; " in deaf.log
-    assert deaf.log.count("decimal commas: --decimal ,") >= 2
-    assert not Path("pump.elm").exists()
-    heard = device("pump", start_rows=50, decimal=",")
-    assert heard.end() == 0, heard.log
-    assert len(verdicts(Path("pump.jsonl"))) == 300
-    assert member_in("pump.elm").notes["layout"] == {"decimal": ","}
-
-
 def test_what_was_said_once_is_remembered_with_the_state(device: Start) -> None:
     frame = pump()
     frame[:200].to_csv("pump.csv", sep=";", decimal=",", index=False)
@@ -72,103 +58,10 @@ def test_what_was_said_once_is_remembered_with_the_state(device: Start) -> None:
     assert len(verdicts(Path("pump.jsonl"))) == 300
 
 
-def test_a_column_of_times_is_recognised_and_said(device: Start) -> None:
-    with_times().to_csv("pump.csv", index=False)
-    run = device("pump", start_rows=50)
-    assert run.end() == 0, run.log
-    assert "column 1 ('ts') is the time of each row, and not learned" in run.log
-    assert len(verdicts(Path("pump.jsonl"))) == 300
-    assert member_in("pump.elm").detector.basis.features == ("rpm", "temp", "volt", "amp")
-
-
-def test_times_in_another_format_are_named_with_the_option_that_reads_them(device: Start) -> None:
-    form = "%d.%m.%Y %H:%M:%S"
-    with_times(form).to_csv("pump.csv", index=False)
-    deaf = device("pump")
-    assert deaf.end() == 1
-    assert "(a time? --time COLUMN=FORMAT" in deaf.log
-    heard = device("pump", time=f"ts={form}")
-    assert heard.end() == 0, heard.log
-    assert len(verdicts(Path("pump.jsonl"))) == 300
-
-
-def test_json_lines_are_read(device: Start) -> None:
-    pump().to_json("pump.csv", orient="records", lines=True)
-    run = device("pump")
-    assert run.end() == 0, run.log
-    assert len(verdicts(Path("pump.jsonl"))) == 300
-
-
 # Newcomer 7: a column appears at line 1,002
 
 
-def new_names(frame: pd.DataFrame) -> str:
-    return frame.to_csv(index=False)
-
-
-def no_names(frame: pd.DataFrame) -> str:
-    return frame.to_csv(index=False, header=False)
-
-
-@pytest.mark.parametrize("later", [new_names, no_names])
-def test_a_column_that_appears_later_is_ignored_with_one_warning(
-    device: Start, later: Callable[[pd.DataFrame], str]
-) -> None:
-    frame = pump(2000)
-    text = frame[:1000].to_csv(index=False)
-    more = frame[1000:].assign(pressure=3.5)
-    Path("pump.csv").write_text(text + later(more))
-    run = device("pump")
-    assert run.end() == 0, run.log
-    assert "line 1002: " in run.log
-    assert run.log.count("ignored") == 1
-    assert "left out" not in run.log
-    assert len(verdicts(Path("pump.jsonl"))) == 2000
-    assert member_in("pump.elm").detector.basis.features == ("rpm", "temp", "volt", "amp")
-
-
-def test_a_key_that_appears_later_is_ignored_with_one_warning(device: Start) -> None:
-    frame = pump(2000)
-    more = frame[1000:].assign(pressure=3.5)
-    both = [one.to_json(orient="records", lines=True) for one in (frame[:1000], more)]
-    Path("pump.csv").write_text("".join(both))
-    run = device("pump")
-    assert run.end() == 0, run.log
-    assert run.log.count("'pressure' was not there before: ignored") == 1
-    assert len(verdicts(Path("pump.jsonl"))) == 2000
-
-
 # Newcomer 8, 9, 13: what is no sensor, and what is no row
-
-
-def test_numbers_of_columns_are_no_row_and_an_index_no_sensor(device: Start) -> None:
-    frame = pump()
-    frame.to_csv("pump.csv", header=["1", "2", "3", "4"], index=False)
-    assert device("pump", start_rows=50).end() == 0
-    assert len(verdicts(Path("pump.jsonl"))) == 300
-    frame.to_csv("index.csv")
-    run = device("index", start_rows=50)
-    assert run.end() == 0
-    assert "counts the rows, and is left out" in run.log
-    assert member_in("index.elm").detector.basis.features == ("rpm", "temp", "volt", "amp")
-
-
-def test_a_clock_that_nobody_named_is_questioned(device: Start) -> None:
-    frame = pump()
-    frame.insert(0, "seconds", np.arange(300) * 60.0 + START.timestamp())
-    frame.insert(1, "count", np.arange(300))
-    frame.to_csv("pump.csv", index=False)
-    run = device("pump")
-    assert run.end() == 0
-    assert "column 'seconds' is a clock" in run.log
-    assert "--time seconds" in run.log
-    assert "column 'count' counts" in run.log
-
-
-def test_a_separator_and_remarks_are_read_past(device: Start) -> None:
-    Path("pump.csv").write_text("sep=;\n# the pump\n" + pump().to_csv(sep=";", index=False))
-    assert device("pump").end() == 0
-    assert len(verdicts(Path("pump.jsonl"))) == 300
 
 
 def test_what_was_learned_before_the_source_was_refused_is_saved(device: Start) -> None:
@@ -183,18 +76,6 @@ def test_what_was_learned_before_the_source_was_refused_is_saved(device: Start) 
 
 
 # Missing values and words
-
-
-def test_missing_values_are_held_and_counted(device: Start) -> None:
-    frame = pump()
-    frame.loc[100:105, "temp"] = np.nan
-    frame.to_csv("pump.csv", index=False)
-    run = device("pump", missing="hold")
-    assert run.end() == 0
-    assert "5 missing values were filled with the last ones" in run.log
-    assert "line 107 is left out: column 2 ('temp'): the value is missing" in run.log
-    noted = member_in("pump.elm").notes[HEARING]
-    assert (noted["used"], noted["left_out"], noted["held"]) == (299, 1, 5)
 
 
 def test_words_that_were_learned_are_read_and_a_new_one_is_anomalous(
@@ -313,14 +194,6 @@ def test_killed_in_any_format_it_ends_as_if_it_never_was(name: str, forks: ForkS
     found, expected = member_in("fan.elm").detector, member_in("calm.elm").detector
     assert found.learned == expected.learned
     assert found.evidence.close_to(expected.evidence, 1e-12)
-
-
-def test_times_that_run_backwards_are_told_once(device: Start) -> None:
-    with_times()[::-1].to_csv("pump.csv", index=False)
-    run = device("pump", start_rows=50)
-    run.end()
-    told = "ERROR times run backwards in many of the last rows: sort them by time, oldest first"
-    assert run.log.count(told) == 1, run.log
 
 
 # A source without a row

@@ -12,10 +12,8 @@ import pytest
 from elmgrove import Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
-from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import save
 from support.agents import append_rows, at_work
@@ -23,7 +21,6 @@ from support.exchanges import Asked, HonestExchange, Reply, saying
 from support.factories import detector_in, member_in, normal_rows, trained_member, write_rows
 from support.serving import wait_until
 
-COLUMNS = 4
 #: Rows that a device has learned, so that it watches; those that wait; those that it reads first.
 ROWS, ANOMALOUS, NEW = 400, 9, 30
 
@@ -66,17 +63,6 @@ def synced(caplog: pytest.LogCaptureFixture) -> int:
 
 def command(number: int, action: str = "accept", **words: Any) -> Command:
     return Command(f"command-{number}", action, words, "anna", 1.7e9)
-
-
-def test_each_row_is_in_one_minute_that_is_told() -> None:
-    server = HonestExchange(CHARTER, [])
-    with told_of(server, 0.01):
-        for part in range(3):
-            append_rows(Path("fan.csv"), normal_rows(4 + part, 50, 4))
-            wait_until(lambda part=part: counted(server) == NEW + 50 * (part + 1))
-    assert server.heard[-1].device == "fan"
-    assert server.heard[-1].state == "watching"
-    assert sum(len(one.minutes) for one in server.heard) < 50 + len(server.heard)
 
 
 def counted(server: HonestExchange) -> int:
@@ -130,14 +116,6 @@ def test_a_device_that_does_no_commands_refuses_them() -> None:
     assert len(detector_in("fan.elm").quarantine) == ANOMALOUS
 
 
-def test_a_device_that_tells_nothing_asks_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    server = HonestExchange(CHARTER, [], asks=[command(1)])
-    with told_of(server, 0.01, reports="none"):
-        wait_until(lambda: synced(caplog) >= 5)
-    assert server.heard == []
-
-
 # Servers that take no reports
 
 
@@ -156,20 +134,6 @@ class Deaf:
             return self.honest(asked)
         self.asked.append(asked)
         return self.answer
-
-
-def test_where_nobody_looks_no_report_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    def useless(*_: object) -> float:
-        raise AssertionError("this is for nobody")
-
-    monkeypatch.setattr("elmgrove.device.report.own_score", useless)
-    monkeypatch.setattr("elmgrove.device.report.status_of", useless)
-    other = trained_member(CHARTER.start("other"), normal_rows(5, ROWS, 4))
-    FolderExchange.create(Path("folder"), CHARTER)
-    FolderExchange(Path("folder")).publish(Contribution("other", 1, (other.detector.evidence,)))
-    with at_work(**settings("unused", exchange="folder", token="", sync_seconds=0.05)):
-        wait_until(lambda: len(member_in("fan.elm").ledger) == 1)
-    assert "minutes" not in member_in("fan.elm").notes
 
 
 @pytest.mark.parametrize(("status", "problem"), [(404, "not-found"), (405, "method-not-allowed")])
@@ -207,14 +171,6 @@ def test_a_server_that_does_not_hear_is_told_again_and_the_sync_goes_well(
     first, *_, last = (json.loads(asked.body)["minutes"] for asked in server.asked)
     assert sum(minute[1] for minute in first) == NEW, "until they were heard"
     assert last == []
-
-
-def test_what_is_refused_is_not_told_for_ever(caplog: pytest.LogCaptureFixture) -> None:
-    server = Deaf(422, "malformed")
-    with told_of(server, 0.01):
-        wait_until(lambda: len(server.asked) >= 5)
-    assert [bool(json.loads(one.body)["minutes"]) for one in server.asked][-1] is False
-    assert sum("could not be reported" in r.getMessage() for r in caplog.records) == 1
 
 
 # What is asked by somebody who wants no good

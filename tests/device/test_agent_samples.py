@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmgrove import BadInput, Basis, Detector
+from elmgrove import Basis, Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange
@@ -72,15 +72,6 @@ def test_a_bad_row_begins_the_frame_again(bad: str) -> None:
     assert detector.score_many(X) == pytest.approx(apart.score_many(X), rel=1e-9)
 
 
-def test_a_place_that_was_lost_begins_the_frame_again() -> None:
-    X = samples(1, 60)
-    write_rows(Path("fan.csv"), X[: 40 * LENGTH + 13], NAMES)
-    run(spectrum=TEXT)
-    write_rows(Path("other.csv"), X[: 20 * LENGTH + 20], NAMES)
-    Path("other.csv").rename("fan.csv")
-    assert run().learned == 60
-
-
 def test_the_first_frames_decide_scaling_and_window(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     settings = Settings(spectrum=TEXT)
@@ -94,29 +85,6 @@ def test_the_first_frames_decide_scaling_and_window(caplog: pytest.LogCaptureFix
     assert detector.basis.scaling == fitted.scaling
     assert detector.basis.window == fitted.window
     assert f"window of {fitted.window}: neighbouring rows are " in caplog.text
-
-
-def test_rows_are_counted_in_frames(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    write_rows(Path("fan.csv"), samples(1, 60), NAMES)
-    run(spectrum=TEXT, save_rows=25)
-    lines = [record.getMessage() for record in caplog.records]
-    assert "read 60 frames; learned 60 since the device was made" in lines
-    said = [line for line in lines if line.startswith("learning: ")]
-    assert all("more frames without an anomalous one" in line for line in said)
-    assert 1 < len(said) <= 4, "at the start, after 25 and 50 frames, and at the end"
-
-
-def test_less_than_a_frame_makes_no_state() -> None:
-    write_rows(Path("fan.csv"), samples(1, 0, more=LENGTH - 1), NAMES)
-    with pytest.raises(BadInput, match="fewer samples than one frame of 32 has"):
-        run(spectrum=TEXT)
-    assert not Path("fan.elm").exists()
-
-
-def test_a_setting_that_is_none_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"RATE:LENGTH\[:BANDS\]\[:mel\].*'fast'"):
-        Settings(spectrum="fast")
 
 
 def test_a_federation_states_the_spectrum_and_devices_learn_from_each_other(

@@ -39,7 +39,6 @@ from support.faults import CONTEXT, run_agent
 from support.ports import reserved_port
 from support.serving import (
     ADMIN,
-    ALL_SHOWN,
     LAYER,
     Federation,
     Server,
@@ -53,17 +52,6 @@ from support.serving import (
 )
 
 pytestmark = pytest.mark.usefixtures("own_folder")
-
-
-def test_it_syncs_so_often(federation: Federation) -> None:
-    X = normal_rows(1, 60)
-    write_rows(Path("fan.csv"), X[:30])
-    settings = joined(federation, "fan", sync_seconds=0.05, follow=True, guard=False)
-    with at_work(**settings):
-        wait_until(lambda: counts(federation) == {"fan": 30})
-        append_rows(Path("fan.csv"), X[30:])
-        wait_until(lambda: counts(federation) == {"fan": 60})
-    assert sum_without(federation, "nobody").evidence.close_to(fan_evidence(X), 1e-12)
 
 
 def test_a_file_that_ends_is_published_to_its_end(federation: Federation) -> None:
@@ -97,26 +85,6 @@ def test_what_the_guard_does_not_let_stays_here(
     assert counts(federation) == {"fan": 13}
 
 
-def test_while_it_follows_its_rows_the_guard_holds_as_well() -> None:
-    FolderExchange.create(Path("shared"), charter("fans"))
-    X = normal_rows(1, 30)
-    write_rows(Path("fan.csv"), X[:20])
-
-    def held() -> float:
-        """How many rows are in what others may know."""
-        return sum(one.evidence.count for one in FolderExchange(Path("shared")).fetch(["fan"]))
-
-    fan = {"name": "fan", "state": "fan.elm", "source": "fan.csv", "verdicts": "fan.jsonl"}
-    with at_work(**fan, exchange="shared", follow=True, save_rows=1, sync_seconds=0.001):
-        wait_until(lambda: held() >= 17)
-        for number in range(20, 30):
-            before = held()
-            append_rows(Path("fan.csv"), X[number : number + 1])
-            wait_until(lambda number=number: len(verdicts(Path("fan.jsonl"))) == number + 1)
-            after = held()
-            assert after == before or after - before >= 4
-
-
 def test_agents_that_share_a_folder_end_as_with_a_server() -> None:
     FolderExchange.create(Path("shared"), charter("fans"))
     X = {name: normal_rows(seed, 40) for seed, name in enumerate(("a", "b"))}
@@ -136,17 +104,6 @@ def test_agents_that_share_a_folder_end_as_with_a_server() -> None:
     assert ran("b", X["b"]) == pytest.approx(central(*X.values()), rel=1e-9)
     more = normal_rows(0, 60)
     assert ran("a", more) == pytest.approx(central(more, X["b"]), rel=1e-9)
-
-
-def test_with_a_rule_only_those_are_merged(running_server: Server) -> None:
-    federation = running_server.found(charter(terms=ALL_SHOWN))
-    for seed, name in enumerate(("fan-1", "fan-2", "pump")):
-        write_rows(Path(f"{name}.csv"), normal_rows(seed, 40))
-        Agent(Settings(**joined(federation, name, merge="fan-1,nobody"))).run()
-    merged = member_in("pump.elm").merged
-    assert merged is not None
-    assert merged.devices == 1
-    assert merged.evidence.close_to(fan_evidence(normal_rows(0, 40)), 1e-12)
 
 
 def test_a_rule_that_needs_each_contribution_is_refused_where_sums_are_shown(
@@ -311,14 +268,6 @@ def test_a_name_that_is_not_admitted_goes_on_alone(
     assert "sync failed" in caplog.text
     assert "'pump'" in caplog.text.partition("sync failed")[2]
     assert counts(federation) == {}
-
-
-def test_a_wrong_token_is_told(federation: Federation, caplog: pytest.LogCaptureFixture) -> None:
-    started_alone(federation.charter, "fan", normal_rows(1, 40))
-    Agent(Settings(**joined(federation, "fan", token="guessed"))).run()
-    assert learned(Path("fan.elm")) == 40
-    assert "sync failed" in caplog.text
-    assert not Path("fan.key").exists()
 
 
 def test_a_state_of_another_layer_is_refused_with_what_to_run(federation: Federation) -> None:

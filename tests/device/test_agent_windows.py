@@ -1,7 +1,6 @@
 """The agent with windows: what is chosen, gaps, restarts, and what verdicts say."""
 
 import logging
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,7 @@ import pytest
 from elmgrove import Detector
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
-from elmgrove.exchange.folder import FolderExchange
-from elmgrove.federation.charter import Charter
-from support.agents import Start, append_rows, verdicts
+from support.agents import append_rows, verdicts
 from support.factories import detector_in, trained, write_rows
 from support.fans import NAMES, fan_rows, fan_series
 
@@ -45,30 +42,6 @@ def test_the_first_rows_decide_the_window_and_the_log_says_why(
     assert f"window of {window}: neighbouring rows are {reason}" in caplog.text
 
 
-def test_what_is_stated_is_not_decided(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    write_rows(Path("fan.csv"), fan_series(1, 150), NAMES)
-    detector = run(window="3", watch_now=True, rate=0.05)
-    assert detector.basis.window == 3
-    assert (detector.gate.policy.rate, detector.gate.policy.confidence) == (0.05, 0.0)
-    assert "window of" not in caplog.text
-
-
-def test_a_federation_states_the_window() -> None:
-    X = fan_series(1, 60)
-    basis = Detector.for_data(X, window=WIDE).basis
-    FolderExchange.create(Path("shared"), Charter("fans", basis))
-    write_rows(Path("fan.csv"), X)
-    assert run(exchange="shared", name="fan").basis == basis
-
-
-def test_the_first_rows_of_a_window_are_told_but_not_judged() -> None:
-    write_rows(Path("fan.csv"), fan_series(1, 40), NAMES)
-    run(window=str(WIDE))
-    assert [one["learned"] for one in told()] == [False] * 3 + [True] * 37
-    assert not any(one["anomalous"] for one in told())
-
-
 def test_no_window_reaches_over_a_bad_row() -> None:
     X = fan_series(1, 60)
     write_rows(Path("fan.csv"), X[:30], NAMES)
@@ -81,13 +54,6 @@ def test_no_window_reaches_over_a_bad_row() -> None:
     apart.learn_many(X[30:])
     assert detector.learned == apart.learned == 2 * 27
     assert detector.score_many(X) == pytest.approx(apart.score_many(X), rel=1e-9)
-
-
-def test_a_row_that_the_detector_refuses_is_a_gap_as_well() -> None:
-    X = fan_series(1, 60)
-    X[30] = 1e200
-    write_rows(Path("fan.csv"), X, NAMES)
-    assert run(window=str(WIDE), start_rows=20).learned == (30 - 3) + (29 - 3)
 
 
 def test_a_restart_goes_on_within_the_window() -> None:
@@ -108,31 +74,6 @@ def test_where_the_place_is_lost_the_window_starts_again() -> None:
     write_rows(Path("other.csv"), X[30:], NAMES)
     Path("other.csv").rename("fan.csv")
     assert run().learned == 2 * 27
-
-
-def test_standard_input_that_is_begun_again_starts_the_window_again(start: Start) -> None:
-    X = fan_series(1, 60)
-    for part in (X[:30], X[30:]):
-        content = write_rows(Path("part.csv"), part, NAMES).read_bytes()
-        command = ("device", "run", "--state", "fan.elm", "--window", WIDE)
-        ran = start(*command, stdin=subprocess.PIPE)
-        assert ran.told(content) == 0, ran.log
-    assert detector_in("fan.elm").learned == 2 * 27
-
-
-def test_a_verdict_says_which_sensor_it_was_and_how_long_ago() -> None:
-    X = fan_series(1, 420)
-    X[405, 2] += 6.0
-    write_rows(Path("fan.csv"), X, NAMES)
-    run(window=str(WIDE), watch_now=True)
-    anomalous = told()[405 : 405 + WIDE]
-    assert all(one["anomalous"] for one in anomalous)
-    assert [one["causes"][0]["feature"] for one in anomalous] == ["speed [m/s]"] * WIDE
-    assert [one["causes"][0]["ago"] for one in anomalous] == [0, 1, 2, 3]
-    assert [one["causes"][0]["seen"] for one in anomalous] == pytest.approx([X[405, 2]] * WIDE)
-    count = anomalous[-1]["flagged"]
-    assert list(count) == ["rows", "share", "band"]
-    assert count["band"][0] < count["share"] < count["band"][1]
 
 
 # What the log says about the state

@@ -1,6 +1,5 @@
 """Commands: each is done once, and what came of it is told until it was heard."""
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import BadInput, Detector
+from elmgrove import Detector
 from elmgrove.detector.feedback import accept, reject
 from elmgrove.detector.history import Span
 from elmgrove.device import actions, commands
-from elmgrove.device.commands import COMMANDS, REMEMBERED, Commands
-from elmgrove.device.status import status_of
+from elmgrove.device.commands import COMMANDS, Commands
 from elmgrove.errors import InconsistentState
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.member import Member
@@ -133,15 +131,6 @@ def test_what_cant_be_saved_is_not_done(
     assert member.detector.learned == 400 + WAITING
 
 
-def test_words_are_those_of_the_action(member: Member, disk: Disk) -> None:
-    made = Commands(member, disk)
-    made.take([command(1, **{"from": 410.0, "to": 419.5}), command(2, "reject", to=390.0)])
-    made.step()
-    assert member.detector.learned == 410
-    with pytest.raises(BadInput, match="'from' is null"):
-        command(3, "reject", **{"from": None, "to": None})
-
-
 def test_a_device_that_does_no_commands_says_so(member: Member, disk: Disk) -> None:
     made = Commands(member, disk, allowed="none")
     made.take([command(1)])
@@ -237,17 +226,6 @@ def test_what_the_owner_took_out_is_not_put_back_beyond_the_bound(
     assert member.detector.evidence.count == 0
 
 
-def test_who_asked_on_a_server_is_told(member: Member, disk: Disk) -> None:
-    made = Commands(member, disk)
-    made.take([command(1, "reject")])
-    made.step()
-    status = status_of(member)
-    (answer,) = status["answers"]
-    assert (answer["action"], answer["by"], answer["rows"]) == ("reject", "anna on the server", 60)
-    assert "answered: a fault (anna on the server, 20" in status["event"]["text"]
-    assert status["undoable"]
-
-
 def test_what_is_refused_or_a_fault_is_told_and_changes_nothing(
     member: Member, disk: Disk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,29 +256,6 @@ def test_what_fails_half_way_ends_the_agent_and_is_not_saved(
     with pytest.raises(InconsistentState):
         made.step()
     assert disk.saved == []
-
-
-def test_no_more_wait_than_one_report_tells_of(member: Member, disk: Disk) -> None:
-    made = Commands(member, disk)
-    made.take([command(number, "reject") for number in range(5000)])
-    done = 0
-    while made.step():
-        done += 1
-        # What came meanwhile changes nothing of that.
-        made.take([command(number, "reject") for number in range(5000)])
-    assert done == MOST_RESULTS == len(made.outcomes())
-
-
-def test_what_is_remembered_is_bounded(member: Member, disk: Disk) -> None:
-    made = Commands(member, disk, allowed="none")
-    for begin in range(0, 3 * REMEMBERED, MOST_RESULTS):
-        made.take([command(f"{'x' * 50}{n}") for n in range(begin, begin + MOST_RESULTS)])
-        while made.step():
-            pass
-        made.outcomes()
-        made.told()
-    assert len(member.notes[COMMANDS]) == REMEMBERED
-    assert len(json.dumps(member.notes)) < 40_000
 
 
 def test_outcomes_are_within_their_bytes(member: Member, disk: Disk) -> None:

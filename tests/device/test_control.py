@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +15,7 @@ from elmgrove.device.settings import Settings
 from elmgrove.errors import InconsistentState
 from elmgrove.federation.member import Member
 from support.agents import LIKE, append_rows, asked, at_work, said, socket_of, verdicts
-from support.factories import detector_in, member_in, normal_rows, write_rows
+from support.factories import detector_in, normal_rows, write_rows
 from support.ports import reserved_port
 from support.serving import wait_until
 
@@ -86,17 +85,6 @@ def test_what_it_acknowledged_is_saved() -> None:
         append_rows(Path("fan.csv"), normal_rows(2, 5))
         wait_until(seen(35))
     assert detector_in(STATE).learned == 35
-
-
-def test_a_dry_run_changes_nothing() -> None:
-    write_rows(Path("fan.csv"), normal_rows(1, 30))
-    with at_work(**FAN):
-        wait_until(seen(30))
-        answer = asked(STATE, "tune", rate=0.002, dry_run=True)
-        assert answer["dry_run"] is True
-        assert answer["said"][0] == "rate: 0.002, before 0.01"
-        assert asked(STATE, "status")["rate"] == 0.01
-        assert not STATE.exists()
 
 
 @pytest.mark.parametrize(
@@ -274,19 +262,6 @@ def test_where_there_can_be_no_socket_it_works_without(
     with at_work(**FAN):
         wait_until(seen(10))
     assert "no local socket" in caplog.text
-
-
-def test_since_when_the_state_is_what_it_is_is_kept() -> None:
-    write_rows(Path("fan.csv"), normal_rows(1, 30))
-    before = time.time()
-    with at_work(**FAN):
-        wait_until(seen(30))
-    noted = member_in(STATE).notes["state"]
-    assert noted["state"] == "learning"
-    assert before <= noted["since"] <= time.time()
-    with at_work(**FAN):
-        wait_until(lambda: asked(STATE, "status").get("since") is not None)
-    assert member_in(STATE).notes["state"] == noted
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,17 @@
 """What an agent does by itself about a change: it fits afterwards, and still finds faults."""
 
-import logging
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from elmgrove import Detector, PatternRule
-from elmgrove.detector.decision import CHANGING, WATCHING
+from elmgrove.detector.decision import WATCHING
 from elmgrove.device.drift_response import ADAPTING, DriftResponse
 from elmgrove.device.log import StateLog
 from elmgrove.device.output import Observation
 from elmgrove.errors import BadInput
-from elmgrove.federation.member import Member, least_new_rows
+from elmgrove.federation.member import Member
 from support.laws import law_seeds
 from support.pumps import SIGMA, START, STEP, TEMP, pump_detector, pump_rows
 
@@ -68,16 +67,6 @@ def test_rows_are_normal_again_and_a_fault_is_found(
     assert anomalous[FAULT_AT : FAULT_AT + 40].mean() > 0.9
 
 
-def test_by_default_a_person_is_asked(caplog: pytest.LogCaptureFixture) -> None:
-    member = Member("pump", alone(0))
-    with caplog.at_level(logging.WARNING, "elmgrove.device"):
-        anomalous = lived(member, "ask", life(0)[:FAULT_AT])
-    assert anomalous[CHANGE_AT + 5 :].mean() > 0.95
-    assert member.detector.state == CHANGING
-    [told] = [text for text in caplog.messages if "temp is" in text]
-    assert "accept or reject" in told
-
-
 def test_a_drift_is_followed() -> None:
     """Not for ever: the next stretch of it is told again, and followed again."""
     X = pump_rows(6000, 60)
@@ -124,19 +113,6 @@ def test_what_others_get_is_what_is_left() -> None:
     # Next to nothing is left of 2,300 rows at 50 °C.
     assert levels.mean[TEMP] == pytest.approx(65.0, abs=2.0)
     assert now.parts[0].count < FAULT_AT - CHANGE_AT
-
-
-def test_the_guard_holds_after_learning_anew() -> None:
-    """What is offered next covers enough rows that nobody knows yet."""
-    member = Member("pump", alone(0))
-    before = member.offer()
-    assert before is not None
-    lived(member, "relearn", life(0)[:FAULT_AT])
-    after = member.offer()
-    assert after is not None
-    assert after.epoch > before.epoch
-    assert after.parts[0].count >= least_new_rows(member.detector.basis)
-    assert after.parts[0].count < FAULT_AT - CHANGE_AT
 
 
 def test_a_restart_goes_on_adapting() -> None:

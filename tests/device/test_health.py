@@ -46,14 +46,6 @@ def test_nothing_that_can_be_used_is_told_early_and_once(caplog: pytest.LogCaptu
     }  # fmt: skip
 
 
-def test_a_good_beginning_does_not_hide_what_came_later(caplog: pytest.LogCaptureFixture) -> None:
-    heard = InputHealth()
-    take(heard, "+" * 10_000 + "-" * (WINDOW // 2))
-    assert errors(caplog) == []
-    take(heard, "-")
-    assert errors(caplog) == ["99 of the last 200 rows could be used; the last: '1,5' is no number"]
-
-
 def test_it_is_said_again_after_a_while_and_when_it_is_over(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,13 +79,6 @@ def test_one_file_that_is_refused_is_not_deafness_and_several_are(
     new = InputHealth()
     new.leave_out("1.csv", "gzip", whole=True)
     assert len(errors(caplog)) == 2, "nothing was ever used"
-
-
-@pytest.mark.parametrize("pattern", ["", "+", "+-", "+" * 300 + "-" * 300])
-def test_half_of_all_is_enough_at_the_end(pattern: str) -> None:
-    heard = InputHealth()
-    take(heard, pattern)
-    heard.require_heard("fan.csv", resumed=not pattern)
 
 
 @pytest.mark.parametrize(

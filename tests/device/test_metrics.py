@@ -12,13 +12,12 @@ import pytest
 from elmgrove.device.metrics import TEXT, AgentMetrics
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput, MissingExtra
-from elmgrove.storage.disk import save
 from support.agents import Running, Start, address, append_rows
 from support.factories import normal_rows, write_rows
 from support.faults import full_for
 from support.metrics import Scraped, documented
 from support.ports import free_port
-from support.serving import Federation, charter, http_get, http_post
+from support.serving import Federation, http_get
 
 
 class Watched:
@@ -100,16 +99,6 @@ def test_rows_events_and_syncs_are_counted_by_documented_names(
     assert anomalous.shown == documented("The agent")
 
 
-def test_an_exchange_that_is_away_is_a_failed_sync(
-    watched: Callable[..., Watched], tmp_path: Path
-) -> None:
-    save(tmp_path / "fan.elm", charter("fans").start("fan"))
-    (tmp_path / "fan.key").write_text("key")
-    agent = watched(exchange=f"http://127.0.0.1:{free_port()}/fans", sync_seconds=0.1)
-    found = agent.until(lambda found: counted(found, "sync_failures_total") > 0)
-    assert found("elmgrove_agent_synced_timestamp_seconds") is None
-
-
 def test_an_agent_that_waits_for_its_federation_says_so(
     watched: Callable[..., Watched], federation: Federation
 ) -> None:
@@ -129,13 +118,6 @@ def test_a_disk_that_takes_nothing_is_told_until_it_takes_something(
         append_rows(tmp_path / "fan.csv", normal_rows(2, 20))
         agent.until(lambda found: found("elmgrove_agent_disk_trouble") == 1)
     agent.until(lambda found: found("elmgrove_agent_disk_trouble") == 0)
-
-
-def test_nothing_else_is_there(watched: Callable[..., Watched]) -> None:
-    agent = watched()
-    agent.until(lambda found: True)
-    assert http_get(agent.url.replace("metrics", "v1/status"), timeout=60).status_code == 404
-    assert http_post(agent.url, timeout=60).status_code == 501
 
 
 def test_an_address_that_is_none_or_taken_is_refused() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove.device.report import HELD, OPEN, Minutes
-from elmgrove.federation.report import MOST_MINUTES, QUANTILES, Minute
+from elmgrove.federation.report import MOST_MINUTES, QUANTILES
 
 #: A minute of 2024.
 BEGIN = 28_576_220
@@ -80,15 +80,6 @@ def test_a_minute_is_told_again_only_while_it_grows() -> None:
     # One that comes late makes its minute whole again, not a minute of one row.
     minutes.follow(verdict(60.0 * BEGIN, 7.0))
     assert counted(minutes) == {BEGIN + 1: 1, BEGIN: 5}
-
-
-def test_rows_after_a_minute_was_closed_are_counted_and_the_largest_score_is_known() -> None:
-    minutes = Minutes()
-    for place in range(OPEN + 1):
-        minutes.follow(verdict(60.0 * (BEGIN + place), 1.0))
-    minutes.follow(verdict(60.0 * BEGIN, 9.0, anomalous=True, threshold=3.0))
-    late = next(one for one in minutes.untold() if one.minute == BEGIN)
-    assert late == Minute(BEGIN, 2, 1, 3.0, (1.0, 1.0, 1.0, 9.0))
 
 
 def test_the_newest_are_remembered_and_of_few_the_scores() -> None:

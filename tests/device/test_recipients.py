@@ -1,7 +1,6 @@
 """Alarms reach real servers and real programs, and never hold anything up."""
 
 import json
-import logging
 import shlex
 import sys
 import threading
@@ -108,15 +107,6 @@ def test_alarms_are_posted_in_order(server: Server, caplog: pytest.LogCaptureFix
     assert warnings(caplog) == []
 
 
-def test_a_failing_server_is_asked_again(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    server.codes = [500, 503, 502, 599]
-    alarms = Alarms(Settings(webhook=server.url))
-    alarms.send({"n": 1})
-    alarms.close(PATIENCE)
-    assert [message for _, _, message in server.told] == [{"n": 1}] * 5
-    assert warnings(caplog) == []
-
-
 def test_after_five_attempts_the_next_alarm_has_its_turn(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -202,14 +192,6 @@ def test_who_never_answers_holds_up_the_next_alarm_for_so_long_only(
     assert len(heard) <= 5 * times
     assert len(warnings(caplog)) == 5
     assert all(not r.exc_info for r in caplog.records)
-
-
-def test_a_server_with_too_much_to_do_is_asked_again(server: Server) -> None:
-    server.codes = [429]
-    alarms = Alarms(Settings(webhook=server.url))
-    alarms.send({"n": 1})
-    alarms.close(PATIENCE)
-    assert [message for _, _, message in server.told] == [{"n": 1}] * 2
 
 
 def test_nobody_at_the_address_is_logged_without_its_secret(
@@ -311,25 +293,11 @@ def test_ntfy_gets_a_text_with_a_title_and_how_loud(
     assert (headers["Priority"], headers["Tags"]) == (priority, tag)
 
 
-def test_what_is_asked_about_a_change_has_a_title_too(server: Server) -> None:
-    posted(server, "ntfy", {"device": "pump", "kind": "change", "text": "a new normal?"})
-    [(_, _, text)], [headers] = server.told, server.headers
-    assert (text, headers["Title"]) == ("a new normal?", "pump: change")
-    assert (headers["Priority"], headers["Tags"]) == ("default", "question")
-
-
 def test_a_title_with_other_letters_is_encoded_as_headers_have_them(server: Server) -> None:
     posted(server, "ntfy", news("opened", "Lüfter " + 40 * "ä"))
     title = server.headers[0]["Title"]
     assert title.isascii()
     assert str(make_header(decode_header(title))) == f"Lüfter {40 * 'ä'}: event 3 opened"
-
-
-def test_an_end_is_posted_as_well(server: Server) -> None:
-    both = news("opened"), news("ended")
-    posted(server, "json", *both)
-    kinds = [message["kind"] for _, _, message in server.told]
-    assert kinds == ["opened", "ended"]
 
 
 # A command
@@ -345,16 +313,6 @@ def test_a_command_gets_each_alarm_on_its_standard_input(
     assert received(tmp_path) == [{"where": "Lüfter", "n": 1}, {"n": 2}]
     assert warnings(caplog) == []
     assert capfd.readouterr().out == ""
-
-
-def test_tee_appends_one_object_a_line(tmp_path: Path) -> None:
-    """As newcomers try it."""
-    alarms = Alarms(Settings(command=f"tee -a {shlex.quote(str(tmp_path / 'log'))}"))
-    for n in range(3):
-        alarms.send({"where": "Lüfter", "n": n})
-    alarms.close(PATIENCE)
-    text = (tmp_path / "log").read_text(encoding="utf-8")
-    assert text == "".join(f'{{"where": "Lüfter", "n": {n}}}\n' for n in range(3))
 
 
 def test_a_command_that_fails_is_logged_with_its_complaint(
@@ -393,14 +351,6 @@ def test_both_are_told_and_one_that_is_down_does_not_keep_the_other_from_it(
 
 
 # Settings
-
-
-def test_nobody_to_tell_is_fine(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "elmgrove.device")
-    alarms = Alarms(Settings())
-    alarms.send({})
-    alarms.close(PATIENCE)
-    assert warnings(caplog) == []
 
 
 @pytest.mark.parametrize("url", ["", "example.org/hook", "ftp://example.org", "https://"])

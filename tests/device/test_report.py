@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from elmgrove import Basis, Detector, HiddenLayer, PatternRule
+from elmgrove import Detector
 from elmgrove.device.commands import Commands
 from elmgrove.device.output import Observation
 from elmgrove.device.report import AgentReports, Minutes
@@ -19,7 +18,6 @@ from elmgrove.device.status import HEARING
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
-from elmgrove.federation.merged import Merged
 from elmgrove.federation.report import Report, seconds_of
 from elmgrove.federation.validation import json_size
 from support.factories import trained_member
@@ -177,10 +175,6 @@ def others(count: int, shift: float = 0.0) -> list[Contribution]:
     return found
 
 
-def test_before_others_came_there_is_nothing_to_compare() -> None:
-    assert made(reports(member())).cooperation is None
-
-
 def test_what_a_merge_changed_is_told_from_sums() -> None:
     device = member(merged=True, number=50)
     told = reports(device)
@@ -200,26 +194,6 @@ def test_what_a_merge_changed_is_told_from_sums() -> None:
     assert made(reports(again)).cooperation == cooperation, "it is remembered"
 
 
-def test_what_a_device_borrows_is_told() -> None:
-    device = member(number=3)
-    told = reports(device)
-    with told.comparing():
-        device.receive_all(others(3))
-    cooperation = made(told).cooperation
-    assert cooperation is not None
-    assert cooperation["before"] == 1.0
-    assert 0.5 < cooperation["after"] < 2.0
-    lent = len(COLUMNS) * math.exp(-1.0)
-    assert cooperation["borrowed_rows"] == pytest.approx(lent)
-    assert cooperation["share"] == pytest.approx(lent / (lent + 3.0))
-    grown = member()
-    with reports(grown).comparing():
-        grown.receive_all(others(3))
-    found = made(reports(grown)).cooperation
-    assert found is not None
-    assert (found["before"], found["after"], found["share"]) == (1.0, 1.0, 0.0)
-
-
 def test_of_many_others_some_are_named() -> None:
     device = member(number=50)
     with reports(device).comparing():
@@ -227,36 +201,3 @@ def test_of_many_others_some_are_named() -> None:
     cooperation = made(reports(device)).cooperation
     assert cooperation is not None
     assert (cooperation["others"], len(cooperation["contributors"])) == (60, 50)
-
-
-def test_of_one_sum_of_all_nobody_is_named() -> None:
-    device = member(merged=True, number=50)
-    evidence = others(1)[0].evidence
-    with reports(device).comparing():
-        device.set_prior(Merged("pumps", 3, 7, (evidence,)))
-    cooperation = made(reports(device)).cooperation
-    assert cooperation is not None
-    assert (cooperation["others"], cooperation["contributors"]) == (7, [])
-
-
-@pytest.mark.parametrize("patterns", [None, 2])
-def test_a_loss_is_compared_as_well(patterns: int | None) -> None:
-    layer = HiddenLayer(3, 2, "sigmoid", seed=1)
-    charter = Charter("pumps", Basis(layer, 3), merged=True)
-    rule = None if patterns is None else PatternRule(patterns)
-    device, other = (charter.start(name, patterns=rule) for name in ("pump", "other"))
-    X = np.random.default_rng(5).normal(size=(300, 3))
-    device.detector.learn_many(X[:100])
-    other.detector.learn_many(X[100:] * 3.0)
-    told = reports(device)
-    with told.comparing():
-        device.receive_all([other.contribution()])
-    cooperation = made(told).cooperation
-    assert cooperation is not None
-    if patterns is None:
-        # The mean squared error of its own rows, by each of the two models.
-        assert cooperation["after"] == pytest.approx(
-            float(device.detector.score_many(X[:100]).mean())
-        )
-        assert cooperation["after"] > cooperation["before"] > 0.0
-    assert cooperation["after"] > 0.0

@@ -13,10 +13,8 @@ import pytest
 
 from elmgrove.cli.app import main
 from elmgrove.cli.device import variable_of
-from elmgrove.detector.patterns import PatternRule
 from elmgrove.device.settings import Settings, read_settings, type_of
 from elmgrove.errors import BadInput
-from elmgrove.federation.selection import Everyone, Quality, SameGroup
 from support.agents import flags
 
 NAMES = [one.name for one in fields(Settings)]
@@ -114,10 +112,6 @@ def test_without_anything_the_defaults_hold(settled: Callable[..., Settings]) ->
     assert Settings(name="fan").own_name == "fan"
 
 
-def test_the_variable_is_the_name_in_capitals() -> None:
-    assert variable_of("sync_seconds") == "ELMGROVE_DEVICE_SYNC_SECONDS"
-
-
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -162,31 +156,6 @@ def test_a_bad_setting_is_one_clear_line(
     assert line.startswith("Error: ")
     assert complaint in line
     assert [path.name for path in Path().iterdir()] == ["device.toml"]
-
-
-def test_a_file_that_is_no_text_is_one_clear_line(tmp_path: Path) -> None:
-    path = tmp_path / "device.toml"
-    path.write_bytes(b"source = '\xff'")
-    with pytest.raises(BadInput, match=r"device\.toml"):
-        read_settings(path, {})
-
-
-def test_whole_numbers_will_do_for_seconds(tmp_path: Path) -> None:
-    path = tmp_path / "device.toml"
-    path.write_text("save_seconds = 5")
-    assert read_settings(path, {}) == Settings(save_seconds=5.0)
-
-
-def test_the_rule_follows_from_its_name() -> None:
-    assert Settings().rule == Everyone()
-    assert Settings(merge="quality").rule == Quality()
-    assert Settings(merge="group").rule == SameGroup("evidence")
-
-
-def test_patterns_make_the_rule() -> None:
-    assert Settings().pattern_rule is None
-    assert Settings(patterns="auto").pattern_rule == PatternRule()
-    assert Settings(patterns="3").pattern_rule == PatternRule(3)
 
 
 def test_a_window_is_a_number_or_auto() -> None:

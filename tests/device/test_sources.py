@@ -18,14 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput
-from elmgrove.device.sources import folder, open_source, text
+from elmgrove.device.sources import folder, text
 from elmgrove.device.sources.text import Bad, Reading
 from support.laws import law_examples
 from support.sources import drop_file, open_rows, read_now, rows_in
 
 pytestmark = pytest.mark.usefixtures("unpaced")
 
-Items = Iterator[Any]
 
 
 def bad(items: list[Any], *, whole: bool = False) -> list[tuple[str, str]]:
@@ -61,24 +60,6 @@ def test_a_file_is_read_to_its_end(path: Path) -> None:
     assert (read.names, read.width) == (("a", "b"), 2)
 
 
-@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-@pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("follow", [True, False])
-def test_every_way_to_write_a_table(
-    path: Path, ending: str, delimiter: str, mark: bytes, named: bool, follow: bool
-) -> None:
-    lines = ["", *["Wärme,b"] * named, "1,2.5", "", '"3", 4 ', "5,6", "end,"]
-    path.write_bytes(mark + ending.join(lines).replace(",", delimiter).encode())
-    read = open_rows(path, follow=follow)
-    items = read_now(iter(read))
-    assert rows_in(items) == [[1, 2.5], [3, 4], [5, 6]]
-    assert [item.where[-1] for item in items][:3] == [*("356" if named else "245")]
-    assert read.names == (("Wärme", "b") if named else None)
-    assert len(bad(items)) == (0 if follow else 1)
-
-
 def test_bad_rows_are_told_and_passed_over(path: Path) -> None:
     path.write_bytes(b'a,b\n1,hot\n1,2\n3\n4,"5\n\xff,1\n6,7\n8,' + b"9" * 200_000 + b"\n10,11\n")
     items = list(open_rows(path))
@@ -89,11 +70,6 @@ def test_bad_rows_are_told_and_passed_over(path: Path) -> None:
     assert found["5"] == "a quotation mark without its pair"
     assert found["6"] == "not text in UTF-8"
     assert "field larger" in found["8"]
-
-
-def test_columns_are_picked_by_name(path: Path) -> None:
-    path.write_text("a,b,c\n1,x,3\n")
-    assert rows_in(list(open_rows(path, features=["c", "a"]))) == [[3, 1]]
 
 
 @pytest.mark.parametrize(
@@ -113,12 +89,6 @@ def test_a_file_of_other_columns_is_refused(
     append(path, content)
     with pytest.raises(BadInput, match=complaint):
         read_now(iter(open_rows(path, follow=follow, **options)))
-
-
-@pytest.mark.parametrize("content", ["", "\n\n", "a,b\n"])
-def test_a_file_without_rows_has_none(path: Path, content: str) -> None:
-    path.write_text(content)
-    assert list(open_rows(path)) == []
 
 
 def test_a_file_that_is_not_there_is_an_error_unless_it_is_followed(path: Path) -> None:
@@ -153,17 +123,6 @@ def test_half_a_line_is_no_row_yet(path: Path) -> None:
         assert rows_in(read_now(items)) == expected
 
 
-def test_a_character_may_arrive_in_two_pieces(path: Path) -> None:
-    first, second = "ä,b\n".encode()[:1], "ä,b\n1,2\n".encode()[1:]
-    read = open_rows(path, follow=True)
-    items = iter(read)
-    append(path, first)
-    assert read_now(items) == []
-    append(path, second)
-    assert rows_in(read_now(items)) == [[1, 2]]
-    assert read.names == ("ä", "b")
-
-
 def test_a_renamed_file_is_finished_before_the_new_one(path: Path) -> None:
     path.write_text("a,b\n1,2\n")
     items = iter(open_rows(path, follow=True))
@@ -179,18 +138,6 @@ def test_a_renamed_file_is_finished_before_the_new_one(path: Path) -> None:
     assert bad(found) == [(f"{path}, line 5", "its end was never written")]
     append(path, "10,0,9\n")
     assert [(item.row, item.where) for item in read_now(items)] == [([9, 10], f"{path}, line 3")]
-
-
-def test_what_a_writer_adds_after_the_renaming_is_read(path: Path) -> None:
-    path.write_text("1,2\n")
-    items = iter(open_rows(path, follow=True))
-    assert next(items).row == [1, 2]
-    assert next(items) is None
-    old = path.rename(path.with_suffix(".1"))
-    path.write_text("7,8\n")
-    assert next(items) is None
-    append(old, "3,4\n")
-    assert rows_in(read_now(items)) == [[3, 4], [7, 8]]
 
 
 @pytest.mark.parametrize("header", ["", "t,a,b\n"])
@@ -209,16 +156,6 @@ def test_a_file_that_was_cut_is_read_from_its_start(path: Path, header: str) -> 
     again = open_rows(path, follow=True, drop=["t"], bookmark=saved(item.bookmark))
     assert rows_in(read_now(iter(again))) == [[7, 8]]
     assert again.names == ("a", "b")
-
-
-def test_a_new_file_of_another_width_is_refused(path: Path) -> None:
-    path.write_text("1,2\n")
-    items = iter(open_rows(path, follow=True))
-    assert rows_in(read_now(items)) == [[1, 2]]
-    path.rename(path.with_suffix(".1"))
-    path.write_text("a,b,c\n1,2,3\n")
-    with pytest.raises(BadInput, match="3 columns, where there were 2 before"):
-        read_now(items)
 
 
 # Bookmarks
@@ -293,19 +230,6 @@ def test_a_bookmark_into_a_file_that_was_replaced_starts_over_with_a_warning(
     assert warned(caplog) == [f"{path} was replaced: reading it from the start"]
 
 
-def test_another_file_than_before_is_no_file_that_was_replaced(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path.write_text("a,b\n1,2\n3,4\n")
-    bookmark = saved(list(open_rows(path))[1].bookmark)
-    other = path.with_name("other.csv")
-    other.write_text("a,b\n5,6\n")
-    with caplog.at_level(logging.INFO):
-        assert rows_in(list(open_rows(other, bookmark=bookmark))) == [[5.0, 6.0]]
-    said = [(one.levelname, one.getMessage()) for one in caplog.records]
-    assert said == [("INFO", f"{other}: another file than before ({path.name})")]
-
-
 def test_a_file_that_is_not_there_yet_is_waited_for_and_that_is_said_once(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -315,19 +239,6 @@ def test_a_file_that_is_not_there_yet_is_waited_for_and_that_is_said_once(
     assert caplog.messages == [f"{path} is not there: waiting for it"]
     path.write_text("a,b\n1,2\n")
     assert rows_in(read_now(items)) == [[1.0, 2.0]]
-
-
-def test_a_bookmark_is_for_the_first_file_alone(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path.write_text("1,2\n3,4\n")
-    bookmark = saved(next(iter(open_rows(path))).bookmark)
-    items = iter(open_rows(path, follow=True, bookmark=bookmark))
-    assert rows_in(read_now(items)) == [[3, 4]]
-    path.rename(path.with_suffix(".1"))
-    path.write_text("5,6\n")
-    assert rows_in(read_now(items)) == [[5, 6]]
-    assert warned(caplog) == []
 
 
 def test_columns_keep_their_order_over_files_and_restarts(path: Path) -> None:
@@ -388,17 +299,6 @@ def test_standard_input_is_read_without_waiting_for_it(copier: subprocess.Popen[
     assert copier.wait(300) == 0
 
 
-def test_standard_input_has_no_bookmark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path
-) -> None:
-    path.write_text("1,2\n" * 50_000)
-    with path.open() as file:
-        monkeypatch.setattr(sys, "stdin", file)
-        items = [item for item in open_source("-", follow=True) if item is not None]
-    assert len(items) == 50_000
-    assert items[-1] == Reading([1, 2], "standard input, line 50000", None)
-
-
 # A folder
 
 
@@ -429,40 +329,6 @@ def test_files_are_read_by_name_and_moved_once_that_is_saved(inbox: Path) -> Non
     read.saved(saved(found[2].bookmark))
     assert names(inbox / "done") == ["a.csv", "b.csv"]
     assert names(inbox) == [".c.csv", "done", "folder.csv", "other.txt"]
-
-
-def test_only_files_that_lie_before_the_bookmark_are_moved(inbox: Path) -> None:
-    drop_file(inbox / "a.csv", "1,2\n3,4\n")
-    drop_file(inbox / "b.csv", "5,6\n")
-    read = open_rows(inbox)
-    found = read_now(iter(read))
-    read.saved(found[0].bookmark)
-    assert names(inbox / "done") == []
-    read.saved(found[1].bookmark)
-    assert names(inbox / "done") == ["a.csv"]
-
-
-def test_a_file_of_which_only_bad_rows_were_left_is_done(inbox: Path) -> None:
-    drop_file(inbox / "a.csv", "1,2\nx,y\n")
-    bookmark = saved(next(iter(open_rows(inbox))).bookmark)
-    found = read_now(iter(open_rows(inbox, bookmark=bookmark)))
-    assert len(bad(found)) == len(found) == 1
-    assert names(inbox / "done") == ["a.csv"]
-
-
-def test_a_file_that_came_under_the_old_name_takes_its_turn(
-    inbox: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    drop_file(inbox / "b.csv", "1,2\n")
-    (item,) = read_now(iter(open_rows(inbox)))
-    drop_file(inbox / "new", "5,6\n")
-    (inbox / "new").rename(inbox / "b.csv")
-    drop_file(inbox / "a.csv", "3,4\n")
-    assert rows_in(read_now(iter(open_rows(inbox, bookmark=saved(item.bookmark))))) == [
-        [3, 4],
-        [5, 6],
-    ]
-    assert warned(caplog) == []
 
 
 def test_a_file_is_left_alone_while_it_is_written(
@@ -531,13 +397,6 @@ def test_a_new_file_of_the_same_name_is_read_and_not_taken_for_the_old_one(
     assert names(inbox) == ["a.csv"], "its own row is not saved yet"
     read.saved(second.bookmark)
     assert names(inbox / "done") == ["a.csv"]
-
-
-def test_a_bookmark_into_a_single_file_does_not_hold_in_a_folder(inbox: Path, path: Path) -> None:
-    path.write_text("1,2\n3,4\n")
-    bookmark = saved(next(iter(open_rows(path))).bookmark)
-    drop_file(inbox / "fan.csv", "5,6\n")
-    assert rows_in(read_now(iter(open_rows(inbox, bookmark=bookmark)))) == [[5, 6]]
 
 
 @settings(max_examples=law_examples(60), deadline=None)

@@ -1,7 +1,6 @@
 """Columns that come later, go, or change their places; words, and values that are missing."""
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -41,27 +40,12 @@ def test_cells_beyond_the_columns_are_ignored_with_one_warning(
     assert all(item.follows for item in found[1:] if isinstance(item, Reading))
 
 
-def test_they_are_ignored_after_a_restart_as_well(path: Path) -> None:
-    path.write_text("a,b\n1,2\n3,4,5\n6,7,8\n")
-    whole = list(opened(path))
-    for place, item in enumerate(whole):
-        assert isinstance(item, Reading)
-        assert list(opened(path, bookmark=item.bookmark)) == whole[place + 1 :]
-
-
 def test_where_no_row_ever_fitted_its_names_it_is_no_later_column(path: Path) -> None:
     # Decimal commas between commas, and a first column that has no name, look like that.
     path.write_text("temp,volt\n21,5,3,3\n21,7,3,2\n")
     found = list(opened(path))
     assert rows_in(found) == []
     assert reasons(found) == ["expected 2 columns, got 4"] * 2
-
-
-def test_a_row_with_fewer_cells_is_bad(path: Path) -> None:
-    path.write_text("a,b\n1,2\n3\n4,5\n")
-    found = list(opened(path))
-    assert rows_in(found) == [[1, 2], [4, 5]]
-    assert reasons(found) == ["expected 2 columns, got 1"]
 
 
 def test_new_names_in_the_middle_of_a_file_are_gone_by(
@@ -75,13 +59,6 @@ def test_new_names_in_the_middle_of_a_file_are_gone_by(
     for place, item in enumerate(found):
         assert isinstance(item, Reading)
         assert list(opened(path, bookmark=item.bookmark)) == found[place + 1 :]
-
-
-def test_a_line_of_other_words_is_a_bad_row(path: Path) -> None:
-    path.write_text("a,b\n1,2\na,c\nhot,cold\n3,4\n")
-    found = list(opened(path))
-    assert rows_in(found) == [[1, 2], [3, 4]]
-    assert len(reasons(found)) == 2
 
 
 def test_keys_that_come_later_are_ignored_and_those_that_are_missing_cost_a_row(
@@ -110,31 +87,6 @@ def test_the_first_object_may_lack_what_a_state_has_learned(path: Path) -> None:
 
 
 # What is read past, and what is noticed
-
-
-def test_remarks_and_separators_are_read_past(path: Path) -> None:
-    path.write_text("sep=;\n# of the pump\na;b\n1;2\n# a pause\n3;4\n")
-    assert rows_in(list(opened(path))) == [[1, 2], [3, 4]]
-
-
-def test_numbers_for_names_are_noticed(path: Path) -> None:
-    path.write_text("1,2,3,4\n0.5,1.5,2.5,3.5\n0.6,1.4,2.7,3.6\n")
-    read = opened(path)
-    assert rows_in(list(read)) == [[0.5, 1.5, 2.5, 3.5], [0.6, 1.4, 2.7, 3.6]]
-    assert read.names == ("1", "2", "3", "4")
-
-
-def test_an_index_and_a_clock_are_noticed_and_said(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    path.write_text(",ts,a\n0,1714564800,1.5\n1,1714564860,1.7\n")
-    found = list(opened(path))
-    assert rows_in(found) == [[1.5], [1.7]]
-    assert [item.time for item in found if isinstance(item, Reading)] == [1714564800, 1714564860]
-    said = "\n".join(warnings(caplog))
-    assert "'ts') is the time of each row" in said
-    assert "counts the rows" in said
 
 
 # Missing values

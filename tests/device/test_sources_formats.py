@@ -14,7 +14,7 @@ import pytest
 
 from elmgrove import BadInput
 from elmgrove.device.sources import open_source
-from elmgrove.device.sources.text import Bad, Reading, Source
+from elmgrove.device.sources.text import Bad, Source
 from elmgrove.reading.layout import Layout
 from support.sources import read_now, rows_in
 
@@ -135,18 +135,6 @@ def test_standard_input_may_be_packed(
     assert rows_in(items) == ROWS
 
 
-def test_of_a_packed_file_that_was_cut_the_rows_before_that_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "fan.csv.gz"
-    path.write_bytes(gzip.compress(csv().encode())[:-200])
-    found: list[Any] = []
-    with pytest.raises(BadInput, match="this is gzip, but damaged or cut short"):
-        found.extend(opened(path))
-    assert rows_in(found) == ROWS[: len(found)] != []
-    path.write_bytes(b"\x1f\x8b" + bytes(50))
-    with pytest.raises(BadInput, match="this is gzip, but damaged"):
-        list(opened(path))
-
-
 def test_where_a_packed_file_was_cut_a_log_and_a_folder_go_on(tmp_path: Path) -> None:
     cut, whole = gzip.compress(csv().encode())[:-200], csv().encode()
     log = tmp_path / "fan.csv"
@@ -197,19 +185,6 @@ def test_a_table_can_not_be_followed(tmp_path: Path, make: Callable[[Path], Any]
         read_now(iter(opened(tmp_path / "fan.npy", follow=True)))
 
 
-def test_a_bad_row_of_a_table_costs_one_row(tmp_path: Path) -> None:
-    frame = pd.DataFrame(ROWS[:5], columns=NAMES)
-    frame.loc[2, "b"] = np.nan
-    frame.to_parquet(tmp_path / "fan.parquet")
-    found = list(opened(tmp_path / "fan.parquet"))
-    assert rows_in(found) == [row for number, row in enumerate(ROWS[:5]) if number != 2]
-    (bad,) = [item for item in found if isinstance(item, Bad)]
-    assert bad.where == f"{tmp_path / 'fan.parquet'}, row 2"
-    assert [item.follows for item in found if isinstance(item, Reading)] == [
-        False, True, False, True,
-    ]  # fmt: skip
-
-
 def test_a_folder_takes_every_format(tmp_path: Path) -> None:
     for number, name in enumerate(["fan.csv", "fan.csv.gz", "fan.jsonl", "fan.parquet", "fan.npy"]):
         FORMATS[name][0](tmp_path / f"{number}.{name}")
@@ -223,18 +198,3 @@ def test_a_folder_takes_every_format(tmp_path: Path) -> None:
     source.saved(found[-1].bookmark)
     assert len(list((tmp_path / "done").iterdir())) == 6
     assert (tmp_path / "readme.txt").exists()
-
-
-def test_a_frame_with_times_gives_them(tmp_path: Path) -> None:
-    times = pd.date_range("2024-05-01", periods=300, freq="min", tz="UTC")
-    frame = pd.DataFrame(ROWS, columns=NAMES)
-    frame.insert(0, "ts", times)
-    frame.to_parquet(tmp_path / "fan.parquet")
-    frame.to_csv(tmp_path / "fan.csv", index=False)
-    frame.to_json(tmp_path / "fan.jsonl", orient="records", lines=True, date_format="iso")
-    for name in ("fan.parquet", "fan.csv", "fan.jsonl"):
-        found = list(opened(tmp_path / name))
-        assert rows_in(found) == pytest.approx(np.array(ROWS))
-        assert [item.time for item in found if isinstance(item, Reading)] == [
-            time.timestamp() for time in times
-        ]

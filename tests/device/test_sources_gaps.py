@@ -1,7 +1,5 @@
 """Which rows follow the one before them, so that a window may hold both."""
 
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,11 +18,6 @@ def readings(items: Iterable[Any]) -> list[Reading]:
 
 def follows(items: list[Reading]) -> list[bool]:
     return [item.follows for item in items]
-
-
-def test_each_row_of_a_file_follows_the_one_before(path: Path) -> None:
-    path.write_text("a,b\n1,2\n\n3,4\n5,6\n")
-    assert follows(readings(iter(open_rows(path)))) == [False, True, True]
 
 
 def test_a_row_does_not_follow_one_that_is_bad(path: Path) -> None:
@@ -72,19 +65,6 @@ def test_a_line_that_was_never_finished_is_a_gap(path: Path) -> None:
     path.rename(path.with_suffix(".1"))
     path.write_text("a,b\n5,6\n")
     assert follows(readings(items)) == [False]
-
-
-def test_standard_input_follows_nothing_that_was_read_before() -> None:
-    program = (
-        "from elmgrove.device.sources import open_source\n"
-        "bookmark = {'names': ['a', 'b'], 'head': 'a,b'}\n"
-        "items = open_source('-', follow=False, bookmark=bookmark)\n"
-        "print([item.follows for item in items if item is not None])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], input="a,b\n1,2\n3,4\n", capture_output=True, text=True
-    )
-    assert done.stdout == "[False, True]\n", done.stderr
 
 
 # A folder

@@ -10,7 +10,6 @@ import pytest
 
 from elmgrove.device.sources import open_source, text
 from elmgrove.device.sources.text import Reading
-from elmgrove.reading.layout import Layout
 from elmgrove.reading.times import Gap, Gaps
 
 pytestmark = pytest.mark.usefixtures("unpaced")
@@ -32,20 +31,6 @@ def read(path: Path, **options: Any) -> list[Reading]:
     return [item for item in found if isinstance(item, Reading)]
 
 
-def test_rows_have_their_times(path: Path) -> None:
-    times = [NOON + 60 * n for n in range(5)]
-    write(path, times)
-    assert [item.time for item in read(path)] == times
-
-
-def test_a_stated_format_is_read(path: Path) -> None:
-    path.write_text("a;when\n1;01.05.2024 12:00\n2;01.05.2024 12:01\n")
-    layout = Layout(time="when=%d.%m.%Y %H:%M")
-    assert [(one.row, one.time) for one in read(path, layout=layout)] == [
-        ([1], NOON), ([2], NOON + 60),
-    ]  # fmt: skip
-
-
 def test_a_gap_is_found_and_the_row_after_it_follows_nothing(path: Path) -> None:
     times = [NOON + 60 * n for n in range(20)]
     times += [times[-1] + 3600 + 60 * n for n in range(20)]
@@ -54,13 +39,6 @@ def test_a_gap_is_found_and_the_row_after_it_follows_nothing(path: Path) -> None
     assert [item.gap for item in found if item.gap] == [Gap(times[19], times[20])]
     assert [n for n, item in enumerate(found) if not item.follows] == [0, 20]
     assert str(found[20].gap) == "no rows from 2024-05-01 12:19:00 to 2024-05-01 13:19:00 (60 min)"
-
-
-def test_times_that_go_back_are_a_gap(path: Path) -> None:
-    write(path, [NOON, NOON + 60, NOON - 86400, NOON - 86340])
-    assert str(read(path)[2].gap) == (
-        "times went back from 2024-05-01 12:01:00 to 2024-04-30 12:00:00 (24 h)"
-    )
 
 
 def test_a_restart_finds_the_gaps_that_it_would_have_found(path: Path) -> None:
@@ -72,11 +50,6 @@ def test_a_restart_finds_the_gaps_that_it_would_have_found(path: Path) -> None:
     for place, item in enumerate(whole):
         bookmark = json.loads(json.dumps(item.bookmark))
         assert read(path, bookmark=bookmark) == whole[place + 1 :]
-
-
-def test_rows_of_a_file_without_times_have_no_gaps(path: Path) -> None:
-    path.write_text("a\n1\n2\n")
-    assert [(item.time, item.gap) for item in read(path)] == [(None, None)] * 2
 
 
 # By the wall clock
@@ -117,10 +90,6 @@ def test_what_arrives_together_says_nothing_about_pauses(clock: list[float]) -> 
     for _ in range(1000):
         assert watched.before(None) is None
     assert not any(arrivals(watched, clock, [3600.0] * 20))
-
-
-def test_rows_that_are_not_live_are_not_judged_by_the_clock(clock: list[float]) -> None:
-    assert not any(arrivals(Gaps(), clock, [1.0] * 50 + [86400.0]))
 
 
 def test_a_followed_file_has_gaps_by_the_clock(path: Path, clock: list[float]) -> None:

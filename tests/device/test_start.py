@@ -114,15 +114,6 @@ def test_an_agent_that_is_restarted_with_other_flags_applies_them_and_says_so(
     assert detector_in("fan.elm").events.rule == AlarmRule(1, 1, 0)
 
 
-def test_what_is_so_already_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
-    write_rows(Path("fan.csv"), normal_rows(1, 300))
-    same = {"rate": 0.02, "alarm": "1/5", "window": "3"}
-    work(**same)
-    caplog.set_level("INFO")
-    work(**same)
-    assert "settings:" not in caplog.text
-
-
 @pytest.mark.parametrize(
     ("setting", "value", "held"),
     [
@@ -139,29 +130,6 @@ def test_what_would_need_learning_again_is_refused(setting: str, value: Any, hel
         work(**{setting: value})
     assert str(refused.value).startswith(f"{setting}: fan.elm has {held}, not ")
     assert "leave the setting out, or begin with another state file" in str(refused.value)
-    assert Path("fan.elm").read_bytes() == before
-
-
-def test_as_it_is_is_never_refused() -> None:
-    write_rows(Path("fan.csv"), normal_rows(1, 60))
-    work(window="3", patterns="2")
-    work(window="auto", spectrum="", patterns="auto")
-    assert detector_in("fan.elm").window == 3
-
-
-def test_another_layer_than_the_files_is_refused_at_the_first_start_already() -> None:
-    write_rows(Path("fan.csv"), normal_rows(1, 60))
-    with pytest.raises(BadInput, match=r"window: like\.evidence has 1, not 3"):
-        work(like="like.evidence", window="3")
-
-
-def test_a_change_that_is_refused_leaves_the_state(device: Start) -> None:
-    write_rows(Path("fan.csv"), normal_rows(1, 60))
-    assert device("fan").end() == 0
-    before = Path("fan.elm").read_bytes()
-    wrong = device("fan", alarm="9/2")
-    assert wrong.end() == 1
-    assert "an alarm needs 1 ≤ k ≤ n, not k = 9 and n = 2" in wrong.log
     assert Path("fan.elm").read_bytes() == before
 
 

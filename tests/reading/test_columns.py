@@ -52,17 +52,6 @@ def test_columns_are_called_by_number_where_there_are_no_names(table: Any) -> No
         table(text, drop=("9",))
 
 
-@pytest.mark.parametrize("cell", ["2", "anomaly", "Attack", "true", "YES", "-1"])
-def test_labels_of_anomalies(table: Any, cell: str) -> None:
-    read = table(f"a,y\n1,{cell}\n2,normal\n3,0\n4,no\n", label="y")
-    assert read.labels.tolist() == [True, False, False, False]
-
-
-def test_a_label_that_does_not_say_is_refused(table: Any) -> None:
-    with pytest.raises(BadInput, match=r"line 2, column 2 \('y'\): 'maybe' is no label: 1 or 0"):
-        table("a,y\n1,maybe\n", label="y")
-
-
 def test_what_a_state_learned_can_not_be_left_out(table: Any) -> None:
     with pytest.raises(BadInput, match="'a' was learned and can't be left out"):
         table(WIDE, {"features": ("a", "b")}, drop=("a",))
@@ -109,15 +98,6 @@ def test_a_word_that_was_never_learned_is_none_of_them_and_said_once(table: Any)
     assert read.notes == ["the word mode=test was never learned: it is none of ['auto', 'off']"]
 
 
-def test_words_are_found_without_names_too(table: Any) -> None:
-    assert table("1,off\n2,auto\n", LEARNED).rows.tolist() == [[1, 0, 1], [2, 1, 0]]
-
-
-def test_numbers_may_be_words(table: Any) -> None:
-    read = table("a,stage\n1,3\n2,1\n", categories=("stage",))
-    assert read.names == ("a", "stage=1", "stage=3")
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -160,18 +140,6 @@ def test_a_missing_value_is_held_for_a_few_rows(table: Any) -> None:
     assert read.left_out == 2
     assert read.gaps == [0, 3]
     assert read.notes == ["4 missing values were filled with the last ones"]
-
-
-def test_what_is_no_number_is_not_missing(table: Any) -> None:
-    with pytest.raises(BadInput, match="'hot' is not a finite number"):
-        table("a,b\n1,2\nhot,3\n", missing="hold")
-    with pytest.raises(BadInput, match="'inf' is not a finite number"):
-        table("a,b\n1,2\ninf,3\n", missing="hold")
-
-
-def test_words_are_held_as_well(table: Any) -> None:
-    read = table("mode,b\nauto,1\n,2\noff,3\n", categories=("mode",), missing="hold")
-    assert read.rows.tolist() == [[1, 0, 1], [1, 0, 2], [0, 1, 3]]
 
 
 def test_a_value_is_held_from_rows_that_were_read_at_once(

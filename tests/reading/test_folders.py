@@ -83,21 +83,6 @@ def test_rows_are_left_out_where_a_sensor_is_silent_and_there_is_a_gap(folder: P
     assert (len(table.rows), table.left_out, table.gaps) == (16, 4, [11])
 
 
-def test_what_is_not_wanted_has_no_say_in_when_there_are_rows(folder: Path) -> None:
-    write(folder / "slow.csv", [400 * i for i in range(10)], {"value": [1.0] * 10})
-    assert len(read_table(folder).rows) == 4
-    assert len(read_table(folder, Layout(drop=("slow",))).rows) == 20
-    assert len(read_table(folder, features=["flow"]).rows) == 20
-
-
-def test_no_column_gets_the_name_of_another(folder: Path) -> None:
-    for part in ("one", "two"):
-        write(folder / f"{part}.csv", [0, 60], {"bar": [1.0, 2.0]})
-    write(folder / "three.csv", [0, 60], {"one.bar": [1.0, 2.0]})
-    with pytest.raises(BadInput, match="two columns are called alike"):
-        read_table(folder)
-
-
 def test_columns_are_chosen_as_in_a_file(folder: Path) -> None:
     assert read_table(folder, Layout(columns=("temp",))).names == ("temp",)
     assert read_table(folder, Layout(drop=("temp",))).names == ("flow",)

@@ -71,17 +71,6 @@ def test_standard_input_is_read_as_a_file_is(
             assert read_table("-").rows.tolist() == [[1, 0], [0, 1]]
 
 
-def test_an_error_in_standard_input_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    path = tmp_path / "piped"
-    path.write_text("a,b\n1,x\n")
-    with path.open() as file:
-        monkeypatch.setattr(sys, "stdin", file)
-        with pytest.raises(BadInput, match=r"^standard input, line 2, column 2 \('b'\): 'x'"):
-            read_table("-")
-
-
 def test_parquet_needs_an_extra_which_is_told_both_ways(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

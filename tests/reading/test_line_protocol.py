@@ -23,7 +23,6 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False)
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 FIELDS = st.dictionaries(NAMES, st.one_of(FLOATS, WHOLE, st.booleans(), TEXTS), min_size=1)
 TAGS = st.dictionaries(NAMES, NAMES, max_size=3)
-SAID = st.dictionaries(st.sampled_from(["state", "text", "kind"]), TEXTS)
 TIMES = st.none() | st.integers(0, 2**62)
 
 
@@ -156,10 +155,6 @@ def test_what_is_no_point_is_named_with_its_place(text: str) -> None:
         point_of("f.lp, line 3", text)
 
 
-def test_blank_lines_and_remarks_are_read_past() -> None:
-    assert [point_of("x", text) for text in ("", "  \r\n", "# a=1", "  # b")] == [None] * 4
-
-
 def test_a_measurement_with_tags_chooses_points() -> None:
     measured = Measurement(r"my\ cpu,cpu=total")
     assert measured("x", r"my\ cpu,cpu=0 a=1") is None
@@ -219,22 +214,6 @@ def test_files_and_lines_are_read_alike(tmp_path: Path) -> None:
         else:
             rows += [] if record is None else [record.values]
     assert (reader.names, rows, bad) == (table.names, table.rows.tolist(), table.left_out)
-
-
-def test_the_time_of_a_line_wins_over_a_field_that_looks_like_one(tmp_path: Path) -> None:
-    path = tmp_path / "plant.lp"
-    path.write_text("m boot_time=1714560000i,a=1 1714564800000000000\n" * 3)
-    table = read_table(path)
-    assert table.names == ("boot_time", "a")
-    assert table.times is not None
-    assert table.times.tolist() == [1714564800.0] * 3
-
-
-def test_a_missing_field_can_be_held(tmp_path: Path) -> None:
-    path = tmp_path / "plant.influx"
-    path.write_text("\n".join(FILE.splitlines()[:-1]))
-    layout = Layout(measurement="machine,host=a", columns=("temp", "speed"), missing="hold")
-    assert read_table(path, layout).rows[-1].tolist() == [23.5, 1501.0]
 
 
 def test_a_measurement_that_is_not_there_is_told(tmp_path: Path) -> None:

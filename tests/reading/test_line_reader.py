@@ -64,12 +64,6 @@ def test_columns_that_appear_later_are_ignored_with_one_note() -> None:
     assert reader.notes == ["x: columns beyond the 2 of before are ignored"]
 
 
-def test_decimal_commas_are_not_columns_that_appear() -> None:
-    assert "expected 2 columns, got 4" in values(LineReader(), "a,b", "1,5,2,5")[1]
-    assert "--decimal ," in values(LineReader(), "a;b", "1,5;2")[1]
-    assert values(LineReader(Layout(decimal=",")), "a;b", "1,5;2")[1] == [1.5, 2]
-
-
 def test_files_go_on_in_the_columns_of_the_first() -> None:
     reader = LineReader(Layout(drop=("c",)))
     assert values(reader, "a,b,c", "1,2,x") == [None, [1, 2]]
@@ -82,12 +76,6 @@ def test_files_go_on_in_the_columns_of_the_first() -> None:
     reader.begin()
     with pytest.raises(WrongColumns, match="no column 'a'"):
         reader.read("x", "b,d")
-
-
-def test_a_header_of_numbers_is_no_row() -> None:
-    reader = LineReader()
-    assert values(reader, "1,2,3,4", "1.5,2,3,4") == [None, [1.5, 2, 3, 4]]
-    assert reader.names == ("1", "2", "3", "4")
 
 
 @pytest.mark.parametrize("lines", [["b,t,a", "2,2024-05-01,1"], ['{"b": 2, "t": 5, "a": 1}']])
@@ -104,14 +92,6 @@ def test_words_must_be_known() -> None:
     reader = LineReader(features=("mode=auto", "a"), categories={"mode": ("auto",)})
     assert values(reader, "a,mode", "1,auto", "2,off") == [None, [1, 1], [0, 2]]
     assert reader.notes == ["the word mode=off was never learned: it is none of ['auto']"]
-
-
-def test_missing_values_are_held() -> None:
-    reader = LineReader(Layout(missing="hold", hold_rows=1))
-    found = values(reader, "a,b", "1,2", ",3", ",4", "5,6")
-    assert found[:3] == [None, [1, 2], [1, 3]]
-    assert "the value is missing" in found[3]
-    assert found[4] == [5, 6]
 
 
 @pytest.mark.parametrize("bad", ["[" * 100000, '{"a":' * 5000])
@@ -142,11 +122,6 @@ NAMED = ["time,a,b", "1700000000,1,2"]
 BAD = "x, column 1 ('time'): {} is no time"
 
 
-def test_a_bad_time_behind_repeated_names_is_a_bad_row() -> None:
-    found = times(LineReader(), *NAMED, "time,a,b", "nan,1,2", "1700000060,1,2")
-    assert found == [1.7e9, BAD.format("'nan'"), 1.7e9 + 60]
-
-
 def test_a_bad_time_at_the_beginning_of_the_next_file_is_a_bad_row() -> None:
     reader = LineReader()
     times(reader, *NAMED)
@@ -175,15 +150,6 @@ def test_a_bad_time_after_a_restart_is_a_bad_row(before: list[str], bad: str, go
         assert "is no time" in refused
         assert time == 1.7e9 + 60
         assert again.notes == []
-
-
-def test_a_bookmark_without_the_time_finds_it_again() -> None:
-    reader = LineReader()
-    times(reader, *NAMED)
-    bookmark = {name: reader.bookmark[name] for name in ("head", "names")}
-    again = LineReader(bookmark=bookmark)
-    again.begin(at_start=False)
-    assert times(again, "1700000060,1,2", "nan,1,2") == [1.7e9 + 60, BAD.format("'nan'")]
 
 
 def test_a_file_may_have_its_time_elsewhere_and_it_is_said_if_it_has_none() -> None:

@@ -102,10 +102,6 @@ def test_blank_lines_blanks_and_quotes(
     assert read.lines.tolist() == lines
 
 
-def test_a_header_only_table_has_its_columns(table: Any) -> None:
-    assert table("a,b\n").rows.shape == (0, 2)
-
-
 # Columns
 
 
@@ -113,16 +109,6 @@ def test_columns_are_picked_and_ordered_by_name(table: Any) -> None:
     read = table("a,b,c\n1,2,3\n4,x,6\n", features=["c", "a"])
     assert read.names == ("c", "a")
     assert read.rows.tolist() == [[3, 1], [6, 4]]
-
-
-def test_columns_are_taken_as_they_stand_where_the_file_names_none(table: Any) -> None:
-    assert table("1,2\n", features=["c", "a"]).rows.tolist() == [[1, 2]]
-
-
-def test_columns_are_dropped_by_name_and_may_hold_anything(table: Any) -> None:
-    read = table("time,a,b\n12:30,1,2\n,3,4\n", drop=["time"])
-    assert read.names == ("a", "b")
-    assert read.rows.tolist() == [[1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize(
@@ -174,30 +160,11 @@ def test_a_bad_cell_is_named_by_file_line_and_column(table: Any, text: str) -> N
         table(text)
 
 
-def test_a_column_that_was_moved_is_named_by_its_place_in_the_file(table: Any) -> None:
-    with pytest.raises(BadInput, match=r"line 2, column 3 \('c'\): 'x'"):
-        table("a,b,c\n1,2,x\n", features=["c", "a"])
-
-
 def test_bad_rows_are_left_out_and_listed_if_that_is_wanted(table: Any) -> None:
     read = table("a,b\n1,\n2,3\nx,y\n4\n5,6\n", skip_bad=True)
     assert read.rows.tolist() == [[2, 3], [5, 6]]
     assert read.lines.tolist() == [3, 6]
     assert [text.partition(", ")[2][:6] for text in read.skipped] == ["line 2", "line 4", "line 5"]
-
-
-@pytest.mark.parametrize("text", ["a,b\n1,\n", "a,b\n1\n"])
-def test_the_ways_out_are_told_unless_they_were_taken(table: Any, text: str) -> None:
-    with pytest.raises(BadInput, match="; --drop leaves a named column out, --skip-bad a row"):
-        table(text)
-    (skipped,) = table(text, skip_bad=True).skipped
-    assert "--skip-bad" not in skipped
-
-
-def test_a_table_of_nothing_but_bad_rows_keeps_its_width(table: Any) -> None:
-    read = table("a,b\nx,y\n", skip_bad=True)
-    assert read.rows.shape == (0, 2)
-    assert len(read.skipped) == 1
 
 
 @pytest.mark.parametrize(
@@ -236,13 +203,6 @@ def test_a_cell_that_is_too_long_is_a_bad_row(
     assert read.rows[:][:, 0].tolist() == [n for n in range(200) if n != place]
     assert read.lines[[0, -1]].tolist() == ([3, 201] if place == 0 else [2, 201])
     assert len(read.skipped) == 1
-
-
-def test_words_are_found_around_a_cell_that_is_too_long(table: Any) -> None:
-    text = f"a,mode\n1,on\n2,{'x' * 140000}\n3,off\n"
-    read = table(text, skip_bad=True, categories=("mode",))
-    assert read.categories == {"mode": ("off", "on")}
-    assert read.lines.tolist() == [2, 4]
 
 
 def test_a_quotation_mark_without_its_pair_swallows_no_rows_silently(table: Any) -> None:
@@ -288,12 +248,6 @@ def test_any_content_is_read_or_refused(
     assert len(read.rows) == len(read.lines)
 
 
-def test_a_missing_file_is_an_error_of_the_system(tmp_path: Path) -> None:
-    for name in ("data.csv", "data.npy"):
-        with pytest.raises(FileNotFoundError):
-            read_table(tmp_path / name)
-
-
 def test_progress_is_told_and_grows(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmgrove.reading.csv.CHUNK", 1000)
     heard: list[int] = []
@@ -314,13 +268,6 @@ def test_numpy_files_of_any_real_dtype_are_read(table: Any, dtype: Any) -> None:
     assert read.rows.tolist() == [[0, 1, 1], [1, 0, 1]]
     assert read.rows.dtype == np.float64
     assert read.lines.tolist() == [0, 1]
-
-
-def test_numpy_files_may_be_shouted_turned_and_empty(table: Any) -> None:
-    assert table(npy(np.ones((2, 2))), "DATA.NPY").rows.shape == (2, 2)
-    turned = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-    assert table(npy(turned), "data.npy").rows.tolist() == turned.tolist()
-    assert table(npy(np.ones((0, 3))), "data.npy").rows.shape == (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -400,11 +347,6 @@ def test_bad_values_in_numpy_files_are_named_or_left_out(table: Any) -> None:
     ]
 
 
-def test_columns_of_numpy_files_have_no_names_to_drop_them_by(table: Any) -> None:
-    with pytest.raises(BadInput, match="without a line of names"):
-        table(npy(np.ones((2, 2))), "data.npy", drop=["a"])
-
-
 def timed(times: list[int]) -> str:
     moments = [f"2024-05-01T{one // 60:02}:{one % 60:02}:00" for one in times]
     return "\n".join(["ts,heat", *(f"{one},{n % 7}.5" for n, one in enumerate(moments))])
@@ -472,15 +414,6 @@ def test_numbers_that_count_columns_are_names_as_pandas_writes_them(first: str) 
         assert head(f"{first}\n{rows}").named == (first != "01,1,2,3")
 
 
-def test_other_numbers_are_a_row() -> None:
-    for first in ("4,3,2,1", "1,2", "2019,2020,2021", "2024-01-01,1,2,3", "# a,b,c\n1,2,3"):
-        assert head(f"{first}\n1.5,2.5,3.5").lines == first.count("\n")
-
-
-def test_a_header_of_numbers_is_known_by_what_was_learned() -> None:
-    assert Head.of(["1,4,2", "5,6,7"], Layout(), ("2", "4")).named
-
-
 # Columns that are no sensors: left out where it is sure, else said
 
 RNG = np.random.default_rng(0)
@@ -538,16 +471,6 @@ def test_what_may_be_no_sensor_is_learned_and_said(
     first, way_out = said.split(" .* " if " .* " in said else ".* ")
     assert note.startswith(first)
     assert note.endswith(way_out)
-
-
-def test_a_sensor_is_not_doubted(with_first: Any) -> None:
-    assert with_first("flow", "sensor").notes == []
-
-
-def test_what_was_learned_is_not_doubted_again(with_first: Any) -> None:
-    read = with_first("id", "counts", features=("id", "heat"))
-    assert read.names == ("id", "heat")
-    assert read.notes == []
 
 
 def test_what_was_said_is_done(with_first: Any) -> None:
@@ -652,8 +575,3 @@ def test_other_formats_have_a_column_beside_too(tmp_path: Path) -> None:
     array = read_table(tmp_path / "rows.npy", Layout(beside="1"))
     assert array.beside is not None
     assert (array.beside.cells.tolist(), array.rows.tolist()) == ([1.0, 3.0], [[2], [4]])
-
-
-def test_a_file_without_the_column_beside_says_which_it_has(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no column 'price' among \['a', 'mode', 'b'\]"):
-        beside(tmp_path / "rows.csv", PAIRED, "price")

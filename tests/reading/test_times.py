@@ -12,7 +12,6 @@ from elmgrove.reading.times import (
     are_dates,
     are_epochs,
     first_back,
-    format_time,
     gaps_in,
     is_named_like_a_time,
 )
@@ -69,16 +68,6 @@ def test_names_that_times_have(name: str) -> None:
     assert is_named_like_a_time(name)
 
 
-@pytest.mark.parametrize("name", ["temp", "times_open", "candidate", "t", "volts", "uptime"])
-def test_names_that_times_do_not_have(name: str) -> None:
-    assert not is_named_like_a_time(name)
-
-
-def test_a_time_is_told_for_people() -> None:
-    assert format_time(NOON) == "2024-05-01 12:00:00"
-    assert format_time(1e30) == "1e+30 s after 1970"
-
-
 @pytest.mark.parametrize("cell", ["1e30", -90000000000, 1e30, "-1e28", np.datetime64(2**62, "us")])
 def test_a_time_outside_the_calendar_is_none(cell: object) -> None:
     with pytest.raises(BadInput, match="is no time"):
@@ -96,11 +85,6 @@ def test_a_row_that_comes_several_times_later_than_usual_follows_a_gap() -> None
 
 def test_a_row_that_comes_before_the_last_one_follows_a_gap() -> None:
     assert gaps_in(np.array([5.0, 6.0, 1.0, 2.0])).tolist() == [2]
-
-
-@pytest.mark.parametrize("times", [[], [1.0], [1.0, 2.0, 900.0], [1.0] * 50])
-def test_few_rows_or_one_instant_have_no_usual_interval(times: list[float]) -> None:
-    assert gaps_in(np.array(times)).tolist() == []
 
 
 def test_rows_as_they_come() -> None:
