@@ -19,7 +19,7 @@ def test_it_keeps_all_its_promises(demo: Demo) -> None:
 def test_it_tells_the_story(demo: Demo) -> None:
     text = " ".join(demo.text.split())
     for told in (
-        r"The pumps are simulated \(seed 1\)",
+        r"The pumps are simulated: equations make their rows",
         rf"{WARMS} \(steady, about 70 m³/h\): [\d,]+ rows\. It would notice an error of vibration",
         r"Each sent its sums, \d\.\d KiB, and no row\.",
         r"rows 4 of 4 watch .* Alarms: 0\.",

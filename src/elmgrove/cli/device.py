@@ -14,8 +14,8 @@ from elmgrove.cli.logs import JSON, write_json_lines
 from elmgrove.cli.options import (
     Ca,
     Certificate,
-    MqttPassword,
     SavedState,
+    mqtt_password,
     notes,
 )
 from elmgrove.device.agent import Agent
@@ -89,7 +89,6 @@ def leave(
     state: SavedState,
     ca: Ca = None,
     certificate: Certificate = None,
-    mqtt_password: MqttPassword = None,
 ) -> None:
     """Take this device's part out of the others' next models; running it again joins again.
 
@@ -99,7 +98,7 @@ def leave(
         member = load(state, Member.from_bytes)
         tls = Tls(ca, certificate)
         opened = open_exchange(
-            exchange, member.name, keyfile=keyfile(state), tls=tls, password=mqtt_password
+            exchange, member.name, keyfile=keyfile(state), tls=tls, password=mqtt_password()
         )
         with Session(member, opened, save=lambda member: save(state, member)) as session:
             session.leave()

@@ -20,8 +20,8 @@ from elmgrove.cli.options import (
     Ca,
     Certificate,
     MergedFlag,
-    MqttPassword,
     basis_like,
+    mqtt_password,
     note_window,
     notes,
     read,
@@ -151,7 +151,6 @@ def create(
             "the server."
         ),
     ] = None,
-    mqtt_password: MqttPassword = None,
 ) -> None:
     """Make a federation, and print the token with which devices join it.
 
@@ -176,7 +175,7 @@ def create(
     )
     charter = Charter(name, basis, ridge, members, merged, terms)
     if exchange is not None:
-        _create_elsewhere(context, charter, exchange, mqtt_password)
+        _create_elsewhere(context, charter, exchange)
         return
     with _admin(context) as opened:
         made = request(opened, "POST", "", json=charter.fields).json().text("token")
@@ -214,9 +213,7 @@ def _bound(name: str, text: str) -> float | None:
         raise BadInput(f"--{name}: a number, or 'none', not {text!r:.40}") from None
 
 
-def _create_elsewhere(
-    context: typer.Context, charter: Charter, place: str, password: str | None
-) -> None:
+def _create_elsewhere(context: typer.Context, charter: Charter, place: str) -> None:
     """Makes a folder or a broker's topic the exchange of a federation, without a server."""
     require_not_given(
         context,
@@ -228,7 +225,7 @@ def _create_elsewhere(
         # Here, since it needs the extra.
         from elmgrove.exchange.mqtt import MqttExchange
 
-        MqttExchange.create(place, charter, password=password, tls=context.obj.tls)
+        MqttExchange.create(place, charter, password=mqtt_password(), tls=context.obj.tls)
         # Devices have names of their own there.
         place = str(replace(BrokerAddress.parsed(place), user=""))
     elif "://" in place:

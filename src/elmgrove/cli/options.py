@@ -1,6 +1,7 @@
 """What several commands share: options, reading rows with progress, times and notes."""
 
 import inspect
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -94,10 +95,12 @@ Certificate = Annotated[
     str | None,
     typer.Option(help="Your own certificate with its key, for a server that asks for one."),
 ]
-MqttPassword = Annotated[
-    str | None,
-    typer.Option(help="The password at a broker.", envvar="ELMGROVE_MQTT_PASSWORD"),
-]
+
+
+def mqtt_password() -> str | None:
+    """The password at a broker, which the list of processes is not to show."""
+    return os.environ.get("ELMGROVE_MQTT_PASSWORD")
+
 
 T = TypeVar("T")
 

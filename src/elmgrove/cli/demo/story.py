@@ -40,7 +40,6 @@ Found = dict[str, Any]
 
 
 def demo(
-    seed: Annotated[int, typer.Option(help="Seed of the simulated pumps.", min=0)] = 1,
     output: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("demo"),
     live: Annotated[
         bool, typer.Option("--live", help="Go on until Ctrl-C, with the dashboard open.")
@@ -57,7 +56,7 @@ def demo(
     require_extra("matplotlib", "demo")
     output.mkdir(parents=True, exist_ok=True)
     picture = output / "demo.png"
-    console, plant = Console(highlight=False), Plant(seed)
+    console, plant = Console(highlight=False), Plant(1)
     with (
         TemporaryDirectory(prefix="elmgrove-demo-") as scratch,
         DemoProcesses(Path(scratch)) as processes,
@@ -67,7 +66,7 @@ def demo(
         first = time.time() - 60.0 * END if live else 1772409600.0
         fleet = DemoFleet(Path(scratch), processes, server, first)
         console.print(
-            f"  Five pumps and a server. The pumps are [bold]simulated[/] (seed {seed}): "
+            "  Five pumps and a server. The pumps are [bold]simulated[/]: "
             "equations make their rows,\n  one a minute. The server and the pumps' agents are "
             "real processes on this machine."
         )
