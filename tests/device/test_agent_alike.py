@@ -9,7 +9,7 @@ import pytest
 
 from elmgrove import Basis
 from elmgrove.device.agent import Agent
-from elmgrove.device.log import PeerLog
+from elmgrove.device.output import PeerLog
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
 from elmgrove.exchange.connection import connect

@@ -8,8 +8,7 @@ import pytest
 from elmgrove import Detector, PatternRule
 from elmgrove.detector.decision import WATCHING
 from elmgrove.device.drift_response import ADAPTING, DriftResponse
-from elmgrove.device.log import StateLog
-from elmgrove.device.output import Observation
+from elmgrove.device.output import Observation, StateLog
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
 from support.laws import law_seeds

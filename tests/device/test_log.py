@@ -7,8 +7,7 @@ import pytest
 from elmgrove import Detector, FalseAlarmRate
 from elmgrove.detector.decision import CHANGING
 from elmgrove.detector.peers import Other
-from elmgrove.device.log import StateLog
-from elmgrove.device.output import Observation
+from elmgrove.device.output import Observation, StateLog
 from elmgrove.federation.member import Member
 from support.factories import DISTANT, cloud
 from support.moments import moments_of

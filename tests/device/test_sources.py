@@ -26,7 +26,6 @@ from support.sources import drop_file, open_rows, read_now, rows_in
 pytestmark = pytest.mark.usefixtures("unpaced")
 
 
-
 def bad(items: list[Any], *, whole: bool = False) -> list[tuple[str, str]]:
     """The bad rows, or the files that were refused as a whole."""
     found = [item for item in items if isinstance(item, Bad) and item.whole == whole]

@@ -18,11 +18,10 @@ from elmgrove.device.commands import Commands
 from elmgrove.device.control import Control
 from elmgrove.device.drift_response import DriftResponse
 from elmgrove.device.health import InputHealth, Outage
-from elmgrove.device.log import PeerLog, StateLog
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.mqtt import Access, Sink
 from elmgrove.device.notify import Alarms
-from elmgrove.device.output import Observation, Observer, Verdicts
+from elmgrove.device.output import Observation, Observer, PeerLog, StateLog, Verdicts
 from elmgrove.device.report import AgentReports
 from elmgrove.device.settings import ASK, NO_REPORTS, Settings
 from elmgrove.device.sources import open_source
