@@ -75,8 +75,7 @@ def merge(
     The device asks them about anomalous rows from then on; a state made with [bold]--merged[/] adds
     their sums, as if it had learned their rows. Merging a file twice changes nothing; a newer file
     of the same origin replaces the older one. The output says first which devices are alike: at the
-    same levels and scales. A file with P and β of a node that has no sums (an update that states
-    its ridge) is merged as the sums they hold.
+    same levels and scales.
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
     """
