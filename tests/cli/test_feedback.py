@@ -87,7 +87,7 @@ def test_what_waits_is_learned_and_normal_from_then_on(elmgrove: Elmgrove) -> No
 
 def test_the_end_is_told_by_the_next_agent_and_no_accepted_row_counts(elmgrove: Elmgrove) -> None:
     assert elmgrove("accept", STATE, "--instead").code == 0
-    assert not detector().events.fields["events"]["marks"]
+    assert not detector().events._alarm.marks
     Path("empty.csv").write_text(",".join(NAMES) + "\n")
     words = ("--verdicts", "told.jsonl", "--only", "events")
     for _ in range(2):

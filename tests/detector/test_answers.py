@@ -224,7 +224,7 @@ def test_an_answer_that_is_undone_at_once_has_changed_nothing(
     assert detector.evidence.close_to(evidence, 1e-9)
     assert detector.learned - detector.taken == before[0]["learned"]
     assert detector.threshold == pytest.approx(threshold)
-    assert detector.state == before[0]["progress"]["state"]
+    assert detector.state == before[0]["memory"]["gate"]["progress"]["state"]
     assert str(detector.drift.report) == report
     assert len(detector.quarantine) == waiting
     assert detector.events.open is not None

@@ -9,6 +9,7 @@ import pytest
 
 from elmgrove import BadFile, Detector, Evidence, FixedThreshold, HiddenLayer
 from elmgrove.detector.patterns import PatternRule
+from elmgrove.detector.snapshot import restore, snapshot
 from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
@@ -157,21 +158,26 @@ def one_model() -> Member:
     return made
 
 
+def gate(fields: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = fields["memory"]["gate"]
+    return found
+
+
 WIDE = np.zeros((1, 3 * INPUTS))
 PLAIN_DAMAGES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], Any]] = {
-    "a state that there is not": lambda f, a: f["progress"].update(state="sleeping"),
-    "a counter below 0": lambda f, a: f["progress"].update(rows=-1),
-    "a counter that is none": lambda f, a: f["progress"].update(flagged="x"),
-    "a counter too few": lambda f, a: f["progress"].pop("calm"),
-    "a counter too many": lambda f, a: f["progress"].update(rate=0.5),
-    "a threshold that is none": lambda f, a: f.update(limit="x"),
-    "no clock": lambda f, a: f["recent"].pop("clock"),
+    "a state that there is not": lambda f, a: gate(f)["progress"].update(state="sleeping"),
+    "a counter below 0": lambda f, a: gate(f)["progress"].update(rows=-1),
+    "a counter that is none": lambda f, a: gate(f)["progress"].update(flagged="x"),
+    "a counter too few": lambda f, a: gate(f)["progress"].pop("calm"),
+    "a counter too many": lambda f, a: gate(f)["progress"].update(rate=0.5),
+    "a threshold that is none": lambda f, a: gate(f).update(limit="x"),
+    "no clock": lambda f, a: gate(f)["recent"].pop("clock"),
     "more last rows than a window needs": lambda f, a: a.update(last_rows=np.zeros((3, INPUTS))),
     "last rows of another machine": lambda f, a: a.update(last_rows=np.zeros((2, INPUTS + 1))),
     "waiting rows of another machine": lambda f, a: a.update(waiting=np.zeros((2, INPUTS))),
     "more waiting rows than can wait": lambda f, a: a.update(waiting=np.repeat(WIDE, 513, 0)),
     "more waiting rows than were learned": lambda f, a: f.update(learned=1),
-    "scores without their times": lambda f, a: a.update(scores=np.zeros(3)),
+    "scores without their times": lambda f, a: a.update({"memory.gate.recent.scores": np.zeros(3)}),
 }
 
 
@@ -234,9 +240,9 @@ def golden_member(score: str) -> Member:
     # These are solved for, and so not the same to the last bit everywhere.
     for pattern, typical in zip(model.own, (0.5, np.inf), strict=True):
         pattern.typical = typical
-    counters = recent.fields["recent"] | {"level": None, "factor": 1.0}
-    scores = {"scores": np.arange(len(recent)) / 4.0}
-    recent.restore({"recent": counters}, recent.arrays | scores)
+    scores = [(when, index / 4.0) for index, (when, _) in enumerate(recent._scores)]
+    known = {"level": None, "factor": 1.0, "scores": np.array(scores)}
+    restore(recent, snapshot(recent) | known)
     return me
 
 

@@ -23,6 +23,7 @@ from elmgrove import (
     Spectrum,
 )
 from support.factories import trained
+from support.snapshots import held
 
 INPUTS = 12
 LAYER = HiddenLayer(INPUTS, 4, seed=1)
@@ -54,10 +55,9 @@ def state(detector: Detector) -> list[Any]:
         detector.learned,
         detector.threshold,
         detector.state,
-        [array.tobytes() for array in ring.arrays.values()],
-        ring.ordered,
+        held(ring),
         quarantine.rows().tobytes(),
-        detector.events.fields,
+        held(detector.events),
     ]
 
 

@@ -22,6 +22,7 @@ from elmgrove.detector.events import (
     when_text,
 )
 from elmgrove.detector.verdict import Cause, Verdict
+from support.snapshots import held, restored
 
 RULE = AlarmRule(k=2, n=3, cooldown=4)
 FLOW = Cause("flow", 0.75, 22.0, 31.0)
@@ -365,10 +366,8 @@ def test_another_rule_holds_from_the_next_row_on() -> None:
 def test_restored_at_any_row_it_goes_on_as_the_saved_one(before: str, after: str) -> None:
     saved = Events(RULE)
     feed(saved, before, time=1.5)
-    fields = json.loads(json.dumps(saved.fields))
-    again = Events(RULE)
-    again.restore(fields)
-    assert json.loads(json.dumps(again.fields)) == fields
+    again = restored(saved, Events(RULE))
+    assert held(again) == held(saved)
     assert (again.open, again.closed) == (saved.open, saved.closed)
     assert again.take_updates() == saved.take_updates()
     told = [[(one.alarm, one.event) for one in feed(each, after)] for each in (saved, again)]

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, HiddenLayer, PatternRule, Scaling
+from elmgrove.detector.decision import ROWS
 from elmgrove.detector.feedback import reject
-from elmgrove.detector.history import HOUR, MOST, History, Span, Times, fade
+from elmgrove.detector.history import HOUR, MOST, History, Span, fade
 from elmgrove.detector.state import pack_detector, unpack_detector
-from elmgrove.detector.thresholds import ROWS
 from support.laws import law_examples
 
 COLUMNS = 3
@@ -110,7 +110,7 @@ def test_without_an_hour_all_is_as_if_it_had_never_been_learned(
     story: Story, how: str, saved: bool, forgetful: bool
 ) -> None:
     # Whether or not the rows of the hour are still known one by one.
-    with patch("elmgrove.detector.thresholds.ROWS", 2 if forgetful else ROWS):
+    with patch("elmgrove.detector.decision.ROWS", 2 if forgetful else ROWS):
         detector = fed(story, how)
         if saved:
             detector = again(detector)
@@ -494,17 +494,10 @@ def test_a_detector_goes_on_from_disk_as_if_nothing_had_been(story: Story, place
     assert differ == []
 
 
-def test_times_that_no_inputs_have_are_refused() -> None:
-    with pytest.raises(BadInput, match="can't begin and end"):
-        Times.from_fields({"first": 3.0, "began": 2.0, "ended": 3.0, "last": 4.0})
-    with pytest.raises(BadInput, match="can't begin and end"):
-        Times.from_fields({"first": 3.0})
-
-
 def test_what_is_not_an_increment_is_refused() -> None:
     story = Story("distance", np.ones((100, COLUMNS)), np.arange(100) * HOUR / 9, 1, 1.0, (0, 1))
     fields, arrays = pack_detector(fed(story, "one"))
-    fields["increments"]["kept"][0]["pieces"][0]["rows"] = 1000
+    fields["memory"]["increments"]["kept"][0]["pieces"][0]["rows"] = 1000
     with pytest.raises(BadInput, match="1000 rows"):
         unpack_detector(fields, arrays)
 

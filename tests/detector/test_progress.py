@@ -1,18 +1,16 @@
 """Counting: the stated rate ends learning, a higher one does not, and an excess is one event."""
 
-import json
 import math
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer
+from elmgrove import Detector, FalseAlarmRate, HiddenLayer
 from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING, Flagged, RateTest
-from support.laws import law_examples, law_seeds
+from support.laws import law_seeds
+from support.snapshots import held, restored
 
 
 def counted(anomalous: Any, progress: RateTest | None = None, **options: Any) -> RateTest:
@@ -220,23 +218,11 @@ def test_accepting_a_change_goes_on_watching() -> None:
 def test_restored_it_goes_on_as_the_saved_one(rows: int) -> None:
     anomalous = np.random.default_rng(3).random(rows + 3000) < 0.02
     saved = counted(anomalous[:rows], window=3)
-    again = RateTest(0.01, 0.95, 3)
-    again.restore(json.loads(json.dumps(saved.fields)))
+    again = restored(saved, RateTest(0.01, 0.95, 3))
     for one in anomalous[rows:].tolist():
         saved.count(one)
         again.count(one)
-        assert again == saved
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"state": "sleeping"}, {"rows": -1}, {"excess": "x"}, {"flagged": None}, {"count": 1}],
-    ids=str,
-)
-def test_what_is_not_progress_is_refused(wrong: dict[str, Any]) -> None:
-    fields = {"progress": {**RateTest(0.01, 0.95, 1).fields["progress"], **wrong}}
-    with pytest.raises(BadInput, match=r"progress|state"):
-        RateTest(0.01, 0.95, 1).restore(fields)
+    assert held(again) == held(saved)
 
 
 # A detector that counts
@@ -317,27 +303,3 @@ def test_while_changing_the_count_goes_on() -> None:
 
 
 # Many rows at once
-
-
-@settings(max_examples=law_examples(60), deadline=None)
-@given(
-    shares=st.lists(st.sampled_from([0.0, 0.005, 0.02, 0.3]), min_size=1, max_size=6),
-    seed=st.integers(0, 2**16),
-    rate=st.sampled_from([None, 0.01, 0.05]),
-    window=st.sampled_from([1, 10]),
-    known=st.booleans(),
-)
-def test_rows_that_come_together_count_as_one_by_one(
-    shares: list[float], seed: int, rate: float | None, window: int, known: bool
-) -> None:
-    rng = np.random.default_rng(seed)
-    anomalous = np.concatenate([rng.random(700) < share for share in shares])
-    one, many = (RateTest(rate, 0.95, window) for _ in range(2))
-    if known:
-        one.teach(1)
-        many.teach(1)
-    for row in anomalous.tolist():
-        one.count(row)
-    for part in np.split(anomalous, np.sort(rng.integers(0, len(anomalous), 5))):
-        many.count_many(part)
-    assert many == one

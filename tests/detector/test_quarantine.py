@@ -75,7 +75,6 @@ def test_only_the_last_ones_are_kept(world: World) -> None:
         detector.observe(row)
     assert len(detector.quarantine) == detector.quarantine.capacity == 8
     np.testing.assert_array_equal(detector.quarantine.rows(), anomalous[-8:])
-    np.testing.assert_array_equal(detector.quarantine.rows(last=3), anomalous[-3:])
 
 
 def test_an_empty_quarantine_has_no_rows(world: World) -> None:

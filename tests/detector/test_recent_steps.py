@@ -3,11 +3,9 @@
 from itertools import permutations
 
 import numpy as np
-import pytest
 
 from elmgrove import Detector, FalseAlarmRate, HiddenLayer, Scaling
-from elmgrove.detector.thresholds import Recent
-from elmgrove.errors import BadInput
+from elmgrove.detector.decision import Recent
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 
@@ -61,10 +59,3 @@ def test_a_row_that_comes_later_is_not_changed_with_those_before() -> None:
     assert kept.ordered == [2.0, 4.0, 5.0, 6.0]
     kept.follow(2.0, 1.0)
     assert kept.ordered == [1.0, 2.0, 2.5, 3.0]
-
-
-@pytest.mark.parametrize("wrong", [{"factor": 0.0}, {"level": -1.0}])
-def test_scores_can_not_have_become_nothing(wrong: dict[str, float]) -> None:
-    kept = recent([1.0, 2.0])
-    with pytest.raises(BadInput, match="times as high"):
-        recent([]).restore({"recent": {**kept.fields["recent"], **wrong}}, kept.arrays)

@@ -10,25 +10,22 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, FixedThreshold, HiddenLayer
-from elmgrove.detector.thresholds import Recent, Threshold, threshold_fields, threshold_from_fields
+from elmgrove.detector.decision import Recent
+from elmgrove.detector.snapshot import restore, snapshot
+from elmgrove.detector.thresholds import Threshold, threshold_fields, threshold_from_fields
 from support.laws import law_seeds
 
 
 def calibrated(scores: list[float], near_misses: list[float] | None = None) -> Recent:
     """Rows with these scores, and near misses, as they would be restored from a file."""
     recent = Recent(4096, 1)
-    outside, rows = np.array(near_misses or []), len(scores)
-    counters = {"clock": rows, "accepted": rows, "strayed": len(outside), "stride": 1}
-    recent.restore(
-        {"recent": {**recent.fields["recent"], **counters}},
-        {
-            "recent": np.zeros((0, 1)),
-            "scores": np.array(scores),
-            "score_times": np.arange(rows),
-            "strays": outside,
-            "stray_times": np.full(len(outside), rows),
-        },
-    )
+    outside, rows = near_misses or [], len(scores)
+    counters = {"clock": rows, "accepted": rows, "nearly_missed": len(outside)}
+    known = {
+        "scores": np.array([*enumerate(scores)], np.float64).reshape(-1, 2),
+        "near_misses": np.array([(rows, score) for score in outside]).reshape(-1, 2),
+    }
+    restore(recent, snapshot(recent) | counters | known)
     return recent
 
 

@@ -16,26 +16,47 @@ from support.golden import Golden, damaged
 # exact in binary, so they are the same on every machine. A new version of the format gets new
 # files beside them.
 
+# What no row has touched yet.
+NO_TEST = {"height": 0.0, "sum": 0.0, "rows": 0}
+
+
+def no_rows(place: str) -> dict[str, Any]:
+    sums = {
+        name: {"array": f"memory.drift.{place}.{name}"} for name in ("waiting", "sum", "products")
+    }
+    return {"rows": 0, "anomalous": 0, "time": None, "centre": None, **sums}
+
+
+def array(name: str) -> dict[str, str]:
+    return {"array": f"memory.{name}"}
+
+
 SETTINGS: dict[str, Any] = {
     "ridge": 0.25,
     "forgetting": 0.5,
-    "dtype": "float64",
     "threshold": {"kind": "rate", "rate": 0.25, "confidence": 0.75},
     "alarm": {"k": 2, "n": 3, "cooldown": 5},
     "warmup": 4,
-    "learned": 4,
     "quarantine": 8,
+    "learned": 4,
+    "taken": 0,
+    "fresh": [],
+}
+GATE: dict[str, Any] = {
     "recent": {
         "clock": 6,
         "accepted": 8,
-        "strayed": 2,
+        "nearly_missed": 2,
         "stride": 1,
         "refused_at": 5,
         "burst_at": 4,
         "level": 0.5,
         "factor": 2.0,
+        **{
+            name: array(f"gate.recent.{name}")
+            for name in ("scores", "near_misses", "rows", "stamps")
+        },
     },
-    "limit": [1.25, 7.0],
     "progress": {
         "state": "watching",
         "rows": 5,
@@ -51,52 +72,129 @@ SETTINGS: dict[str, Any] = {
         "restarts": 0,
         "taught": 4,
     },
-    "raised": [1.125, 12.0],
+    "limit": 1.25,
+    "limit_until": 7,
+    "above": [[1.5, 1]],
+    "below": 2,
+    "upper": 1,
+    "raised": 1.125,
+    "raised_until": 12,
     "cautious_until": 8,
     "by_few": None,
-    "above": [[1.5, 1]],
-    "below": [2, 1],
-    "judged": [3, 1],
-    "events": {
-        "row": 9,
-        "count": 2,
-        "marks": [[7, 1714573200.5], [8, 8]],
-        "open": {
-            "number": 2,
-            "begin": 1714573200.5,
-            "last": 8,
-            "last_at": 8,
-            "rows": 2,
-            "loose": 0,
-            "strong": [],
-            "changing": False,
-            "strongest": [[5.0, 1.25, 8, [["load", 0.75, 40.0, 7.5, 0]]]],
-            "told": 5.0,
-            "floor": 0.0,
-            "known": {"Lüfter 1": 2},
+    "judged": 3,
+    "near": 1,
+}
+OPEN: dict[str, Any] = {
+    "number": 2,
+    "begin": 1714573200.5,
+    "last": 8,
+    "last_at": 8,
+    "rows": 2,
+    "loose": 0,
+    "strong": [],
+    "changing": False,
+    "strongest": [[5.0, 1.25, 8, [["load", 0.75, 40.0, 7.5, 0]]]],
+    "told": 5.0,
+    "floor": 0.0,
+    "after": 0,
+    "until": 0,
+    "answered": "",
+    "known": {"Lüfter 1": 2},
+}
+CLOSED: dict[str, Any] = {
+    "number": 1,
+    "begin": 2,
+    "end": 4,
+    "peak": 2.5,
+    "peak_at": 3,
+    "threshold": 1.25,
+    "rows": 3,
+    "causes": [["load", 0.5, 9.0, 7.5, 0]],
+    "changing": True,
+    "answered": "",
+    "known": ["Lüfter 1"],
+}
+EVENTS: dict[str, Any] = {
+    "alarm": {"marks": [[7, 1714573200.5, 3], [8, 8, 4]]},
+    "row": 9,
+    "count": 2,
+    "running": OPEN,
+    "last_learned": [0, 0],
+    "closed": [CLOSED],
+    "news": [],
+}
+
+
+def memory(window: int) -> dict[str, Any]:
+    return {
+        "gate": GATE,
+        "events": EVENTS,
+        "quarantine": {
+            "rows": array("quarantine.rows"),
+            "stamps": array("quarantine.stamps"),
+            "rejected": False,
         },
-        "closed": [
-            {
-                "number": 1,
-                "begin": 2,
-                "end": 4,
-                "peak": 2.5,
-                "peak_at": 3,
-                "threshold": 1.25,
-                "rows": 3,
-                "causes": [["load", 0.5, 9.0, 7.5, 0]],
-                "changing": True,
-                "known": ["Lüfter 1"],
-            }
-        ],
-    },
-}
-RECENT = {
-    "scores": np.array([0.25, 0.125, 0.5, 0.0625]),
-    "score_times": np.array([1, 2, 4, 6], np.int64),
-    "strays": np.array([0.625, 0.375]),
-    "stray_times": np.array([3, 5], np.int64),
-}
+        "increments": {
+            "kept": [],
+            "pins": {},
+            "cut_at": 0,
+            "cut_parts": {},
+            "before": {"spans": []},
+            "again": 0,
+            "times": ["nan", "nan", "nan", "nan", True],
+            "since": "nan",
+            "last": "nan",
+        },
+        "answers": {"given": [], "undoable": None},
+        "drift": {
+            "neighbours": {
+                "calm": 128.0,
+                "squares": 128.0,
+                "products": 0.0,
+                "last": array("drift.neighbours.last"),
+                "blocks": [128.0 * max(window, 2)] * 2,
+                "sums": [0.0, 0.0],
+                "row": 0,
+            },
+            "slow": {"test": NO_TEST, "since": no_rows("slow.since")},
+            "sudden": {"test": NO_TEST, "since": no_rows("sudden.since")},
+            "relief": NO_TEST,
+            "excess": no_rows("excess"),
+            "history": {
+                name: array(f"drift.history.{name}") for name in ("blocks", "open", "times")
+            },
+            "latest": array("drift.latest"),
+            "now": None,
+            "started": False,
+            "found": False,
+            "answered": False,
+        },
+    }
+
+
+def arrays_of(window: int, columns: int, **rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Those of what goes on: ``recent`` and ``quarantine`` are its rows."""
+    unknown = np.array([[np.nan, np.nan, number] for number in (1.0, 2.0, 3.0, 4.0)])
+    none = {
+        f"drift.{place}.{name}": np.zeros(shape)
+        for place in ("slow.since", "sudden.since", "excess")
+        for name, shape in (("waiting", 0), ("sum", columns), ("products", (columns, columns)))
+    }
+    known = {
+        "gate.recent.scores": np.array([[1.0, 0.25], [2.0, 0.125], [4.0, 0.5], [6.0, 0.0625]]),
+        "gate.recent.near_misses": np.array([[3.0, 0.625], [5.0, 0.375]]),
+        "gate.recent.rows": rows["recent"],
+        "gate.recent.stamps": unknown,
+        "quarantine.rows": rows["quarantine"],
+        "quarantine.stamps": np.full((2, 3), np.nan),
+        "drift.neighbours.last": np.zeros(window),
+        **{f"drift.history.{name}": np.empty(0) for name in ("blocks", "open", "times")},
+        "drift.latest": np.empty(0),
+        **none,
+    }
+    return {f"memory.{name}": array for name, array in known.items()}
+
+
 LOSS = Golden(
     "state-2-loss.elm",
     STATE_FORMAT,
@@ -120,6 +218,7 @@ LOSS = Golden(
             },
             "evidence": {"energy": 1.890625, "count": 1.875},
             **SETTINGS,
+            "memory": memory(1),
         },
         "merges": True,
         "heard": [
@@ -130,11 +229,14 @@ LOSS = Golden(
     {
         "U": np.array([0.671875, 0.859375, 2.796875]),
         "V": np.array([[0.109375, 0.390625, 0.484375], [0.546875, 0.453125, 1.671875]]),
-        "recent": np.array(
-            [[0.5, 0.5, 0.5], [0.25, 0.75, 0.25], [1.0, 0.0, 1.0], [0.0, 0.25, 0.75]]
+        **arrays_of(
+            1,
+            3,
+            recent=np.array(
+                [[0.5, 0.5, 0.5], [0.25, 0.75, 0.25], [1.0, 0.0, 1.0], [0.0, 0.25, 0.75]]
+            ),
+            quarantine=np.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]]),
         ),
-        **RECENT,
-        "quarantine": np.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]]),
         "last_rows": np.empty((0, 3)),
         "heard.0.U": np.array([1.8125, 0.5625, 0.3125]),
         "heard.0.V": np.array([[0.5625, 1.1875, 0.5625], [0.3125, 0.4375, 0.3125]]),
@@ -166,6 +268,7 @@ DISTANCE = Golden(
             },
             "evidence": {"count": 1.75},
             **SETTINGS,
+            "memory": memory(2),
         },
         "merges": True,
         "heard": [{"origin": "Lüfter 1", "epoch": 4, "count": 4.0}],
@@ -174,18 +277,21 @@ DISTANCE = Golden(
         "notes": {"last row": "2026-01-01"},
     },
     {
-        "recent": np.array(
-            [
-                [20.0, 7.0, 20.5, 7.5],
-                [20.5, 7.5, 19.0, 8.0],
-                [19.0, 8.0, 20.0, 7.0],
-                [20.0, 7.0, 21.0, 6.5],
-            ]
+        **arrays_of(
+            2,
+            2,
+            recent=np.array(
+                [
+                    [20.0, 7.0, 20.5, 7.5],
+                    [20.5, 7.5, 19.0, 8.0],
+                    [19.0, 8.0, 20.0, 7.0],
+                    [20.0, 7.0, 21.0, 6.5],
+                ]
+            ),
+            quarantine=np.array([[40.0, 7.0, 20.0, 7.0], [20.0, 7.0, 40.0, 7.0]]),
         ),
-        **RECENT,
         "waiting": np.array([[20.0, 7.0, 21.0, 6.5]]),
         "last_rows": np.array([[21.0, 6.5]]),
-        "quarantine": np.array([[40.0, 7.0, 20.0, 7.0], [20.0, 7.0, 40.0, 7.0]]),
         "C": np.array(
             [[-0.75, -0.75, 2.25, -0.75], [0.5, -1.5, 2.0, 0.0], [0.75, 0.75, -2.25, 0.75]]
         ),
@@ -207,6 +313,7 @@ DISTANCE = Golden(
     },
 )
 GOLDENS = [DISTANCE, LOSS]
+ROWS, WAITING = "memory.gate.recent.rows", "memory.quarantine.rows"
 each_golden = pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
 
 
@@ -222,9 +329,9 @@ def test_a_golden_file_is_a_device_in_the_middle_of_its_work(golden: Golden) -> 
     assert me.name == "Lüfter 2"
     assert (detector.learned, detector.state, detector.threshold) == (4, "watching", 1.25)
     assert (detector.model.ridge, detector.model.forgetting) == (0.25, 0.5)
-    assert detector.gate.recent.rows.tolist() == arrays["recent"].tolist()
+    assert detector.gate.recent.rows.tolist() == arrays[ROWS].tolist()
     assert detector.gate.recent.ordered == [0.125, 0.25, 0.5, 1.0]
-    assert detector.quarantine.rows().tolist() == arrays["quarantine"].tolist()
+    assert detector.quarantine.rows().tolist() == arrays[WAITING].tolist()
     assert str(detector.events.open) == (
         "event 2: since 2024-05-01T14:20:00.500Z, 2 rows anomalous, peak 4 × threshold, "
         "normal at Lüfter 1; load 40 (not 7.5)"
@@ -235,7 +342,7 @@ def test_a_golden_file_is_a_device_in_the_middle_of_its_work(golden: Golden) -> 
 
 def test_the_golden_file_by_loss_holds_sums_over_the_rows() -> None:
     me = Member.from_bytes(LOSS.blob)
-    detector, X = me.detector, LOSS.arrays["recent"]
+    detector, X = me.detector, LOSS.arrays[ROWS]
     H, weights = detector.basis.layer(X), np.array([0.125, 0.25, 0.5, 1.0])
     assert {held.origin: held.epoch for held in me.ledger} == {"Lüfter 1": 2, "fan-3": 7}
     assert detector.evidence.U.tolist() == ((H.T * weights) @ H).tolist()
@@ -248,7 +355,7 @@ def test_the_golden_file_by_loss_holds_sums_over_the_rows() -> None:
 
 def test_the_golden_file_by_distance_holds_moments_of_the_rows() -> None:
     me = Member.from_bytes(DISTANCE.blob)
-    X, A = DISTANCE.arrays["recent"], me.detector.basis.hidden.alpha
+    X, A = DISTANCE.arrays[ROWS], me.detector.basis.hidden.alpha
     Y, weights = X - X[0], np.array([0.125, 0.25, 0.5, 1.0])
     for part, y, w in (
         (me.detector.evidence, Y, weights),
@@ -306,22 +413,36 @@ def test_evidence_is_no_state_and_a_state_is_no_evidence() -> None:
 # Sealed, but not by the rules: a golden file with other content and a checksum that fits
 
 
+MEMORY = "detector/memory"
 WRONG_FIELDS = [
     *((name, ...) for name in ("name", "detector", "heard")),
-    *(
-        (f"detector/{name}", ...)
-        for name in LOSS.fields["detector"]
-        if name not in ("limit", "events")
-    ),
+    *((f"detector/{name}", ...) for name in LOSS.fields["detector"]),
     *((f"detector/{name}", "x") for name in LOSS.fields["detector"]),
     *((f"detector/{name}", [None]) for name in LOSS.fields["detector"]),
     *((f"detector/{name}", -1) for name in LOSS.fields["detector"]),
-    *((f"detector/recent/{name}", ...) for name in SETTINGS["recent"]),
-    *((f"detector/recent/{name}", "x") for name in SETTINGS["recent"]),
-    *((f"detector/recent/{name}", -(10**6)) for name in SETTINGS["recent"]),
-    *((f"detector/progress/{name}", ...) for name in SETTINGS["progress"]),
-    *((f"detector/progress/{name}", "x") for name in SETTINGS["progress"]),
-    *((f"detector/progress/{name}", -1) for name in SETTINGS["progress"]),
+    *(
+        (f"{MEMORY}/{path}/{name}", wrong)
+        for path, known in (
+            ("gate", GATE),
+            ("gate/recent", GATE["recent"]),
+            ("gate/progress", GATE["progress"]),
+            ("events", EVENTS),
+            ("events/running", OPEN),
+            ("events/closed/0", CLOSED),
+            *((name, known) for name, known in memory(1).items() if name not in ("gate", "events")),
+            ("drift/slow/test", NO_TEST),
+            ("drift/excess", no_rows("excess")),
+        )
+        for name in known
+        for wrong in (..., [None])
+    ),
+    *(
+        (f"{MEMORY}/gate/progress/{name}", wrong)
+        for name in GATE["progress"]
+        for wrong in ("x", -1)
+    ),
+    *((f"{MEMORY}/gate/recent/{name}", "x") for name in GATE["recent"]),
+    *((f"{MEMORY}/gate/recent/{name}", -1) for name in ("clock", "accepted", "nearly_missed")),
     ("name", ""),
     ("name", 5),
     ("name", "Lüfter 1"),
@@ -343,53 +464,51 @@ WRONG_FIELDS = [
     ("detector/threshold/rate", 0.0),
     ("detector/threshold/confidence", 1.0),
     ("detector/alarm/k", 4),
-    *((f"detector/events/{name}", ...) for name in SETTINGS["events"]),
-    *((f"detector/events/{name}", "x") for name in SETTINGS["events"]),
-    ("detector/events/row", 7),
-    ("detector/events/count", 1),
-    ("detector/events/marks", [[8, 8]] * 3),
-    ("detector/events/closed", [SETTINGS["events"]["closed"][0]] * 21),
-    *(
-        (f"detector/events/{part}/{name}", wrong)
-        for part, known in (
-            ("open", SETTINGS["events"]["open"]),
-            ("closed/0", SETTINGS["events"]["closed"][0]),
-        )
-        for name in known
-        for wrong in (..., "x")
-    ),
-    ("detector/events/open/strongest/0/0", None),
-    ("detector/events/open/strongest/0/3/0/0", 5),
-    ("detector/events/closed/0/causes/0/2", "x"),
-    ("detector/dtype", "float32"),
-    ("detector/dtype", "int64"),
+    (f"{MEMORY}/events/row", 7),
+    (f"{MEMORY}/events/count", 1),
+    (f"{MEMORY}/events/alarm/marks", [[8, 8, 4]] * 3),
+    (f"{MEMORY}/events/closed", [CLOSED] * 21),
+    (f"{MEMORY}/events/running/strongest/0/0", None),
+    (f"{MEMORY}/events/running/strongest/0/3/0/0", 5),
+    (f"{MEMORY}/events/closed/0/causes/0/2", "x"),
     ("detector/quarantine", 1),
     ("detector/quarantine", 10**400),
     ("detector/forgetting", 2.0),
-    ("detector/limit", [1.25]),
-    ("detector/limit", [1.25, 6.5]),
-    ("detector/recent/factor", 0.0),
+    (f"{MEMORY}/gate/limit", [1.25]),
+    (f"{MEMORY}/gate/limit_until", 6.5),
+    (f"{MEMORY}/gate/recent/factor", 0.0),
+    (f"{MEMORY}/gate/recent/factor", "inf"),
+    (f"{MEMORY}/gate/recent/level", -1.0),
+    (f"{MEMORY}/increments/kept", [{"evidence": 5}]),
 ]
 
 
 def wrong_arrays(golden: Golden) -> list[tuple[str, Any]]:
-    arrays, last = golden.arrays, ("quarantine", "last_rows", "waiting")
+    arrays, last = golden.arrays, ("last_rows", "waiting")
+    short = {name: array[:-1] for name, array in arrays.items() if name not in last and len(array)}
+    scores = "memory.gate.recent.scores"
     return [
         *((name, ...) for name in arrays if not name.endswith("centre")),
-        *((name, np.zeros(())) for name in arrays),
+        # One number is a rarity that there could be.
+        *((name, np.zeros(())) for name in arrays if not name.endswith((".latest", ".last"))),
         *((name, np.zeros((1, 2, 3))) for name in arrays),
-        *((name, array[:-1]) for name, array in arrays.items() if name not in (*last, "recent")),
-        ("recent", arrays["recent"][:, :2]),
-        ("recent", arrays["recent"][:, :1]),
-        ("recent", np.zeros((513, arrays["recent"].shape[1]))),
-        ("scores", arrays["scores"][:, None]),
-        ("score_times", arrays["score_times"] + 0.5),
-        ("quarantine", arrays["quarantine"][:, :2]),
-        ("quarantine", np.zeros((9, arrays["quarantine"].shape[1]))),
+        *((name, array) for name, array in short.items() if name not in REDUNDANT),
+        (ROWS, arrays[ROWS][:, :2]),
+        (ROWS, arrays[ROWS][:, :1]),
+        (ROWS, np.zeros((513, arrays[ROWS].shape[1]))),
+        (scores, arrays[scores][:, :1]),
+        (scores, arrays[scores] + 0.5),
+        (scores, np.full((1, 2), np.nan)),
+        (WAITING, arrays[WAITING][:, :2]),
+        (WAITING, np.zeros((9, arrays[WAITING].shape[1]))),
         ("last_rows", np.zeros((2, arrays["last_rows"].shape[1]))),
         ("last_rows", np.zeros((1, 7))),
         ("more", np.ones(1)),
     ]
+
+
+#: Of which any number of rows is one that there could be.
+REDUNDANT = ("memory.gate.recent.scores", "memory.gate.recent.near_misses")
 
 
 WRONG = [

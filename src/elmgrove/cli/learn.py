@@ -79,7 +79,8 @@ class LearnRun:
                         self._foreseen = self._scores_from(start)
                 if self._limit < math.inf:
                     scores = self._scores(start - stretch.start, end - stretch.start, stretch.start)
-                    self._counted.count_many(~(scores <= self._limit))
+                    for above in (~(scores <= self._limit)).tolist():
+                        self._counted.count(above)
                 times = None if self._times is None else self._times[start:end]
                 detector.learn_many(self._rows[start:end], times)
 

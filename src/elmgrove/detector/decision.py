@@ -2,16 +2,19 @@
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress, islice
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.thresholds import FalseAlarmRate, Recent, Stamp, Threshold
+from elmgrove.detector.snapshot import Count, restore
+from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
 
 #: The state of a detector that raises no alarms yet: counting has not shown its rate.
@@ -20,33 +23,11 @@ LEARNING = "learning"
 WATCHING = "watching"
 #: The state of a detector that finds far more rows anomalous than stated, for long.
 CHANGING = "changing"
-
-# So many times the stated rate is not the stated rate.
-_TIMES = 5.0
-# This many anomalous rows more than the rate explains are no chance.
-_LASTING = 12.0
-# Where no more than this share of rows is anomalous, they come one by one.
-_SCATTERED = 0.2
-# What is saved of them.
-_COUNTERS = (
-    "state",
-    "rows",
-    "flagged",
-    "bursts",
-    "test_rows",
-    "test_flagged",
-    "test_bursts",
-    "calm",
-    "excess",
-    "excess_rows",
-    "excess_flagged",
-    "restarts",
-    "taught",
-)
-# While nothing is anomalous, the test looks every so many rows.
-_TEST_EVERY = 8
-# The normal distribution's 97.5 % quantile.
-_BAND = 1.96
+#: Rows to keep at most, for scoring them again when the model changes.
+ROWS = 512
+#: The period of an input that was learned, and how many were when it had been.
+Stamp = tuple[float, float, float]
+UNKNOWN: Stamp = (math.nan, math.nan, 0.0)
 
 
 class Flagged(NamedTuple):
@@ -81,16 +62,16 @@ class Flagged(NamedTuple):
 
         Anomalous rows come in bursts, so there are as many independent rows as bursts would fill.
         """
-        n = self.rows / self.length
+        # The normal distribution's 97.5 % quantile.
+        n, z = self.rows / self.length, 1.96
         if n == 0.0:
             return 0.0, 1.0
-        centre = (self.share + _BAND**2 / (2.0 * n)) / (1.0 + _BAND**2 / n)
-        spread = math.sqrt(self.share * (1.0 - self.share) / n + (_BAND / (2.0 * n)) ** 2)
-        half = _BAND * spread / (1.0 + _BAND**2 / n)
+        centre = (self.share + z**2 / (2.0 * n)) / (1.0 + z**2 / n)
+        spread = math.sqrt(self.share * (1.0 - self.share) / n + (z / (2.0 * n)) ** 2)
+        half = z * spread / (1.0 + z**2 / n)
         return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
-@dataclass
 class RateTest:
     """Counts rows above the threshold, each judged before it is learned, and tells the state.
 
@@ -104,40 +85,41 @@ class RateTest:
     that come together count as few: windows share rows, and causes last.
     """
 
-    rate: float | None
-    confidence: float
-    window: int
-    state: str = LEARNING
+    state: Annotated[str, msgspec.Meta(pattern="^(learning|watching|changing)$")]
     #: What was counted since the state is what it is, and since the test last began.
-    rows: int = 0
-    flagged: int = 0
-    bursts: int = 0
-    test_rows: int = 0
-    test_flagged: int = 0
-    test_bursts: int = 0
+    rows: Count
+    flagged: Count
+    bursts: Count
+    test_rows: Count
+    test_flagged: Count
+    test_bursts: Count
     #: Rows since the last that was above the threshold.
-    calm: int = 0
+    calm: Count
     #: Anomalous rows beyond what the rate explains, while watching.
-    excess: float = 0.0
+    excess: Annotated[float, msgspec.Meta(ge=0.0)]
     #: The rows since there was no excess, and those above the threshold among them.
-    excess_rows: int = 0
-    excess_flagged: int = 0
+    excess_rows: Count
+    excess_flagged: Count
     #: How often the test showed that the machine is still changing.
-    restarts: int = 0
+    restarts: Count
     #: Rows learned that were known to be normal.
-    taught: int = 0
+    taught: Count
 
-    def __post_init__(self) -> None:
+    def __init__(self, rate: float | None, confidence: float, window: int) -> None:
+        self.rate, self.confidence, self.window = rate, confidence, window
+        self.rows = self.flagged = self.bursts = self.restarts = self.taught = 0
+        self.state = LEARNING
+        self._begin(LEARNING)
         self._weigh()
-        if self.state == LEARNING:
-            self.state = self._first
+        self.state = self._first
 
     def _weigh(self) -> None:
         # Where nothing need be shown, it watches from the start.
         self._first = LEARNING if self.confidence > 0.0 else WATCHING
         rate = 0.01 if self.rate is None else self.rate
-        more = min(_TIMES * rate, 0.5 * (1.0 + rate))
-        #: What an anomalous row says for five times the rate, and any other against it.
+        # Five times the stated rate is not the stated rate.
+        more = min(5.0 * rate, 0.5 * (1.0 + rate))
+        # What an anomalous row says for five times the rate, and any other against it.
         self._gain = math.log(more / rate)
         self._cost = math.log((1.0 - rate) / (1.0 - more))
         self._relief = -self._cost / self._gain
@@ -154,29 +136,27 @@ class RateTest:
 
     def count(self, anomalous: bool) -> None:
         """Counts one judged row."""
+        self.rows += 1
+        self.test_rows += 1
         if anomalous:
             self._count_anomalous()
-        elif self.state != WATCHING or self.excess > 0.0:
-            self._count_calm(1)
-        else:
-            # As most rows are.
-            self.rows += 1
-            self.test_rows += 1
-            self.calm += 1
-
-    def count_many(self, anomalous: NDArray[np.bool_]) -> None:
-        """Counts judged rows, as ``count`` counts one."""
-        done = 0
-        for place in np.flatnonzero(anomalous).tolist():
-            self._count_calm(place - done)
-            self._count_anomalous()
-            done = place + 1
-        self._count_calm(len(anomalous) - done)
+            return
+        self.calm += 1
+        if self.state != WATCHING:
+            # Only every eighth row may decide that the rate holds.
+            if self.rate is not None and self.test_rows % 8 == 0:
+                self._test()
+        elif self.excess > 0.0:
+            # Nothing is less than no excess.
+            self.excess = max(self.excess + self._relief / self.seen.length, 0.0)
+            self.excess_rows += 1
+            if self.excess == 0.0:
+                self.excess_rows = self.excess_flagged = 0
 
     @property
     def lasting(self) -> bool:
         """Whether more rows are anomalous than chance explains, while watching."""
-        return self.state == WATCHING and self.excess >= _LASTING
+        return self.state == WATCHING and self.excess >= 12.0
 
     @property
     def undecided(self) -> bool:
@@ -186,7 +166,7 @@ class RateTest:
     @property
     def scattered(self) -> bool:
         """Whether the anomalous rows of an excess came one by one, among many others."""
-        return self.excess_flagged <= _SCATTERED * self.excess_rows
+        return self.excess_flagged <= 0.2 * self.excess_rows
 
     def change(self) -> None:
         """Takes an excess that lasts for a change."""
@@ -197,7 +177,6 @@ class RateTest:
         self._begin(WATCHING)
 
     def _count_anomalous(self) -> None:
-        self._advance(1)
         self.flagged += 1
         self.test_flagged += 1
         if self.calm >= self.window or self.test_flagged == 1:
@@ -213,31 +192,6 @@ class RateTest:
         self.excess += 1.0 / self.seen.length
         self.excess_rows += 1
         self.excess_flagged += 1
-
-    def _count_calm(self, rows: int) -> None:
-        """Counts rows that are not anomalous, few by few only where one of them may decide."""
-        while rows and self.rate is not None and self.state != WATCHING:
-            step = min(_TEST_EVERY - self.test_rows % _TEST_EVERY, rows)
-            rows -= step
-            self._advance(step)
-            self.calm += step
-            if self.test_rows % _TEST_EVERY == 0:
-                self._test()
-        self._advance(rows)
-        self.calm += rows
-        if rows and self.excess > 0.0:
-            relief = self._relief / self.seen.length
-            # Nothing is less than no excess.
-            while rows and self.excess > 0.0:
-                self.excess = max(self.excess + relief, 0.0)
-                self.excess_rows += 1
-                rows -= 1
-            if self.excess == 0.0:
-                self.excess_rows = self.excess_flagged = 0
-
-    def _advance(self, rows: int) -> None:
-        self.rows += rows
-        self.test_rows += rows
 
     @property
     def seen(self) -> Flagged:
@@ -305,35 +259,321 @@ class RateTest:
         self.excess = 0.0
         self.excess_rows = self.excess_flagged = 0
 
-    # On disk
+
+class Recent:
+    """Scores of accepted rows, each by the model as it was before it learned the row.
+
+    They are spread evenly over the younger half of all that was learned, never more than
+    ``capacity``: older ones come from a model that knew less than half as much, and a stretch of
+    the last rows alone would not show what a day is like. The last rows themselves are kept as
+    well, without a gap.
+
+    A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is
+    left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
+    (``near_misses``) are remembered by their score for as long, and a threshold may count them.
+    Rows refused by a lot are not: they say nothing about what normal rows do. Of rows that were
+    refused soon (``apart`` rows) after another, those of the first third of a ``window`` count,
+    which is how long normal ones stay; with all of them a fault would walk the threshold up.
+    And nothing grows old while rows are refused: a fault must not outlive what is normal.
+    """
+
+    #: The rows that came, accepted or not; those accepted; and those that nearly missed.
+    clock: Count
+    accepted: Count
+    nearly_missed: Count
+    #: Of so many rows one score is kept, and of so many near misses.
+    stride: Annotated[int, msgspec.Meta(ge=1)]
+    # When the last row was refused, in rows that came, and the first of those before it.
+    _refused_at: int
+    _burst_at: int
+    _scores: deque[tuple[int, float]]
+    _near_misses: deque[tuple[int, float]]
+    # How high scores were before others changed the model, and how many times as high they
+    # are since; None and 1 once a row came after that.
+    _level: float | None
+    _factor: float
+    # The last rows that were accepted, and their stamps.
+    _rows: deque[Array]
+    _stamps: deque[Stamp]
+
+    def __init__(self, capacity: int, width: int, apart: int = 1, window: int = 1) -> None:
+        self.capacity = capacity
+        self._apart, self._width = apart, width
+        #: The rows that are usually anomalous together: those of the first third of a window.
+        self.together = max(window // 3, 1)
+        self._scores, self._near_misses = deque(), deque()
+        self._rows, self._stamps = deque(maxlen=ROWS), deque(maxlen=ROWS)
+        self.begin()
+
+    def __len__(self) -> int:
+        return len(self.ordered)
+
+    def accept(self, row: Array, score: float, stamp: Stamp = UNKNOWN) -> None:
+        """Takes in a row that was learned."""
+        if self._level is not None:
+            self._settle()
+        self._rows.append(row)
+        self._stamps.append(stamp)
+        self._note(score)
+
+    def accept_many(
+        self, rows: Array, scores: Array, stamps: Sequence[Stamp] | None = None
+    ) -> None:
+        """Takes in many rows, as ``accept`` takes in one."""
+        self._settle()
+        # A copy, so that the last rows do not keep all others.
+        last = rows[-ROWS:].copy()
+        self._rows.extend(last)
+        self._stamps.extend([UNKNOWN] * len(last) if stamps is None else stamps)
+        done = 0
+        while done < len(scores):
+            # Those before the next one of which the score is kept only count.
+            passed = min(-(self.accepted + 1) % self.stride, len(scores) - done)
+            self.clock += passed
+            self.accepted += passed
+            done += passed
+            if done < len(scores):
+                self._note(float(scores[done]))
+                done += 1
+
+    def mostly_above(self, limit: float, rate: float) -> bool:
+        """Says whether most of the latest scores are above a limit that this share may exceed."""
+        latest = list(islice(reversed(self._scores), 32))
+        above = sum(not self._factor * score <= limit for _, score in latest)
+        return len(latest) == 32 and 2.0 * above > (1.0 + rate) * 32
+
+    def begin(self) -> None:
+        """Forgets all scores, as if none had come; the last rows stay."""
+        self._scores.clear()
+        self._near_misses.clear()
+        #: The scores in ascending order.
+        self.ordered: list[float] = []
+        self.stride = 1
+        self.clock = self.accepted = self.nearly_missed = 0
+        self._refused_at = self._burst_at = -self._apart
+        self._level, self._factor = None, 1.0
+
+    def refuse(self, score: float, threshold: float) -> None:
+        """Remembers a row that was refused by a little."""
+        self._settle()
+        self.clock += 1
+        if self.clock - self._refused_at >= self._apart:
+            self._burst_at = self.clock
+        self._refused_at = self.clock
+        first = self.clock - self._burst_at < self.together
+        if first and score <= self._reach(threshold):
+            self.nearly_missed += 1
+            if self.nearly_missed % self.stride == 0:
+                self._near_misses.append((self.accepted, score))
+            if len(self._near_misses) > self.capacity:
+                self._near_misses.popleft()
+
+    def missing(self, scores: int) -> int:
+        """Counts the rows to accept until the younger half of all has so many scores.
+
+        There are fewer than its rows suggest where some were taken out.
+        """
+        short = (scores - len(self.ordered)) * self.stride
+        return max(2 * self.stride * scores - 1 - self.accepted, short, 0)
 
     @property
-    def fields(self) -> dict[str, Any]:
-        """Its counters, as JSON holds them; the rate goes with the threshold."""
-        return {"progress": {name: getattr(self, name) for name in _COUNTERS}}
+    def usable(self) -> int:
+        """The most scores that a threshold may count: ``missing`` would be 0 for so many."""
+        return min(len(self.ordered), (self.accepted + 1) // (2 * self.stride))
 
-    def restore(self, fields: Mapping[str, Any]) -> None:
-        """Goes on from ``fields``."""
-        known = fields["progress"]
-        if set(known) != set(_COUNTERS):
-            raise BadInput(f"progress has {', '.join(_COUNTERS)}, not {', '.join(known)}")
-        if known["state"] not in (LEARNING, WATCHING, CHANGING):
-            raise BadInput(f"no state is called {known['state']!r}")
-        for name, value in known.items():
-            if name != "state" and not (isinstance(value, (int, float)) and value >= 0):
-                raise BadInput(f"progress: {name} can't be {value!r}")
-            setattr(self, name, value)
+    def suit(self, scores: int, capacity: int, apart: int) -> bool:
+        """Keeps what a threshold needs that counts so many scores at least; says if it has them.
+
+        Where those kept are so far between that new ones are there sooner, they are forgotten.
+        """
+        self.capacity, self._apart = capacity, apart
+        self._refused_at = max(self._refused_at, -apart)
+        self._burst_at = max(self._burst_at, -apart)
+        if self.missing(scores) > max(2 * scores - 1, 0):
+            self.begin()
+        return not self.missing(scores)
+
+    def settle_near_misses(self) -> None:
+        """Takes those refused by a little for accepted ones, as far as they count.
+
+        Another threshold may lie above them: to that one they are rows like any others.
+        """
+        self._settle()
+        # Where a kept score would be, so that it stays as long as those do.
+        taken = [(when // self.stride * self.stride, score) for when, score in self._near_misses]
+        self._scores = deque(sorted([*self._scores, *taken], key=lambda entry: entry[0]))
+        self._near_misses.clear()
+        self.ordered = sorted(score for _, score in self._scores)
+
+    @property
+    def median(self) -> float:
+        """The median of the scores; 0 where there are none."""
+        return self.ordered[len(self.ordered) // 2] if self.ordered else 0.0
+
+    @property
+    def scores(self) -> list[float]:
+        """The scores of accepted rows, oldest first."""
+        return [self._factor * score for _, score in self._scores]
+
+    @property
+    def rows(self) -> Array:
+        """The last accepted rows, oldest first."""
+        return np.array(self._rows).reshape(len(self._rows), self._width)
+
+    @property
+    def rows_kept(self) -> int:
+        """How many of the last accepted rows are known."""
+        return len(self._rows)
+
+    @property
+    def stamps(self) -> Array:
+        """The stamps of the last accepted rows, in three columns."""
+        return np.array(self._stamps).reshape(-1, 3)
+
+    @property
+    def near_misses(self) -> list[float]:
+        """The scores of rows that were refused by a little, as far as they count."""
+        return [self._factor * score for _, score in self._near_misses]
+
+    def follow(self, before: float, after: float) -> None:
+        """Lets all scores follow a model that others have changed, from one level to another.
+
+        As long as no row comes, changes count from the first of them on. So it makes no difference,
+        not to the last bit, by how many steps and in which order others came or left.
+        """
+        self._level = self._level or before
+        self._factor = after / self._level
+        if self._factor == 1.0:
+            self._level = None
+        self.ordered = sorted(self._factor * score for _, score in self._scores)
+
+    def take_out(
+        self, gone: Callable[[Array], Array], learned: int, since: int, factor: float
+    ) -> None:
+        """Forgets the rows with numbers that are ``gone``, of as many as were ``learned``.
+
+        Later scores came from a model that knew those rows, and become others by a factor.
+        """
+        self._settle()
+        stays = ~gone(self.stamps[:, 2])
+        self._rows = deque(compress(self._rows, stays), ROWS)
+        self._stamps = deque(compress(self._stamps, stays), ROWS)
+        # What was accepted was learned, so the one number follows from the other.
+        before = learned - self.accepted
+        self._scores, self._near_misses = (
+            deque(
+                (when, factor * score if when + before > since else score)
+                for when, score in compress(kept, ~gone(_numbers(kept) + before))
+            )
+            for kept in (self._scores, self._near_misses)
+        )
+        self.ordered = sorted(score for _, score in self._scores)
+        if not self.ordered:
+            self.begin()
+
+    def go_back(
+        self, state: Mapping[str, Any], learned: tuple[int, int, int], factor: float
+    ) -> None:
+        """Becomes what it was, and takes in again what was accepted since.
+
+        ``learned`` are the rows learned when it was so, up to where what came since counts, and
+        now. The scores since then become others by a factor.
+        """
+        self._settle()
+        then, since, now = learned
+        before, first = now - self.accepted, max(len(self._rows) - (now - since), 0)
+        rows, stamps = list(self._rows)[first:], list(self._stamps)[first:]
+        scores, near_misses = (
+            [(when + before, factor * score) for when, score in some if when + before > since]
+            for some in (self._scores, self._near_misses)
+        )
+        stride = self.stride
+        restore(self, state)
+        self._settle()
+        before = then - self.accepted
+        self._rows.extend(rows)
+        self._stamps.extend(stamps)
+        self._scores.extend((number - before, score) for number, score in scores)
+        self._near_misses.extend((number - before, score) for number, score in near_misses)
+        self.accepted, self.clock = now - before, self.clock + now - then
+        self.stride = max(stride, self.stride)
+        self.ordered = sorted(score for _, score in self._scores)
+        if len(self.ordered) > self.capacity:
+            self._expire()
+
+    def score_again(self, scores: Array, learned: int) -> None:
+        """Lets these be the scores of the last rows, and all there are."""
+        self.begin()
+        numbers = self.stamps[:, 2].astype(np.int64)
+        before = int(numbers[0]) - 1 if numbers.all() else learned - len(numbers)
+        self.accepted = self.clock = learned - before
+        self._scores = deque(zip((numbers - before).tolist(), scores.tolist(), strict=True))
+        self.ordered = sorted(scores.tolist())
+
+    def _settle(self) -> None:
+        """Makes the scores what they have become: rows that come now are scored like that."""
+        if self._level is not None:
+            self._scores = deque((when, self._factor * score) for when, score in self._scores)
+            self._near_misses = deque(
+                (when, self._factor * score) for when, score in self._near_misses
+            )
+            self._level, self._factor = None, 1.0
+
+    def _note(self, score: float) -> None:
+        self.clock += 1
+        self.accepted += 1
+        if self.accepted % self.stride == 0:
+            self._scores.append((self.accepted, score))
+            insort(self.ordered, score)
+            if self.accepted % 32 == 0 or len(self.ordered) > self.capacity:
+                self._expire()
+
+    def _expire(self) -> None:
+        """Drops what is too old, and every second score when there are too many."""
+        oldest = self.accepted // 2
+        while self._scores and self._scores[0][0] <= oldest:
+            del self.ordered[bisect_left(self.ordered, self._scores.popleft()[1])]
+        while self._near_misses and self._near_misses[0][0] <= oldest:
+            self._near_misses.popleft()
+        if len(self._scores) > self.capacity:
+            self.stride *= 2
+            kept = [entry for entry in self._scores if entry[0] % self.stride == 0]
+            self._scores = deque(kept)
+            # Near misses count beside scores: as many of them as of those.
+            self._near_misses = deque(list(self._near_misses)[1::2])
+            self.ordered = sorted(score for _, score in kept)
+
+    def _reach(self, limit: float) -> float:
+        """How far above a limit a row is still refused by a little: as the median lies below."""
+        return 2.0 * limit - self.median if self.ordered else limit
+
+    def complete(self) -> None:
+        """Finds what follows from the state."""
+        self.ordered = sorted(self._factor * score for _, score in self._scores)
+        finite = np.isfinite([score for _, score in [*self._scores, *self._near_misses]]).all()
+        if len(self._stamps) != len(self._rows) or self.rows.shape[1:] != (self._width,):
+            raise BadInput("the last rows do not fit the model, or have no stamps")
+        if not (
+            finite and 0.0 < self._factor < math.inf and (self._level is None or self._level > 0.0)
+        ):
+            raise BadInput("scores that no row can have")
 
 
-# The threshold may be older than the scores it is computed from by this part of them.
-_SHARE = 128
+def _numbers(kept: Iterable[tuple[int, float]]) -> Array:
+    return np.array([when for when, _ in kept], np.int64)
+
+
+def stamps_of(periods: Array, learned: int) -> list[Stamp]:
+    """Gives the stamps of the inputs that were learned last, as many as are kept."""
+    last = periods[-ROWS:]
+    numbers = range(learned - len(last) + 1, learned + 1)
+    return list(zip(*last.T.tolist(), map(float, numbers), strict=True))
+
+
 # The margin of a threshold that comes from rows known to be normal is at most so many times it.
 _MARGIN = 1.35
 # Rows that are anomalous one by one lift the threshold at most to so many times of what it was.
 _FOLLOW = 4.0
-# Where so many of them, the last, fill half of the rows or more, they do not come one by one.
-_TOGETHER = 5.0
-_LARGEST = sys.float_info.max
 
 
 class Decision(NamedTuple):
@@ -364,6 +604,28 @@ class AlarmGate:
     it is too high, each time to half of it at most: what is rare comes again.
     """
 
+    recent: Recent
+    #: What counting has shown up to now.
+    progress: RateTest
+    _limit: float | None
+    # The threshold is computed again at this number of rows.
+    _limit_until: Count
+    # Since there is an excess: the scores above it, each with the number of its row; and the
+    # others, also those of them that are above the median.
+    _above: list[tuple[float, Count]]
+    _below: Count
+    _upper: Count
+    # What anomalous rows raised the threshold to, and up to how many rows accepted that holds;
+    # and up to how many what was taught has a margin.
+    _raised: Annotated[float, msgspec.Meta(ge=0.0)]
+    _raised_until: Count
+    _cautious_until: Count
+    # The threshold by few rows, which were taught: others are not known to be normal.
+    _by_few: float | None
+    # Rows judged since the threshold last fell, and those of them a little above it.
+    _judged: Count
+    _near: Count
+
     def __init__(
         self,
         basis: Basis,
@@ -379,22 +641,11 @@ class AlarmGate:
         self.warmup = 2 * units if warmup is None else require_whole("warmup", warmup, 0)
         apart = _apart(self.policy, basis.window)
         self.recent = Recent(self.policy.capacity, basis.inputs, apart, basis.window)
-        #: What counting has shown up to now.
         self.progress = RateTest(self.policy.rate, self.policy.confidence, basis.window)
-        self._limit: float | None = None
-        # The threshold is computed again at this number of rows.
-        self._limit_until = 0
-        # Since there is an excess: the scores above it, each with the number of its row; and the
-        # others, also those of them that are above the median.
-        self._above: list[tuple[float, int]] = []
-        self._below = self._upper = 0
-        # What anomalous rows raised the threshold to, and up to how many rows accepted that holds;
-        # and up to how many what was taught has a margin.
+        self._limit, self._limit_until, self._warm = None, 0, False
+        self._above, self._below, self._upper = [], 0, 0
         self._raised, self._raised_until, self._cautious_until = 0.0, 0, 0
-        # The threshold by few rows, which were taught: others are not known to be normal.
-        self._by_few: float | None = None
-        self._warm = False
-        # Rows judged since the threshold last fell, and those of them a little above it.
+        self._by_few = None
         self._judged = self._near = 0
 
     # Deciding
@@ -413,7 +664,8 @@ class AlarmGate:
                 self._limit = max(self._limit, min(cautious, _MARGIN * self._limit))
             self._limit = max(self._limit, self.raised or 0.0)
             self._limit = max(self._limit, least)
-            self._limit_until = recent.clock + 1 + len(recent) // _SHARE
+            # It may be older than the scores it is computed from by a small part of them.
+            self._limit_until = recent.clock + 1 + len(recent) // 128
         return self._limit
 
     def _least_limit(self) -> float:
@@ -455,8 +707,8 @@ class AlarmGate:
         taught, short = self.progress.taught, 0.0
         if self.policy.rate is not None and not self.policy.confidence:
             # Nothing need be shown: rows of the stream are taken for normal as well.
-            taught, short = len(self.recent.rows), self.warmup - self._rows_known()
-        known = min(taught, len(self.recent.rows))
+            taught, short = self.recent.rows_kept, self.warmup - self._rows_known()
+        known = min(taught, self.recent.rows_kept)
         return max(max(self.policy.fewest, 2) - known, math.ceil(short), 0)
 
     @property
@@ -506,7 +758,7 @@ class AlarmGate:
 
     def _note_above(self, score: float, row: int) -> None:
         # As JSON holds it, which knows no infinity.
-        self._above.append((score if score < _LARGEST else _LARGEST, row))
+        self._above.append((score if score < sys.float_info.max else sys.float_info.max, row))
 
     def _note_below(self, score: float) -> None:
         if not self.progress.excess:
@@ -527,7 +779,7 @@ class AlarmGate:
     @property
     def _together(self) -> bool:
         """Whether the last anomalous rows came together, whatever came before them by chance."""
-        latest = self._above[-math.ceil(_TOGETHER * self.progress.seen.length) :]
+        latest = self._above[-math.ceil(5.0 * self.progress.seen.length) :]
         return 2 * len(latest) >= latest[-1][1] - latest[0][1] + 1
 
     def _follow_or_change(self, limit: float) -> float | None:
@@ -642,48 +894,7 @@ class AlarmGate:
 
     def expire(self) -> None:
         """Lets the threshold be computed again: the scores are others now."""
-        self._limit, self._by_few, self._warm = None, None, False
-
-    # On disk
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """All that it counts, as JSON holds it; its rules go separately."""
-        known = self._limit is not None and self._limit < math.inf
-        limit = [self._limit, float(self._limit_until)] if known else None
-        return {
-            **self.recent.fields,
-            **self.progress.fields,
-            # So that it goes on with the threshold it had.
-            "limit": limit,
-            "raised": [self._raised, float(self._raised_until)],
-            "cautious_until": self._cautious_until,
-            "by_few": self._by_few,
-            "above": [list(one) for one in self._above],
-            "below": [self._below, self._upper],
-            "judged": [self._judged, self._near],
-        }
-
-    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Goes on from ``fields``, and from the arrays of ``recent``."""
-        self.recent.restore(fields, arrays)
-        self.progress.restore(fields)
-        self._above = [_threshold_until("above", one) for one in fields["above"]]
-        self._below, self._upper = (require_whole("below", one, 0) for one in fields["below"])
-        self._judged, self._near = (require_whole("judged", one, 0) for one in fields["judged"])
-        self._cautious_until = require_whole("cautious_until", fields["cautious_until"], 0)
-        if fields["by_few"] is not None:
-            self._by_few, _ = _threshold_until("by_few", [fields["by_few"], 0])
-        self._raised, self._raised_until = _threshold_until("raised", fields["raised"])
-        if fields["limit"] is not None:
-            self._limit, self._limit_until = _threshold_until("limit", fields["limit"])
-
-
-def _threshold_until(name: str, known: Any) -> tuple[float, int]:
-    rows = int(known[1]) if len(known) == 2 else -1
-    if not 0.0 <= known[0] < math.inf or known[1] != rows or rows < 0:
-        raise BadInput(f"{name} is a threshold and a number of rows, not {known!r:.60}")
-    return float(known[0]), rows
+        self._limit, self._limit_until, self._by_few, self._warm = None, 0, None, False
 
 
 def _apart(policy: Threshold, window: int) -> int:

@@ -17,7 +17,7 @@ from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.algebra.spectrum import Spectrum
-from elmgrove.detector.decision import CHANGING, LEARNING, AlarmGate, RateTest
+from elmgrove.detector.decision import CHANGING, LEARNING, AlarmGate, RateTest, stamps_of
 from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import AlarmRule, Events
 from elmgrove.detector.feedback import Answers
@@ -30,7 +30,7 @@ from elmgrove.detector.model import Answer, Model, Part
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.peers import Other, Peers
 from elmgrove.detector.quarantine import Quarantine, Waiting
-from elmgrove.detector.thresholds import FalseAlarmRate, Threshold, stamps_of
+from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.detector.verdict import Cause, Verdict, bulk_of, explained, score_of, view_of
 from elmgrove.errors import BadInput, NotAdmissible, require_whole
 from elmgrove.storage.disk import FilePath, as_path, load, locked, write
@@ -344,7 +344,7 @@ class Detector:
         """Learns rows that waited: they are a new normal, and an increment of their own."""
         if not waiting:
             return
-        X = self.quarantine.inputs(waiting)
+        X = np.array([one.row for one in waiting])
         periods = np.array([(one.since, one.time) for one in waiting], np.float64)
         self.increments.cut()
         self.increments.note_many(periods, by_hand=by_hand)

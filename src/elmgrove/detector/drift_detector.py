@@ -3,16 +3,15 @@
 import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.decision import CHANGING, LEARNING, AlarmGate
+from elmgrove.detector.decision import CHANGING, LEARNING, AlarmGate, Recent
 from elmgrove.detector.drift import (
     CHANGE,
     RELATED,
@@ -24,7 +23,7 @@ from elmgrove.detector.drift import (
 )
 from elmgrove.detector.events import Events
 from elmgrove.detector.model import Model
-from elmgrove.detector.thresholds import Recent
+from elmgrove.detector.snapshot import Count
 from elmgrove.detector.verdict import Verdict
 from elmgrove.errors import BadInput
 
@@ -80,13 +79,17 @@ class PageHinkley:
     (20, 35.25, 15)
     """
 
+    #: How far m is above its minimum; the sum of x since then, and its rows.
+    height: float
+    sum: float
+    rows: Count
+
     def __init__(self, allowed: float) -> None:
         self._allowed = allowed
         self.begin()
 
     def begin(self) -> None:
         """Lets the next row be the first after the minimum."""
-        #: How far m is above its minimum; the rows since then, and the sum of x over them.
         self.height = self.sum = 0.0
         self.rows = 0
 
@@ -105,34 +108,30 @@ class PageHinkley:
         """The mean of x since the minimum."""
         return self.sum / self.rows if self.rows else self._allowed
 
-    # On disk
-
-    @property
-    def fields(self) -> list[float]:
-        """Height, sum and rows, as JSON holds them."""
-        return [self.height, self.sum, self.rows]
-
-    def restore(self, fields: list[float]) -> None:
-        """Goes on from ``fields``."""
-        height, total, rows = map(_finite, fields)
-        self.height, self.sum, self.rows = height, total, int(rows)
-
 
 class Neighbours:
     """How many neighbouring rows say one thing, by the rarity of rows in quiet times."""
 
     #: Rows whose sum shows what they have in common, however little each shows; each size is a
     #: multiple of the first.
-    BLOCKS = (32, 128)
+    BLOCKS: ClassVar = (32, 128)
+
+    # With y = rarity − 1: the rows, Σ y², and Σ y·(that of a window before).
+    calm: float
+    squares: float
+    products: float
+    _last: deque[float]
+    # Of blocks of each size Σ (Σ y)², and Σ y of the last one that is not full.
+    _blocks: list[float]
+    _sums: list[float]
+    _row: Count
 
     def __init__(self, window: int) -> None:
         self._window = window
-        # With y = rarity − 1: the rows, Σ y², and Σ y·(that of a window before). Before any came,
-        # 128 rows are assumed, of which two say one thing.
+        # Before any came, 128 rows are assumed, of which two say one thing.
         self.calm = self.squares = 128.0
         self.products = 0.0
-        self._last: deque[float] = deque([0.0] * window, maxlen=window)
-        # Of blocks of each size Σ (Σ y)², and Σ y of the last one that is not full.
+        self._last = deque([0.0] * window, maxlen=window)
         self._blocks = [128.0 * max(window, 2)] * len(self.BLOCKS)
         self._sums = [0.0] * len(self.BLOCKS)
         self._row = 0
@@ -178,33 +177,10 @@ class Neighbours:
                 self._blocks[place] += self._sums[place] ** 2
                 self._sums[place] = 0.0
 
-    # On disk
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        return {
-            "known": [self.calm, self.squares, self.products],
-            "last": list(self._last),
-            "blocks": self._blocks,
-            "sums": self._sums,
-            "row": self._row,
-        }
-
-    def restore(self, fields: Mapping[str, Any]) -> None:
-        """Goes on from ``fields``."""
-        self.calm, self.squares, self.products = map(_finite, fields["known"])
-        self._last.extend(map(_finite, fields["last"]))
-        self._blocks, self._sums = (
-            [_finite(one) for one, _ in zip(fields[name], self.BLOCKS, strict=True)]
-            for name in ("blocks", "sums")
-        )
-        self._row = int(_finite(fields["row"]))
-
-
-def _finite(value: Any) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise BadInput(f"drift: {value!r} is no number that could have been counted")
-    return float(value)
+    def complete(self) -> None:
+        """Refuses what belongs to other windows."""
+        if len(self._last) != self._window or not len(self._blocks) == len(self._sums) == 2:
+            raise BadInput("drift: neighbours of other windows")
 
 
 class ChangeStatistics:
@@ -214,10 +190,21 @@ class ChangeStatistics:
     since the change, and no others.
     """
 
+    #: The rows, those of them that were anomalous, and when the first one came.
+    rows: Count
+    anomalous: Count
+    time: float | None
+    # Most rows never get into the sums, since a minimum comes first.
+    _waiting: deque[Array]
+    # A row near the others, and the sums of rows and of products about it.
+    _centre: Array | None
+    _sum: Array
+    _products: Array
+
     def __init__(self, columns: int) -> None:
         self._columns = columns
-        # Most rows never get into the sums, since a minimum comes first.
-        self._waiting: list[Array] = []
+        self._shape = (columns,) * (1 if columns > RELATED else 2)
+        self._waiting = deque()
         self._clear()
 
     def begin(self) -> None:
@@ -227,10 +214,9 @@ class ChangeStatistics:
             self._clear()
 
     def _clear(self) -> None:
-        #: The rows, those of them that were anomalous, and when the first one came.
         self.rows = self.anomalous = 0
-        self.time: float | None = None
-        self._centre: Array | None = None
+        self.time = self._centre = None
+        self._sum, self._products = np.zeros(self._columns), np.zeros(self._shape)
 
     def add(self, x: Array, anomalous: bool, time: float | None) -> None:
         if not self.rows:
@@ -254,14 +240,14 @@ class ChangeStatistics:
     def mean(self) -> Array:
         self._fold()
         assert self._centre is not None
-        mean: Array = self._centre + self._s / self.rows
+        mean: Array = self._centre + self._sum / self.rows
         return mean
 
     @property
     def covariance(self) -> Array:
         """How the rows vary about their mean; of more than 64 columns, the variances alone."""
         self._fold()
-        m = self._s / self.rows
+        m = self._sum / self.rows
         if self._columns > RELATED:
             return np.asarray(np.maximum(self._products / self.rows - m**2, 0.0))
         return np.asarray(self._products / self.rows - np.outer(m, m))
@@ -277,38 +263,23 @@ class ChangeStatistics:
         if self._centre is None:
             # Near the rows, so that a large offset swallows nothing.
             self._centre = X[0]
-            self._s, self._products = np.zeros(self._columns), np.zeros(self._shape)
         Y = X - self._centre
-        self._s += Y.sum(axis=0)
+        self._sum += Y.sum(axis=0)
         self._products += (Y * Y).sum(axis=0) if self._columns > RELATED else Y.T @ Y
 
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return (self._columns,) * (1 if self._columns > RELATED else 2)
-
-    # On disk
-
-    def pack(self, name: str) -> Packed:
-        """Packs the sums under a name; in quiet times there are none."""
-        self._fold()
-        fields = {"rows": self.rows, "anomalous": self.anomalous, "time": self.time}
-        if self._centre is None:
-            return fields, {}
-        sums = {"centre": self._centre, "sum": self._s, "products": self._products}
-        return fields, {f"drift_{name}_{key}": array for key, array in sums.items()}
-
-    def restore(self, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        self.rows, self.anomalous, self.time = fields["rows"], fields["anomalous"], fields["time"]
-        if self.rows:
-            self._centre, self._s, self._products = (
-                np.array(arrays[f"drift_{name}_{key}"]) for key in ("centre", "sum", "products")
-            )
-            if self._s.shape != (self._columns,) or self._products.shape != self._shape:
-                raise BadInput("drift: sums of other columns than the model has")
+    def complete(self) -> None:
+        """Refuses sums of other columns than the model has."""
+        rows = [*self._waiting, self._sum, *([] if self._centre is None else [self._centre])]
+        fit = all(row.shape == (self._columns,) for row in rows)
+        if not fit or self._products.shape != self._shape or len(self._waiting) > self.rows:
+            raise BadInput("drift: sums of other columns or rows than there were")
 
 
 class ChangeTest:
     """A test on the rarity of rows, with statistics of those since its minimum."""
+
+    test: PageHinkley
+    since: ChangeStatistics
 
     def __init__(self, allowed: float, columns: int) -> None:
         self.test, self.since = PageHinkley(allowed), ChangeStatistics(columns)
@@ -326,16 +297,6 @@ class ChangeTest:
         self.test.begin()
         self.since.begin()
 
-    # On disk
-
-    def pack(self, name: str) -> Packed:
-        since, sums = self.since.pack(name)
-        return {name: {"test": self.test.fields, "since": since}}, sums
-
-    def restore(self, name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        self.test.restore(fields[name]["test"])
-        self.since.restore(name, fields[name]["since"], arrays)
-
 
 class BlockMeans:
     """The means of blocks of rows, up to the last: young blocks are short, and older ones long.
@@ -344,80 +305,66 @@ class BlockMeans:
     dozen blocks reach back for some ten thousand rows.
     """
 
-    #: Rows of the youngest blocks; blocks of one size that are not folded; and all of them.
-    ROWS, ALIKE, MOST = 16, 8, 64
+    # Each as its number of rows, their mean time (or no number), and their mean.
+    _blocks: deque[Array]
+    # Rows that complete no block yet, and their times.
+    _open: deque[Array]
+    _times: deque[float]
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
-        self.begin()
+        self._blocks, self._open, self._times = deque(), deque(), deque()
 
     def begin(self) -> None:
         """Forgets all rows."""
-        self._blocks: list[BlockMean] = []
-        self._open: list[Array] = []
-        self._times: list[float] = []
+        for some in (self._blocks, self._open, self._times):
+            some.clear()
 
     def add(self, x: Array, time: float | None) -> None:
         self._open.append(x)
         self._times.append(math.nan if time is None else time)
-        if len(self._open) == self.ROWS:
+        if len(self._open) == 16:
             self._blocks.append(self._closed())
-            self._open, self._times = [], []
+            self._open.clear()
+            self._times.clear()
             self._fold()
 
     @property
     def blocks(self) -> list[BlockMean]:
         """All blocks, the oldest first; the last one may be short."""
-        return [*self._blocks, self._closed()] if self._open else list(self._blocks)
+        every = [*self._blocks, self._closed()] if self._open else self._blocks
+        return [
+            BlockMean(int(rows), float(time), mean)
+            for rows, time, mean in ((one[0], one[1], one[2:]) for one in every)
+        ]
 
-    def _closed(self) -> BlockMean:
+    def _closed(self) -> Array:
         rows = len(self._open)
-        mean = np.array(self._open, np.float64).sum(axis=0) / rows
-        return BlockMean(rows, float(np.array(self._times).sum()) / rows, mean)
+        time = float(np.array(self._times).sum()) / rows
+        return np.array([rows, time, *np.array(self._open, np.float64).sum(axis=0) / rows])
 
     def _fold(self) -> None:
         """Folds the two oldest of one size where there are too many, and drops the oldest of all.
 
         Sizes fall from the oldest to the youngest, of which one was added.
         """
-        size, place = self.ROWS, len(self._blocks) - self.ALIKE - 1
-        while place >= 0 and self._blocks[place].rows == size:
-            first, second = self._blocks[place : place + 2]
-            mean, time = (first.mean + second.mean) / 2.0, (first.time + second.time) / 2.0
-            self._blocks[place : place + 2] = [BlockMean(2 * size, time, mean)]
-            size, place = 2 * size, place - self.ALIKE
-        del self._blocks[: -self.MOST]
+        blocks, size = list(self._blocks), 16.0
+        place = len(blocks) - 9
+        while place >= 0 and blocks[place][0] == size:
+            folded = (blocks[place] + blocks[place + 1]) / 2.0
+            size = folded[0] = 2.0 * size
+            blocks[place : place + 2] = [folded]
+            place -= 8
+        self._blocks.clear()
+        self._blocks.extend(blocks[-64:])
 
-    # On disk
-
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """All blocks as arrays, to be saved, and the rows that complete none yet."""
-        rows = {"drift_block_open": np.array(self._open)} if self._open else {}
-        if self._open and not np.isnan(self._times).all():
-            rows["drift_block_open_times"] = np.array(self._times)
-        return {
-            **rows,
-            "drift_block_rows": np.array([block.rows for block in self._blocks], np.int64),
-            "drift_block_times": np.array([block.time for block in self._blocks], np.float64),
-            "drift_block_means": np.array([block.mean for block in self._blocks]).reshape(
-                len(self._blocks), self._columns
-            ),
-        }
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        names = ("drift_block_rows", "drift_block_times", "drift_block_means")
-        rows, times, means = (arrays[name] for name in names)
-        if means.shape != (len(rows), self._columns) or len(times) != len(rows):
+    def complete(self) -> None:
+        """Refuses blocks of other columns than the model has."""
+        rows = [*(block[2:] for block in self._blocks), *self._open]
+        if any(row.shape != (self._columns,) for row in rows) or len(self._open) > 15:
             raise BadInput("drift: blocks of other columns than the model has")
-        found = zip(rows.tolist(), times.tolist(), means, strict=True)
-        self._blocks = [BlockMean(*one) for one in found]
-        self._open = list(arrays.get("drift_block_open", ()))
-        times = arrays.get("drift_block_open_times", np.full(len(self._open), math.nan))
-        self._times = times.tolist()
-        fits = all(row.shape == (self._columns,) for row in self._open)
-        if not fits or len(self._open) >= self.ROWS or len(self._times) != len(self._open):
-            raise BadInput("drift: the rows of a block that is not full do not fit the model")
+        if len(self._times) != len(self._open):
+            raise BadInput("drift: not one time for each row")
 
 
 # The mean rarity that is allowed: of normal rows it is 1. More than the first is drift, and more
@@ -444,6 +391,22 @@ class DriftDetector:
     Rows of a detector that is still learning say nothing.
     """
 
+    _neighbours: Neighbours
+    _slow: ChangeTest
+    _sudden: ChangeTest
+    # A mean rarity of less than 2 is normal again.
+    _relief: PageHinkley
+    # The rows since more are anomalous than stated, if they are.
+    _excess: ChangeStatistics
+    _history: BlockMeans
+    _latest: deque[float]
+    _now: float | None
+    #: Whether rows are followed yet: from the first one on that is observed.
+    started: bool
+    #: Whether a change was found that is not over, and whether somebody said what it is.
+    found: bool
+    answered: bool
+
     def __init__(self, gate: AlarmGate, model: Model, events: Events) -> None:
         self._gate, self._model, self._events = gate, model, events
         basis = model.basis
@@ -451,17 +414,12 @@ class DriftDetector:
         self._neighbours = Neighbours(self._window)
         self._slow = ChangeTest(_ALLOWED, self._columns)
         self._sudden = ChangeTest(_SUDDEN, self._columns)
-        # A mean rarity of less than 2 is normal again.
         self._relief = PageHinkley(-2.0)
-        # The rows since more are anomalous than stated, if they are.
         self._excess = ChangeStatistics(self._columns)
         self._history = BlockMeans(self._columns)
         self._lasting = _lasting(self._window)
-        self._latest: deque[float] = deque(maxlen=16 + self._window)
-        self._now: float | None = None
-        #: Whether rows are followed yet: from the first one on that is observed.
-        self.started = False
-        #: Whether a change was found that is not over, and whether somebody said what it is.
+        self._latest = deque(maxlen=16 + self._window)
+        self._now, self.started = None, False
         self.found = self.answered = False
         #: Whether it was over with the last row.
         self.ended = False
@@ -573,46 +531,6 @@ class DriftDetector:
         else:
             least = 1.0 + (test.mean - 1.0) / 2.0
         return sum(self._latest) / len(self._latest) >= least
-
-    # On disk
-
-    def pack(self) -> Packed:
-        """Packs all that it knows of the rows before; nothing if there were none."""
-        if not self.started:
-            return {}, {}
-        slow, slow_sums = self._slow.pack("slow")
-        sudden, sudden_sums = self._sudden.pack("sudden")
-        excess, excess_sums = self._excess.pack("excess")
-        fields = {
-            "found": self.found,
-            "relief": self._relief.fields,
-            "neighbours": self._neighbours.fields,
-            "latest": list(self._latest),
-            "now": self._now,
-            **({"answered": True} if self.answered else {}),
-            **slow,
-            **sudden,
-            "excess": excess,
-        }
-        sums = {**slow_sums, **sudden_sums, **excess_sums}
-        return {"drift": fields}, {**sums, **self._history.arrays}
-
-    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Goes on from what was packed."""
-        known = fields.get("drift")
-        if known is None:
-            return
-        self.started = True
-        self.found, self._now = bool(known["found"]), known["now"]
-        self.answered = bool(known.get("answered", False))
-        self._latest.clear()
-        self._relief.restore(known["relief"])
-        self._neighbours.restore(known["neighbours"])
-        self._latest.extend(map(float, known["latest"]))
-        self._slow.restore("slow", known, arrays)
-        self._sudden.restore("sudden", known, arrays)
-        self._excess.restore("excess", known["excess"], arrays)
-        self._history.restore(arrays)
 
 
 def _lasting(window: int) -> int:

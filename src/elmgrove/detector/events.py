@@ -1,13 +1,13 @@
 """Events: anomalous rows that belong together, from the alarm that opens one to its end."""
 
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from elmgrove.detector.decision import CHANGING
+from elmgrove.detector.snapshot import Count
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.errors import BadInput, require_whole
 
@@ -86,15 +86,11 @@ class AlarmRule:
 
 
 class Hit(NamedTuple):
-    """An anomalous row: its number, when it was, and its verdict (None after a restart).
+    """An anomalous row: its number, when it was, and how many rows had been learned by then."""
 
-    ``learned`` counts the rows that had been learned by then.
-    """
-
-    row: int
+    row: Count
     when: When
-    verdict: Verdict | None = None
-    learned: int = 0
+    learned: Count = 0
 
 
 class Alarm:
@@ -107,14 +103,15 @@ class Alarm:
     6
     """
 
+    #: The last k anomalous rows.
+    marks: list[Hit]
+
     def __init__(self, rule: AlarmRule) -> None:
-        self.rule = rule
-        #: The last k anomalous rows.
-        self.marks: deque[Hit] = deque(maxlen=rule.k)
+        self.rule, self.marks = rule, []
 
     def raised(self, mark: Hit) -> bool:
         """Takes the next anomalous row in, and says whether k of the last n rows were anomalous."""
-        self.marks.append(mark)
+        self.marks = [*self.marks, mark][-self.rule.k :]
         return self.within(self.rule.n)
 
     def within(self, rows: int) -> bool:
@@ -131,11 +128,11 @@ class Alarm:
 #: Causes of an event that its text names, and devices at which its rows are normal.
 TOLD = 3
 #: What is told of an event: that it began,
-OPENED = "opened"
+OPENED: Final = "opened"
 #: that it is far more anomalous than was said before,
-WORSENED = "worse"
+WORSENED: Final = "worse"
 #: or that it is over.
-ENDED = "ended"
+ENDED: Final = "ended"
 
 
 @dataclass(frozen=True)
@@ -156,13 +153,13 @@ class Event:
 (not 31)
     """
 
-    number: int
+    number: Count
     begin: When
     end: When | None
     peak: float
     peak_at: When
     threshold: float
-    rows: int
+    rows: Count
     causes: tuple[Cause, ...]
     changing: bool = False
     answered: str = ""
@@ -219,7 +216,7 @@ def normal_at(names: Sequence[str]) -> str:
 class EventUpdate(NamedTuple):
     """What is new: an event ``opened``, is ``worse`` or ``ended``."""
 
-    kind: str
+    kind: Literal["opened", "worse", "ended"]
     event: Event
 
     def __str__(self) -> str:
@@ -229,59 +226,6 @@ class EventUpdate(NamedTuple):
         if self.kind == WORSENED:
             return f"event {event.number} is worse: since {event.span}, {event.facts}"
         return f"event {event.number} ended: {event.span}, {event.facts}"
-
-
-# On disk
-
-
-def event_from(fields: Mapping[str, Any]) -> Event:
-    """Makes an event of its own fields, as JSON holds them; ``BadInput`` if they are none."""
-    named = {"causes": causes_from(fields["causes"]), "known": names_from(fields["known"])}
-    event = Event(**{**fields, **named})
-    require_numbers(fields, {"end": event.begin} if event.end is None else {})
-    return event
-
-
-def news_from(kind: str, fields: Mapping[str, Any]) -> EventUpdate:
-    """Makes news of their kind and their event's own fields; ``BadInput`` if they are none."""
-    if kind not in (OPENED, WORSENED, ENDED):
-        raise BadInput(f"news of an event can't be {kind!r}")
-    return EventUpdate(kind, event_from(fields))
-
-
-def causes_from(known: Sequence[Sequence[Any]]) -> tuple[Cause, ...]:
-    """Makes causes of their values."""
-    causes = tuple(Cause(*cause) for cause in known)
-    for cause in causes:
-        if type(cause.feature) is not str:
-            raise BadInput(f"a feature has a name, not {cause.feature!r}")
-        require_numbers(cause._asdict())
-    return causes
-
-
-def names_from(known: Sequence[Any]) -> tuple[str, ...]:
-    """Makes names of devices of what JSON holds; ``BadInput`` if they are none."""
-    if not all(type(name) is str for name in known):
-        raise BadInput(f"devices have names, not {known!r:.80}")
-    return tuple(known)
-
-
-def require_numbers(fields: Mapping[str, Any], but: Mapping[str, Any] = {}) -> None:
-    """Raises ``BadInput`` unless each field is a number that is fit for it."""
-    for name, value in {**fields, **but}.items():
-        if name in _NAMED:
-            continue
-        if name == "answered" and isinstance(value, str):
-            continue
-        if type(value) not in ((bool,) if name == "changing" else (int, float)):
-            raise BadInput(f"{name} can't be {value!r}")
-        if name in _WHOLE:
-            require_whole(name, value, 0)
-
-
-# Fields that are no numbers, and those that count.
-_NAMED = {"causes", "feature", "known", "strong", "strongest"}
-_WHOLE = {"number", "rows", "last", "loose", "ago", "after", "until"}
 
 
 #: The strongest rows of an event, whose causes are the event's; and causes that are kept of each.
@@ -307,14 +251,14 @@ class TopRow(NamedTuple):
 class OpenEvent:
     """The event that is open, as it grows."""
 
-    number: int
+    number: Count
     begin: When
     #: The last row at which there was an alarm's worth of anomalous rows.
-    last: int
+    last: Count
     last_at: When
-    rows: int = 0
+    rows: Count = 0
     #: Anomalous rows since then, and the strongest of them: they count once there is another.
-    loose: int = 0
+    loose: Count = 0
     strong: list[TopRow] = field(default_factory=list)
     changing: bool = False
     strongest: list[TopRow] = field(default_factory=list)
@@ -323,17 +267,16 @@ class OpenEvent:
     told: float = 0.0
     floor: float = 0.0
     #: Rows learned before it began, and up to the last row that prolonged it.
-    after: int = 0
-    until: int = 0
+    after: Count = 0
+    until: Count = 0
     #: What somebody said it was, and who and when; '' as long as nobody has.
     answered: str = ""
     #: For each other device, at how many of the rows it would have been normal.
-    known: dict[str, int] = field(default_factory=dict)
+    known: dict[str, Count] = field(default_factory=dict)
 
-    def add(self, mark: Hit, explain: Explain) -> None:
+    def add(self, when: When, verdict: Verdict | None, explain: Explain) -> None:
         """Counts an anomalous row, and explains it if it is among the strongest."""
         self.loose += 1
-        verdict = mark.verdict
         if verdict is None:
             return
         for name in verdict.known:
@@ -347,7 +290,7 @@ class OpenEvent:
         if len(self.strong) == STRONGEST and score <= self.strong[-1].score:
             return
         causes = tuple(explain(verdict, CAUSES))
-        strong = TopRow(score, verdict.threshold, mark.when, causes)
+        strong = TopRow(score, verdict.threshold, when, causes)
         self.strong = _strongest([*self.strong, strong])
 
     def confirm(self, mark: Hit) -> None:
@@ -357,12 +300,9 @@ class OpenEvent:
             self.strongest, self.strong = _strongest([*self.strongest, *self.strong]), []
         self.last, self.last_at, self.until = mark.row, mark.when, mark.learned
 
-    def is_worse(self, marks: Iterable[Hit]) -> bool:
+    def is_worse(self, verdicts: Iterable[Verdict | None]) -> bool:
         """Says whether all of these rows are far stronger than the peak that was last told."""
-        least = WORSE * self.told
-        return all(
-            mark.verdict is not None and _number(mark.verdict.score) > least for mark in marks
-        )
+        return all(one and _number(one.score) > WORSE * self.told for one in verdicts)
 
     def tell(self) -> Event:
         """Gives the event to tell somebody, who knows its peak from then on."""
@@ -421,26 +361,6 @@ def _strongest(strong: list[TopRow]) -> list[TopRow]:
     return sorted(strong, key=lambda one: -one.score)[:STRONGEST]
 
 
-# On disk
-
-
-def running_from(fields: Mapping[str, Any]) -> OpenEvent:
-    """Makes an open event of its own fields, as JSON holds them; ``BadInput`` if they are none."""
-    require_numbers(fields)
-    rows = {name: _strong_from(fields.get(name, ())) for name in ("strong", "strongest")}
-    for name, count in fields["known"].items():
-        require_whole(f"rows known at {name}", count, 1)
-    return OpenEvent(**{**fields, **rows})
-
-
-def _strong_from(known: Sequence[Sequence[Any]]) -> list[TopRow]:
-    strong = list[TopRow]()
-    for score, threshold, when, causes in known:
-        require_numbers({"score": score, "threshold": threshold, "when": when})
-        strong.append(TopRow(score, threshold, when, causes_from(causes)))
-    return strong
-
-
 #: Events that ended and are remembered.
 CLOSED = 20
 
@@ -468,19 +388,28 @@ class Events:
     A normal row costs nothing unless an event is open.
     """
 
+    _alarm: Alarm
+    #: Rows observed up to now.
+    row: Count
+    #: Events up to now, and the open one.
+    count: Count
+    running: OpenEvent | None
+    #: Rows learned before the last event that ended, and up to its end.
+    last_learned: tuple[Count, Count]
+    #: The last events that ended, newest last.
+    closed: tuple[Event, ...]
+    #: What nobody has taken yet, oldest first.
+    news: list[EventUpdate]
+
     def __init__(self, rule: AlarmRule) -> None:
         self._alarm = Alarm(rule)
-        #: Rows observed up to now, and learned.
-        self.row = self.learned = 0
-        #: Events up to now, and the open one.
-        self.count = 0
-        self.running: OpenEvent | None = None
-        #: Rows learned before the last event that ended, and up to its end.
-        self.last_learned = (0, 0)
-        #: Those that ended, newest last.
-        self._closed: deque[Event] = deque(maxlen=CLOSED)
-        # What nobody has taken yet, oldest first.
-        self._news: deque[EventUpdate] = deque(maxlen=CLOSED)
+        self.row = self.count = 0
+        self.running, self.last_learned, self.closed = None, (0, 0), ()
+        self.news = []
+        #: Rows learned up to now.
+        self.learned = 0
+        # The verdicts on the last anomalous rows; none from before a restart.
+        self._verdicts = dict[int, Verdict]()
 
     @property
     def rule(self) -> AlarmRule:
@@ -489,19 +418,13 @@ class Events:
 
     @rule.setter
     def rule(self, rule: AlarmRule) -> None:
-        marks = self._alarm.marks
-        self._alarm = Alarm(rule)
-        self._alarm.marks.extend(marks)
+        self._alarm.rule = rule
+        self._alarm.marks = self._alarm.marks[-rule.k :]
 
     @property
     def open(self) -> Event | None:
         """The event that has not ended, if there is one."""
         return None if self.running is None else self.running.event()
-
-    @property
-    def closed(self) -> tuple[Event, ...]:
-        """The last events that ended, newest last."""
-        return tuple(self._closed)
 
     def follow(self, verdict: Verdict, state: str, explain: Explain) -> None:
         """Takes in an anomalous row, or any while an event is open; tells the verdict its event.
@@ -521,16 +444,22 @@ class Events:
 
     def take_updates(self) -> list[EventUpdate]:
         """Gives what is new since this was last asked, oldest first."""
-        news = list(self._news)
-        self._news.clear()
+        news, self.news = self.news, []
         return news
+
+    def _tell(self, kind: Literal["opened", "worse", "ended"], event: Event) -> None:
+        self.news = [*self.news, EventUpdate(kind, event)][-CLOSED:]
 
     def _add(self, verdict: Verdict, state: str, found_out: bool, explain: Explain) -> None:
         when = self.row if verdict.time is None else verdict.time
-        mark = Hit(self.row, when, verdict, self.learned)
-        raised = self._alarm.raised(mark)
+        mark = Hit(self.row, when, self.learned)
+        raised, marks = self._alarm.raised(mark), self._alarm.marks
+        self._verdicts[self.row] = verdict
+        self._verdicts = {
+            row: known for row, known in self._verdicts.items() if row >= marks[0].row
+        }
         if self.running is not None:
-            self.running.add(mark, explain)
+            self.running.add(when, verdict, explain)
         elif raised or found_out:
             self._begin(verdict, explain)
         running = self.running
@@ -540,9 +469,9 @@ class Events:
             running.confirm(mark)
             verdict.event = running.number
         if verdict.alarm:
-            self._news.append(EventUpdate(OPENED, running.tell()))
-        elif raised and running.is_worse(self._alarm.marks):
-            self._news.append(EventUpdate(WORSENED, running.tell_worse()))
+            self._tell(OPENED, running.tell())
+        elif raised and running.is_worse(self._verdicts.get(one.row) for one in marks):
+            self._tell(WORSENED, running.tell_worse())
 
     def _begin(self, verdict: Verdict, explain: Explain) -> None:
         marks = [mark for mark in self._alarm.marks if self.row - mark.row < self.rule.calm]
@@ -550,7 +479,7 @@ class Events:
         self.running = OpenEvent(self.count, marks[0].when, self.row, marks[-1].when)
         self.running.after = marks[0].learned
         for mark in marks:
-            self.running.add(mark, explain)
+            self.running.add(mark.when, self._verdicts.get(mark.row), explain)
         self.running.confirm(marks[-1])
         verdict.alarm = True
 
@@ -572,81 +501,36 @@ class Events:
 
     def reopen(self, running: OpenEvent) -> None:
         """Opens the last event again, which somebody had ended: that was undone."""
-        self._closed.pop()
+        self.closed = self.closed[:-1]
         running.last = self.row
         self.running = running
-        self._news.append(EventUpdate(OPENED, running.tell()))
+        self._tell(OPENED, running.tell())
 
     def answer(self, number: int, answered: str) -> None:
         """Notes what somebody said of an event, or with '' that nobody has."""
         if self.running is not None and self.running.number == number:
             self.running.answered = answered
-        self._closed = deque(
-            (
-                replace(event, answered=answered) if event.number == number else event
-                for event in self._closed
-            ),
-            maxlen=CLOSED,
+        self.closed = tuple(
+            replace(event, answered=answered) if event.number == number else event
+            for event in self.closed
         )
 
     def _end(self, running: OpenEvent) -> None:
         event = running.event(running.last_at)
         self.last_learned = (running.after, running.until)
-        self._closed.append(event)
-        self._news.append(EventUpdate(ENDED, event))
+        self.closed = (*self.closed, event)[-CLOSED:]
+        self._tell(ENDED, event)
         self.running = None
 
-    # On disk
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """All that it knows, as JSON holds it, and nothing before the first row."""
-        if not self.row:
-            return {}
-        known = {
-            "row": self.row,
-            "count": self.count,
-            "marks": [
-                [mark.row, mark.when, *([mark.learned] if mark.learned else [])]
-                for mark in self._alarm.marks
-            ],
-            "open": None if self.running is None else _fields_of(self.running),
-            "closed": [_fields_of(event) for event in self._closed],
-        }
-        if any(self.last_learned):
-            known["last_learned"] = list(self.last_learned)
-        if self._news:
-            known["news"] = [[news.kind, _fields_of(news.event)] for news in self._news]
-        return {"events": known}
-
-    def restore(self, fields: Mapping[str, Any]) -> None:
-        """Goes on from ``fields``; before there was a row there is nothing in them."""
-        known = fields.get("events")
-        if known is None:
-            return
-        self.row, self.count = (require_whole(name, known[name], 0) for name in ("row", "count"))
-        for row, when, *learned in known["marks"]:
-            require_numbers({"when": when})
-            number = require_whole("learned", learned[0], 1) if learned else 0
-            self._alarm.marks.append(Hit(require_whole("row", row, 1), when, None, number))
-        after, until = known.get("last_learned", (0, 0))
-        after = require_whole("last_learned", after, 0)
-        self.last_learned = (after, require_whole("last_learned", until, after))
-        self.running = None if known["open"] is None else running_from(known["open"])
-        self._closed.extend(map(event_from, known["closed"]))
-        self._news.extend(news_from(*told) for told in known.get("news", ()))
-        numbers = [event.number for event in (*self._closed, self.running) if event is not None]
-        if max(numbers, default=0) > self.count or any(
-            mark.row > self.row for mark in self._alarm.marks
+    def complete(self) -> None:
+        """Refuses a state that no stream leads to."""
+        numbers = [event.number for event in (*self.closed, self.running) if event is not None]
+        marks = self._alarm.marks
+        if (
+            max(numbers, default=0) > self.count
+            or any(mark.row > self.row for mark in marks)
+            or len(marks) > self.rule.k
+            or max(len(self.closed), len(self.news)) > CLOSED
+            or self.last_learned[0] > self.last_learned[1]
         ):
             raise BadInput("events: one of them, or an anomalous row, is not among those counted")
-
-
-def _fields_of(event: Event | OpenEvent) -> dict[str, Any]:
-    """An event as JSON holds it, without what is not known of it."""
-    known = asdict(event)
-    return {
-        name: value
-        for name, value in known.items()
-        if value or name not in ("after", "until", "answered")
-    }

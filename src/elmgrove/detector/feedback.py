@@ -1,17 +1,15 @@
 """Feedback: somebody accepts or rejects anomalous rows, and can undo it."""
 
 import math
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.moments import Packed
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.events import Event, running_from
+from elmgrove.detector.events import Event, OpenEvent
 from elmgrove.detector.history import (
     Bucket,
     Span,
@@ -19,25 +17,24 @@ from elmgrove.detector.history import (
     give_back,
     settle,
     take_out,
-    take_out_all,
     take_out_learned,
 )
 from elmgrove.detector.inputs import Preparation
 from elmgrove.detector.quarantine import Waiting
+from elmgrove.detector.snapshot import Count, restore, snapshot
 from elmgrove.detector.verdict import Cause, explained, view_of
-from elmgrove.errors import BadInput, require_whole
+from elmgrove.errors import BadInput
 from elmgrove.reading.times import format_time
 
 if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector
 
 
-ACCEPT, REJECT, UNDO = ACTIONS = "accept", "reject", "undo"
-#: Answers that are remembered; only the last one can be undone.
-REMEMBERED = 10
+ACCEPT: Final = "accept"
+REJECT: Final = "reject"
+UNDO: Final = "undo"
 
 _WORDS = {ACCEPT: "fine", REJECT: "a fault"}
-_PREFIX = "undo."
 
 
 @dataclass(frozen=True)
@@ -50,19 +47,13 @@ class Answer:
     ``undone`` is the action that was undone.
     """
 
-    action: str
+    action: Literal["accept", "reject", "undo"]
     by: str
     at: float | None
-    rows: int
-    taken: int
+    rows: Count
+    taken: Count
     event: int | None = None
-    undone: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.action not in ACTIONS or self.undone not in (None, ACCEPT, REJECT):
-            raise BadInput(f"an answer is one of {', '.join(ACTIONS)}, not {self.action!r:.40}")
-        for name in ("rows", "taken"):
-            require_whole(name, getattr(self, name), 0)
+    undone: Literal["accept", "reject"] | None = None
 
     @property
     def said(self) -> str:
@@ -84,22 +75,37 @@ class Answer:
 class Undoable:
     """How things were before the last answer, as far as that can't be found out otherwise.
 
-    ``learned`` and ``until`` count the rows learned before and after it; ``out`` was taken out,
-    and ``waiting`` waited. ``recent`` and ``watch`` are what was known of the last rows and of the
-    change that was asked about; ``running`` is the event that the answer ended.
+    ``learned`` and ``until`` count the rows learned before and after it; ``out`` was taken out, and
+    ``waiting`` are the rows that waited, as a quarantine. ``recent``, ``progress`` and ``drift``
+    (None where nothing had changed) are snapshots; ``running`` is the event that was open, and
+    ``answered`` what had been said of the event.
     """
 
-    answer: Answer
-    learned: int
-    until: int
-    out: tuple[Bucket, ...]
-    waiting: Sequence[Waiting]
-    recent: Packed
-    watch: Packed | None = None
-    running: dict[str, Any] | None = None
-    progress: dict[str, Any] | None = None
+    learned: Count
+    until: Count
+    recent: dict[str, Any]
+    progress: dict[str, Any]
+    drift: dict[str, Any] | None
+    running: OpenEvent | None
+    rejected: bool
+    waiting: dict[str, Any]
+    out: tuple[Bucket, ...] = ()
     answered: str = ""
-    rejected: bool = False
+
+    @classmethod
+    def before(cls, detector: "Detector") -> "Undoable":
+        """Remembers how a detector is."""
+        gate, drift, none = detector.gate, detector.drift, detector.quarantine.like([])
+        return cls(
+            detector.learned,
+            detector.learned,
+            snapshot(gate.recent),
+            snapshot(gate.progress),
+            snapshot(drift) if drift.found else None,
+            deepcopy(detector.events.running),
+            detector.quarantine.rejected,
+            snapshot(none),
+        )
 
     @property
     def pins(self) -> tuple[int, ...]:
@@ -110,94 +116,18 @@ class Undoable:
             ends ^= {one.after, one.until}
         return tuple(sorted(ends | {self.learned, self.until}))
 
-    def pack(self) -> Packed:
-        """Packs all of it."""
-        packed = [one.pack(f"{_PREFIX}increment.{index}") for index, one in enumerate(self.out)]
-        arrays = {name: array for _, more in packed for name, array in more.items()}
-        stamps = [(one.since, one.time, one.score) for one in self.waiting]
-        arrays[f"{_PREFIX}waiting"] = np.array([one.row for one in self.waiting])
-        arrays[f"{_PREFIX}waiting_stamps"] = np.array(stamps, np.float64).reshape(-1, 3)
-        recent, more = self.recent
-        arrays |= {f"{_PREFIX}recent.{name}": array for name, array in more.items()}
-        fields = {
-            "learned": self.learned,
-            "until": self.until,
-            "out": [numbers for numbers, _ in packed],
-            "recent": recent,
-            "running": self.running,
-            "progress": self.progress,
-            "answered": self.answered,
-            "rejected": self.rejected,
-        }
-        if self.watch is not None:
-            fields["watch"], more = self.watch
-            arrays |= {f"{_PREFIX}watch.{name}": array for name, array in more.items()}
-        return fields, arrays
 
-    @classmethod
-    def unpack(
-        cls, answer: Answer, basis: Basis, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> "Undoable":
-        """Makes it of what ``pack`` gave."""
-        rows = arrays[f"{_PREFIX}waiting"].reshape(-1, basis.inputs)
-        stamps = arrays[f"{_PREFIX}waiting_stamps"].tolist()
-        waiting = [
-            Waiting(_known(time), _known(score), row, _known(since))
-            for row, (since, time, score) in zip(rows, stamps, strict=True)
-        ]
-        out = tuple(
-            Bucket.unpack(basis, f"{_PREFIX}increment.{index}", one, arrays)
-            for index, one in enumerate(fields["out"])
-        )
-        learned = require_whole("learned", fields["learned"], 0)
-        watch = fields.get("watch")
-        return cls(
-            answer,
-            learned,
-            require_whole("until", fields["until"], learned),
-            out,
-            waiting,
-            (fields["recent"], _under("recent.", arrays)),
-            None if watch is None else (watch, _under("watch.", arrays)),
-            fields["running"],
-            fields["progress"],
-            fields["answered"],
-            fields["rejected"],
-        )
-
-
-@dataclass
 class Answers:
     """The last answers, newest last, and what undoes the last of them."""
 
-    given: deque[Answer] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    undoable: Undoable | None = None
+    given: list[Answer]
+    undoable: Undoable | None
 
-    def pack(self) -> Packed:
-        """Packs all of them; nothing before the first."""
-        if not self.given:
-            return {}, {}
-        fields: dict[str, Any] = {"given": [asdict(one) for one in self.given]}
-        if self.undoable is None:
-            return {"answers": fields}, {}
-        fields["undo"], arrays = self.undoable.pack()
-        return {"answers": fields}, arrays
+    def __init__(self) -> None:
+        self.given, self.undoable = [], None
 
-    def restore(self, basis: Basis, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Goes on from what was packed."""
-        known = fields.get("answers")
-        if known is None:
-            return
-        self.given.extend(Answer(**one) for one in known["given"])
-        if "undo" in known:
-            self.undoable = Undoable.unpack(self.given[-1], basis, known["undo"], arrays)
-
-
-def _under(name: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    prefix = _PREFIX + name
-    return {
-        key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)
-    }
+    def add(self, answer: Answer) -> None:
+        self.given = [*self.given, answer][-10:]
 
 
 def _known(number: float) -> float | None:
@@ -326,14 +256,15 @@ def accept(
     lies between them (``PatternRule`` gives each its own). What was asked is answered: the event
     and the question are over. ``by`` says who answers, and ``at`` when.
     """
-    meant, before = _meant(detector, span, event), _Before(detector)
+    meant, memory = _meant(detector, span, event), Undoable.before(detector)
     if rows is None:
         waiting = detector.quarantine.release(_waits_in(meant, span, event, Waiting.within))
+        memory.waiting = snapshot(detector.quarantine.like(waiting))
     else:
         waiting = _given(detector, rows, times)
     residuals, threshold = _residuals(detector), detector.threshold
-    taken = take_out_all(detector) if instead and waiting else TakenOut()
-    memory = before.undoable(taken, () if rows is not None else waiting, adopted=len(waiting))
+    taken = take_out_learned(detector, 0, detector.learned) if instead and waiting else TakenOut()
+    memory.out, memory.until = taken.increments, detector.learned + len(waiting)
     if waiting:
         detector.increments.pins["answer"] = memory.pins
     # Without times nobody can say whether they were learned before, and were put back since.
@@ -341,7 +272,7 @@ def accept(
     detector.adopt(waiting, by_hand=rows is not None or untimed)
     if waiting:
         detector.quarantine.rejected = False
-        before.note(memory, ACCEPT, by, at, meant)
+        _note(detector, memory, ACCEPT, by, at, meant)
         if meant is None or meant.end is None or detector.events.running is None:
             # What was asked is answered: the event is over, and drift is from here on.
             detector.events.end()
@@ -366,19 +297,22 @@ def reject(
     somebody has said before what it was. The question is closed for good; the event stays open
     until rows are normal again.
     """
-    meant, before = _meant(detector, span, event), _Before(detector)
+    meant, memory = _meant(detector, span, event), Undoable.before(detector)
+    report = detector.drift.report
+    asked = report is not None and (
+        span is None or (report.since is not None and span.holds(report.since))
+    )
     taken = _taken(detector, meant, span)
     dropped = detector.quarantine.release(_waits_in(meant, span, event, Waiting.touches))
     told = _feedback(REJECT, detector, len(dropped), taken, meant)
-    watch, asked = detector.drift, before.asks_about(span)
     if dropped or taken.rows or asked or (meant is not None and not meant.answered):
-        memory = before.undoable(taken, dropped)
+        memory.out, memory.waiting = taken.increments, snapshot(detector.quarantine.like(dropped))
         detector.increments.pins["answer"] = memory.pins
-        before.note(memory, REJECT, by, at, meant)
+        _note(detector, memory, REJECT, by, at, meant)
     if dropped:
         detector.quarantine.rejected = True
     if asked:
-        watch.answered = True
+        detector.drift.answered = True
     return told
 
 
@@ -391,87 +325,54 @@ def undo(detector: "Detector", *, by: str = "", at: float | None = None) -> Feed
     memory = detector.answers.undoable
     if memory is None:
         raise BadInput("there is no answer to undo: the last accept or reject can be undone, once")
-    last, events, recent = memory.answer, detector.events, detector.gate.recent
+    last, events, gate = detector.answers.given[-1], detector.events, detector.gate
     gone, put_back = memory.until - memory.learned, sum(one.rows for one in memory.out)
     if gone or put_back:
         factor = give_back(detector, memory.out, memory.learned, memory.until)
-        recent.go_back(*memory.recent, (memory.learned, memory.until, detector.learned), factor)
+        learned = memory.learned, memory.until, detector.learned
+        gate.recent.go_back(memory.recent, learned, factor)
         settle(detector)
-    detector.quarantine.put_back(memory.waiting)
+    restore(held := detector.quarantine.like([]), memory.waiting)
+    detector.quarantine.put_back(held.waiting)
     detector.quarantine.rejected = memory.rejected
     if last.event is not None:
         events.answer(last.event, memory.answered)
-    watch = detector.drift
     if last.action == REJECT:
-        watch.answered = False
+        detector.drift.answered = False
     elif events.running is None and (last.event is None or last.event == events.count):
         if memory.running is not None:
-            events.reopen(running_from(memory.running))
-        if memory.progress is not None:
-            detector.gate.progress.restore(memory.progress)
-        if memory.watch is not None:
-            watch.restore(*memory.watch)
-    answer = Answer(UNDO, by, at, len(memory.waiting), gone or put_back, last.event, last.action)
-    detector.answers.given.append(answer)
+            events.reopen(memory.running)
+        restore(gate.progress, memory.progress)
+        if memory.drift is not None:
+            restore(detector.drift, memory.drift)
+    undone: Any = last.action
+    answer = Answer(UNDO, by, at, len(held), gone or put_back, last.event, undone)
+    detector.answers.add(answer)
     detector.forget_undo()
     told = _feedback(UNDO, detector, answer.rows, TakenOut(gone), None)
     return replace(told, event=last.event, put_back=put_back)
 
 
-class _Before:
-    """How a detector is before an answer, for who wants to undo it."""
-
-    def __init__(self, detector: "Detector") -> None:
-        self._detector = detector
-        recent, watch = detector.gate.recent, detector.drift
-        arrays = {name: array.copy() for name, array in recent.arrays.items()}
-        self._recent = (recent.fields, arrays)
-        self._learned, self._rejected = detector.learned, detector.quarantine.rejected
-        running = detector.events.running
-        self._running = None if running is None else asdict(running)
-        self._progress = detector.gate.progress.fields
-        self._watch = watch.pack() if watch.found else None
-        self._report = watch.report
-
-    def asks_about(self, span: Span | None) -> bool:
-        """Says whether there was a question, and whether it was about a change in a span."""
-        if self._report is None:
-            return False
-        since = self._report.since
-        return span is None or (since is not None and span.holds(since))
-
-    def undoable(self, taken: TakenOut, waiting: Sequence[Waiting], adopted: int = 0) -> Undoable:
-        """Remembers what an answer is about to change, or has."""
-        return Undoable(
-            Answer(REJECT, "", None, 0, 0),
-            self._learned,
-            self._learned + adopted,
-            taken.increments,
-            tuple(waiting),
-            self._recent,
-            self._watch if adopted else None,
-            self._running if adopted else None,
-            self._progress if adopted else None,
-            rejected=self._rejected,
-        )
-
-    def note(
-        self, memory: Undoable, action: str, by: str, at: float | None, meant: Event | None
-    ) -> None:
-        """Notes who answered what, and lets it be what can be undone."""
-        detector = self._detector
-        if meant is not None and meant.end is not None and meant.answered:
-            # What waits now came after it.
-            meant = None
-        taken = sum(one.rows for one in memory.out)
-        rows = len(memory.waiting) or memory.until - memory.learned
-        answer = Answer(action, by, at, rows, taken, None if meant is None else meant.number)
-        memory.answer = answer
-        if meant is not None:
-            memory.answered = meant.answered
-            detector.events.answer(meant.number, answer.said)
-        detector.answers.given.append(answer)
-        detector.answers.undoable = memory
+def _note(
+    detector: "Detector",
+    memory: Undoable,
+    action: Literal["accept", "reject"],
+    by: str,
+    at: float | None,
+    meant: Event | None,
+) -> None:
+    """Notes who answered what, and lets it be what can be undone."""
+    if meant is not None and meant.end is not None and meant.answered:
+        # What waits now came after it.
+        meant = None
+    taken = sum(one.rows for one in memory.out)
+    rows = len(memory.waiting["rows"]) or memory.until - memory.learned
+    answer = Answer(action, by, at, rows, taken, None if meant is None else meant.number)
+    if meant is not None:
+        memory.answered = meant.answered
+        detector.events.answer(meant.number, answer.said)
+    detector.answers.add(answer)
+    detector.answers.undoable = memory
 
 
 def _meant(detector: "Detector", span: Span | None, number: int | None) -> Event | None:

@@ -1,23 +1,23 @@
 """What a detector learned, hour by hour, so that an hour can be taken out again."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import Packed, numbers_in, pack_part, unpack_part
+from elmgrove.algebra.moments import numbers_in
 from elmgrove.algebra.oselm import weight_of
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.gaussian import single_model
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.model import Model, Part
-from elmgrove.errors import BadInput, require_whole
+from elmgrove.detector.snapshot import Count, Sums
+from elmgrove.errors import BadInput
 
 if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector
@@ -92,24 +92,6 @@ class Times(NamedTuple):
         """Says whether each of the inputs has a row in a span, whichever they are."""
         return span.meets(self.began, self.ended)
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The times as JSON holds them, which has no word for what is no number."""
-        known = dict(zip(_TIMES, self, strict=False)) if self.known else {}
-        return known if self.ordered else {**known, "ordered": False}
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> "Times":
-        """Reads what ``fields`` gave."""
-        found = [float(fields[name]) for name in _TIMES if name in fields]
-        if len(found) not in (0, 4) or found != sorted(found[:2]) + sorted(found[2:]):
-            raise BadInput(f"inputs can't begin and end at {found}")
-        first, began, ended, last = found or [math.nan] * 4
-        return cls(first, began, ended, last, fields.get("ordered", True))
-
-
-_TIMES = Times._fields[:4]
-
 
 @dataclass(frozen=True)
 class BucketPart:
@@ -119,11 +101,11 @@ class BucketPart:
     ``total`` is Σ x, where patterns are told apart by it.
     """
 
-    number: int
-    after: int
-    until: int
-    rows: int
-    evidence: Evidence
+    number: Count
+    after: Count
+    until: Count
+    rows: Count
+    evidence: Sums
     total: Array | None = None
 
     def faded(self, weight: float) -> "BucketPart":
@@ -146,29 +128,6 @@ class BucketPart:
             return 0
         return max(self.rows - max(learned - self.after, 0), 0)
 
-    def pack(self, prefix: str) -> Packed:
-        """Packs its numbers, and its arrays under names that begin with ``prefix``."""
-        numbers, arrays = pack_part(prefix, self.evidence)
-        known = {name: getattr(self, name) for name in ("number", "after", "until", "rows")}
-        total = {} if self.total is None else {f"{prefix}.total": self.total}
-        return {**known, **numbers}, {**arrays, **total}
-
-    @classmethod
-    def unpack(
-        cls, basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> "BucketPart":
-        """Makes a piece of what ``pack`` gave."""
-        total = arrays.get(f"{prefix}.total")
-        if total is not None and total.shape != (basis.inputs,):
-            raise BadInput("an increment whose rows are not as wide as the inputs")
-        number, after = require_whole("number", fields["number"], 0), fields["after"]
-        until = require_whole("until", fields["until"], require_whole("after", after, 0))
-        rows = require_whole("rows", fields["rows"], 1)
-        if rows > until - after:
-            raise BadInput(f"an increment of {rows} rows, of {until - after} that were learned")
-        evidence = unpack_part(basis, prefix, fields, arrays)
-        return cls(number, after, until, rows, evidence, total)
-
 
 @dataclass(frozen=True)
 class Bucket:
@@ -179,10 +138,10 @@ class Bucket:
     """
 
     times: Times
-    after: int
-    until: int
+    after: Count
+    until: Count
     pieces: tuple[BucketPart, ...]
-    again: int = 0
+    again: Count = 0
 
     @property
     def rows(self) -> int:
@@ -199,32 +158,6 @@ class Bucket:
         times, again = self.times.then(later.times), self.again + later.again
         return Bucket(times, self.after, later.until, made, again)
 
-    def pack(self, prefix: str) -> Packed:
-        """Packs its numbers, and its arrays under names that begin with ``prefix``."""
-        packed = [piece.pack(f"{prefix}.{i}") for i, piece in enumerate(self.pieces)]
-        fields: dict[str, Any] = {
-            "after": self.after,
-            "until": self.until,
-            "pieces": [numbers for numbers, _ in packed],
-            **self.times.fields,
-            **({"again": self.again} if self.again else {}),
-        }
-        return fields, {name: array for _, more in packed for name, array in more.items()}
-
-    @classmethod
-    def unpack(
-        cls, basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> "Bucket":
-        """Makes an increment of what ``pack`` gave."""
-        pieces = tuple(
-            BucketPart.unpack(basis, f"{prefix}.{i}", one, arrays)
-            for i, one in enumerate(fields["pieces"])
-        )
-        after = require_whole("after", fields["after"], 0)
-        until = require_whole("until", fields["until"], after)
-        again = require_whole("again", fields.get("again", 0), 0)
-        return cls(Times.from_fields(fields), after, until, pieces, again)
-
 
 #: The most spans that are kept; the nearest are then joined.
 MOST_SPANS = 32
@@ -238,14 +171,11 @@ class LearnedTimes:
     spans are joined, more rows count as learned before than were: never fewer.
     """
 
-    def __init__(self, gap: float, spans: Iterable[Sequence[float]] = ()) -> None:
-        self._gap = gap
-        #: First and last time of each, in order.
-        self.spans: list[tuple[float, float]] = []
-        for first, last in spans:
-            if not -math.inf < first <= last < math.inf:
-                raise BadInput(f"rows can't have been learned from {first!r} to {last!r}")
-            self.add(first, last)
+    #: First and last time of each, in order.
+    spans: list[tuple[float, float]]
+
+    def __init__(self, gap: float) -> None:
+        self._gap, self.spans = gap, []
 
     def __contains__(self, time: float) -> bool:
         return any(first <= time <= last for first, last in self.spans)
@@ -278,11 +208,6 @@ class LearnedTimes:
             joined = (self.spans[place][0], self.spans[place + 1][1])
             self.spans[place : place + 2] = [joined]
 
-    @property
-    def fields(self) -> list[Any]:
-        """The spans as JSON holds them."""
-        return [list(span) for span in self.spans]
-
 
 #: Seconds that an increment covers, unless stated.
 HOUR = 3600.0
@@ -308,20 +233,30 @@ class History:
     the last event began and ended, and around what the last answer changed.
     """
 
+    #: Those that were cut, in the order in which they were learned.
+    kept: list[Bucket]
+    pins: dict[str, tuple[Count, ...]]
+    # Rows learned up to the last cut: in all, and in each part.
+    _cut_at: Count
+    _cut_parts: dict[int, Count]
+    # When all up to the last cut was learned, taken out or not; and how many of what was
+    # learned since may have been learned before.
+    _before: LearnedTimes
+    _again: Count
+    # What was learned since the last cut: its times, but for the last input's while they go
+    # on in order.
+    _times: Times
+    _since: float
+    _last: float
+
     def __init__(self, model: Model) -> None:
         self._model = model
-        #: Those that were cut, in the order in which they were learned.
-        self.kept: list[Bucket] = []
-        self.pins: dict[str, tuple[int, ...]] = {}
-        # Rows learned up to the last cut: in all, and in each part.
-        self._cut_at, self._cut_parts = 0, dict[int, int]()
-        # What was learned since the last cut: its times, but for the last input's while they go
-        # on in order; where it belongs, and the periods that belong there at first sight.
+        self.kept, self.pins = [], {}
+        self._cut_at, self._cut_parts = 0, {}
+        # Where that belongs, and the periods that belong there at first sight.
         self._times, self._since, self._last = Times(), math.nan, math.nan
         self._opened: tuple[float, float] | None = None
         self._begin, self._end = math.inf, -math.inf
-        # When all up to the last cut was learned, taken out or not; and how many of what was
-        # learned since may have been learned before.
         self._before, self._again = LearnedTimes(HOUR), 0
 
     # As rows come
@@ -433,6 +368,9 @@ class History:
 
     def _open(self, times: Times) -> None:
         self._times, self._since, self._last = times, times.began, times.last
+        self._bound(times)
+
+    def _bound(self, times: Times) -> None:
         self._opened = place = self._place(times.first, times.last)
         self._begin, self._end = math.inf, -math.inf
         if place is not None and place[0] == place[1] and times.last not in self._before:
@@ -531,51 +469,18 @@ class History:
         pins = (pin for pins in self.pins.values() for pin in pins)
         return any(one.until <= pin <= later.after for pin in pins)
 
-    # On disk
-
-    def pack(self) -> Packed:
-        """Packs all increments, and the times of what was learned since; nothing of nothing."""
-        packed = [one.pack(f"increment.{index}") for index, one in enumerate(self.kept)]
-        fields = dict[str, Any]()
-        opened: dict[str, Any] = self._noted.fields
-        if packed or opened or self._cut_at:
-            fields["increments"] = {
-                "kept": [numbers for numbers, _ in packed],
-                "cut_at": self._cut_at,
-                "cut_parts": sorted(map(list, self._cut_parts.items())),
-                "open": opened | ({"again": self._again} if self._again else {}),
-            }
-            if self._before.spans != self._kept_times.spans:
-                fields["increments"]["times"] = self._before.fields
-            if self.pins:
-                fields["increments"]["pins"] = {k: list(pins) for k, pins in self.pins.items()}
-        return fields, {name: array for _, more in packed for name, array in more.items()}
-
-    def restore(self, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Goes on from what was packed; how long an increment is was given when it was made."""
-        known = fields.get("increments")
-        if known is None:
-            return
-        basis = self._model.basis
-        self.kept = [
-            Bucket.unpack(basis, f"increment.{index}", one, arrays)
-            for index, one in enumerate(known["kept"])
-        ]
-        self._cut_at = require_whole("cut_at", known["cut_at"], 0)
-        self._cut_parts = dict(known["cut_parts"])
-        times = known.get("times")
-        self._before = self._kept_times if times is None else LearnedTimes(HOUR, times)
-        self.pins = {
-            name: tuple(require_whole("pins", pin, 0) for pin in pins)
-            for name, pins in known.get("pins", {}).items()
-        }
-        self._again = require_whole("again", known["open"].get("again", 0), 0)
-        self._open(Times.from_fields(known["open"]))
-
-    @property
-    def _kept_times(self) -> LearnedTimes:
-        known = (one.times for one in self.kept if one.times.known)
-        return LearnedTimes(HOUR, ((times.ended, times.last) for times in known))
+    def complete(self) -> None:
+        """Finds what follows from the state; refuses one that no rows lead to."""
+        self._bound(self._noted)
+        inputs = self._model.basis.inputs
+        for one in self.kept:
+            for part in one.pieces:
+                if part.total is not None and part.total.shape != (inputs,):
+                    raise BadInput("an increment whose rows are not as wide as the inputs")
+                if not 0 < part.rows <= part.until - part.after:
+                    raise BadInput(
+                        f"an increment of {part.rows} rows, of {part.until - part.after} learned"
+                    )
 
 
 def _cost(one: Bucket, later: Bucket, now: float) -> float:
@@ -591,6 +496,8 @@ _FORGOTTEN = 1e-5
 
 #: Of the stamps of rows: how many come before what is meant, and how many up to its end.
 Places = Callable[[Array], tuple[int, int]]
+#: An increment as what was before, what is meant, and what was after; None if that can't be told.
+Parts = tuple[Bucket | None, Bucket | None, Bucket | None] | None
 
 
 def split_at(detector: "Detector", number: int) -> bool:
@@ -615,9 +522,7 @@ def numbered(after: int, until: int) -> Places:
     return places
 
 
-def parted(
-    detector: "Detector", one: Bucket, places: Places
-) -> tuple[Bucket | None, Bucket | None, Bucket | None] | None:
+def parted(detector: "Detector", one: Bucket, places: Places) -> Parts:
     """Parts an increment into what was before, what is meant, and what was after it.
 
     None where that can't be told: rows that are older than those which are still known may be
@@ -703,24 +608,18 @@ def take_out(detector: "Detector", span: Span) -> TakenOut:
     The model is then the one that never learned them, and so is the threshold as far as their
     scores held it up.
     """
-    detector.increments.cut()
+
+    def part(one: Bucket) -> Parts:
+        if not one.times.meet(span):
+            return one, None, None
+        if one.times.all_meet(span):
+            return None, one, None
+        return parted(detector, one, places) if one.times.ordered else None
 
     def places(stamps: Array) -> tuple[int, int]:
         return int((stamps[:, 1] < span.begin).sum()), int((stamps[:, 0] < span.end).sum())
 
-    left, out, exact = list[Bucket](), list[Bucket](), True
-    for one in detector.increments.kept:
-        if not one.times.meet(span):
-            left.append(one)
-        elif one.times.all_meet(span):
-            out.append(one)
-        else:
-            pieces = parted(detector, one, places) if one.times.ordered else None
-            exact = exact and pieces is not None
-            before, within, after = pieces or (None, one, None)
-            left += [some for some in (before, after) if some is not None]
-            out += [] if within is None else [within]
-    return _without(detector, left, out, exact)
+    return _take_out(detector, part, lambda one: (None, one, None))
 
 
 def take_out_learned(detector: "Detector", after: int, until: int) -> TakenOut:
@@ -728,26 +627,32 @@ def take_out_learned(detector: "Detector", after: int, until: int) -> TakenOut:
 
     Whatever can't be told apart from others stays, and it is not ``exact`` then.
     """
+
+    def part(one: Bucket) -> Parts:
+        if one.until <= after or until <= one.after:
+            return one, None, None
+        if after <= one.after and one.until <= until:
+            return None, one, None
+        return parted(detector, one, numbered(after, until))
+
+    return _take_out(detector, part, lambda one: (one, None, None))
+
+
+def _take_out(
+    detector: "Detector",
+    part: Callable[[Bucket], Parts],
+    whole: Callable[[Bucket], tuple[Bucket | None, Bucket | None, None]],
+) -> TakenOut:
+    """Takes out the middle of what ``part`` makes of each increment, or what ``whole`` does."""
     detector.increments.cut()
     left, out, exact = list[Bucket](), list[Bucket](), True
     for one in detector.increments.kept:
-        if one.until <= after or until <= one.after:
-            left.append(one)
-        elif after <= one.after and one.until <= until:
-            out.append(one)
-        else:
-            pieces = parted(detector, one, numbered(after, until))
-            exact = exact and pieces is not None
-            before, within, later = pieces or (one, None, None)
-            left += [some for some in (before, later) if some is not None]
-            out += [] if within is None else [within]
+        pieces = part(one)
+        exact = exact and pieces is not None
+        before, within, later = pieces or whole(one)
+        left += [some for some in (before, later) if some is not None]
+        out += [] if within is None else [within]
     return _without(detector, left, out, exact)
-
-
-def take_out_all(detector: "Detector") -> TakenOut:
-    """Takes out all that was learned."""
-    detector.increments.cut()
-    return _without(detector, [], detector.increments.kept, exact=True)
 
 
 def give_back(detector: "Detector", out: Sequence[Bucket], after: int, until: int) -> float:

@@ -1,7 +1,7 @@
 """A detector as plain fields and arrays and back, in its own or a federation's units."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from elmgrove.algebra.basis import Basis
@@ -11,9 +11,9 @@ from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.history import Bucket, BucketPart
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.patterns import PatternRule
+from elmgrove.detector.snapshot import flattened, restore, snapshot, unflattened
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
 from elmgrove.errors import BadInput, Mismatch, require_whole
 from elmgrove.storage.sealed import require_written_as, unpacking, unseal
@@ -22,55 +22,54 @@ from elmgrove.storage.sealed import require_written_as, unpacking, unseal
 STATE_FORMAT = "elmgrove.state"
 
 
-def pack_detector(detector: "Detector") -> Packed:
+def _memory(detector: Detector) -> dict[str, Any]:
+    """What goes on in a detector, beside its model and settings, by name."""
+    return {
+        "gate": detector.gate,
+        "events": detector.events,
+        "quarantine": detector.quarantine,
+        "increments": detector.increments,
+        "answers": detector.answers,
+        "drift": detector.drift,
+    }
+
+
+def pack_detector(detector: Detector) -> Packed:
     """Pack all that a detector needs to go on, except what it received from others.
 
     This holds recent rows as they are: it is for the device's own disk, not to be given away.
     """
     learned, arrays = detector.model.pack()
     unsent = {n: fresh.pack(f"fresh.{n}.") for n, fresh in _fresh(detector).items()}
-    waiting, anomalous = detector.quarantine.pack()
-    cut, increments = detector.increments.pack()
-    said, undo = detector.answers.pack()
+    memory = {name: snapshot(one) for name, one in _memory(detector).items()}
+    flat, kept = flattened(memory, "memory")
     fields = {
         "basis": detector.basis.fields,
         **learned,
         "ridge": detector.model.ridge,
         "forgetting": detector.model.forgetting,
-        "dtype": "float64",
         "threshold": threshold_fields(detector.gate.policy),
         "alarm": asdict(detector.events.rule),
         "warmup": detector.gate.warmup,
+        "quarantine": detector.quarantine.capacity,
         "learned": detector.learned,
-        **({"taken": detector.taken} if detector.taken else {}),
-        **waiting,
-        **cut,
-        **said,
-        **_unsent_fields(unsent),
-        **detector.gate.fields,
-        **detector.events.fields,
+        "taken": detector.taken,
+        "fresh": [[number, fields] for number, (fields, _) in sorted(unsent.items()) if fields],
+        "memory": flat,
     }
-    last = detector.preparation.arrays
-    watch, sums = detector.drift.pack()
-    kept = {**arrays, **detector.gate.recent.arrays, **anomalous, **last, **increments, **sums}
-    kept |= undo
+    arrays = {**arrays, **detector.preparation.arrays, **kept}
     for _, more in unsent.values():
-        kept |= more
-    return {**fields, **watch}, kept
+        arrays |= more
+    return fields, arrays
 
 
-def _fresh(detector: "Detector") -> dict[int, Fresh]:
+def _fresh(detector: Detector) -> dict[int, Fresh]:
     """What each pattern learned since its last upload."""
     model = detector.model
     if isinstance(model, Mixture):
         every = [one for pattern in model.own for one in (pattern, *pattern.joined)]
         return {one.number: one.model.fresh for one in every}
     return {0: model.models[0].fresh}
-
-
-def _unsent_fields(unsent: Mapping[int, Packed]) -> dict[str, Any]:
-    known = [[number, fields] for number, (fields, _) in sorted(unsent.items()) if fields]
-    return {"fresh": known} if known else {}
 
 
 def unpack_detector(
@@ -80,8 +79,6 @@ def unpack_detector(
     loan: Moments | None = None,
 ) -> Detector:
     """The detector that ``pack_detector`` packed, with what others gave and lent."""
-    if fields["dtype"] != "float64":
-        raise BadInput(f"a state of {fields['dtype']!r:.40}: detectors are of float64; learn again")
     rule = fields.get("patterns")
     detector = Detector.for_basis(
         Basis.from_fields(fields["basis"]),
@@ -93,21 +90,18 @@ def unpack_detector(
         warmup=fields["warmup"],
         quarantine=fields["quarantine"],
     )
-    detector.taken = require_whole("taken", fields.get("taken", 0), 0)
+    detector.taken = require_whole("taken", fields["taken"], 0)
     # Before it is restored: what it computed last was computed with it.
     detector.loan = loan
     detector.model.set_loan(loan)
     detector.model.restore(fields, arrays, received)
-    unsent = dict(fields.get("fresh", ()))
+    unsent = dict(fields["fresh"])
     for number, fresh in _fresh(detector).items():
         fresh.restore(unsent.get(number), arrays, f"fresh.{number}.")
-    detector.gate.restore(fields, arrays)
-    detector.events.restore(fields)
-    detector.quarantine.restore(fields, arrays)
-    detector.increments.restore(fields, arrays)
-    detector.answers.restore(detector.basis, fields, arrays)
+    memory = unflattened(fields["memory"], arrays, detector.basis)
+    for name, one in _memory(detector).items():
+        restore(one, memory[name])
     detector.preparation.restore(arrays)
-    detector.drift.restore(fields, arrays)
     return detector
 
 
@@ -165,32 +159,15 @@ def converted(detector: Detector, basis: Basis) -> Detector:
     kept = {name: conversion.rows(rows) for name, rows in kept.items()}
     made.model.models[0].fresh.restore(fresh or None, kept, "")
 
-    fields, arrays = detector.increments.pack()
-    pieces = [
-        _increment(one, conversion).pack(f"increment.{index}")
-        for index, one in enumerate(detector.increments.kept)
-    ]
-    if "increments" in fields:
-        fields["increments"]["kept"] = [numbers for numbers, _ in pieces]
-    arrays = {name: array for _, some in pieces for name, array in some.items()}
-    made.increments.restore(fields, arrays)
-
-    fields, arrays = detector.quarantine.pack()
-    arrays["quarantine"] = conversion.rows(arrays["quarantine"])
-    made.quarantine.restore(fields, arrays)
-    made.events.restore(detector.events.fields)
+    memory = {name: snapshot(one) for name, one in _memory(detector).items()}
+    for rows in (memory["gate"]["recent"], memory["quarantine"]):
+        rows["rows"] = conversion.rows(rows["rows"].reshape(-1, detector.basis.inputs))
+    for one in memory["increments"]["kept"]:
+        for piece in one["pieces"]:
+            piece["evidence"] = conversion.moments(piece["evidence"])
+    for name in ("gate", "events", "quarantine", "increments"):
+        restore(_memory(made)[name], memory[name])
     last = dict(detector.preparation.arrays)
     made.preparation.restore(last | {"last_rows": conversion.rows(last["last_rows"])})
-
-    arrays = detector.gate.recent.arrays
-    made.gate.restore(detector.gate.fields, arrays | {"recent": conversion.rows(arrays["recent"])})
     made.gate.follow(*(one.level(one.gate.recent.rows) for one in (detector, made)))
     return made
-
-
-def _increment(one: Bucket, conversion: Conversion) -> Bucket:
-    def piece(part: BucketPart) -> BucketPart:
-        assert isinstance(part.evidence, Moments), "what was learned is moments, and so is a part"
-        return replace(part, evidence=conversion.moments(part.evidence))
-
-    return replace(one, pieces=tuple(map(piece, one.pieces)))

@@ -119,8 +119,8 @@ class Commands:
             if self._allowed == NONE:
                 raise ElmgroveError("this device takes no commands (server_commands = none)")
             self._look()
-            last = self._member.detector.answers.undoable
-            asked = last is not None and last.answer.by.endswith(_ON_THE_SERVER)
+            answers = self._member.detector.answers
+            asked = bool(answers.undoable) and answers.given[-1].by.endswith(_ON_THE_SERVER)
             undoes = asked and command.action == "undo"
             noted = partial(self._note_done, command, time.time(), undoes)
             said = perform(
