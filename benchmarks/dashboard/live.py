@@ -121,7 +121,7 @@ def _wait_for_all(url: str, token: str, plan: LivePlan) -> None:
         time.sleep(1.0)
         # While all learn at once the machine is busy: it is asked again.
         with suppress(Unreachable):
-            published = len(exchange.listings())
+            published = len(exchange.entries())
     exchange.close()
 
 

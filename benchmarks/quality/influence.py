@@ -156,11 +156,11 @@ def merged_by(rule: Rule, terms: Terms) -> Callable[[Fleet, str], float]:
 
     def found(one: Fleet, attack: str) -> float:
         detector = one.learned()
-        own = Member(_OWN, one.learned()).contribution()
         exchange = MemoryExchange(replace(one.charter, terms=terms))
-        for chosen in rule.choose(own, one.charter.ridge, one.others(attack)):
-            exchange.publish(chosen)
-        merged = exchange.merged(_OWN, None)
+        exchange.publish(Member(_OWN, one.learned()).contribution())
+        for other in one.others(attack):
+            exchange.publish(other)
+        merged = exchange.merged(_OWN, rule)
         detector.set_prior(() if merged is None else merged.received)
         return _found(detector, one)
 
@@ -187,10 +187,10 @@ def at_once(terms: Terms) -> Callable[[Member, Fleet, str], None]:
     """Tells a device of all others at once, by these terms."""
 
     def told(member: Member, one: Fleet, attack: str) -> None:
-        standing = StandingOthers(one.charter.basis, one.charter.ridge, terms)
+        standing = StandingOthers(replace(one.charter, terms=terms))
         for other in one.others(attack):
             standing.take(other)
-        member.set_prior(standing.merged(one.charter.name, 1, _OWN, terms.least))
+        member.set_prior(standing.others(1, _OWN, least=terms.least))
 
     return told
 
@@ -240,7 +240,7 @@ def costs(title: str, old: int, folder: Path) -> list[float]:
         exchange = MemoryExchange(Charter("fleet", basis, terms=terms))
         for one in held:
             exchange.publish(one)
-        merged = exchange.merged(name, None)
+        merged = exchange.merged(name)
         detector = _learned(basis, rows[name])
         detector.set_prior(() if merged is None else merged.received)
         labels, test = known[name].labels, known[name].test
@@ -270,10 +270,10 @@ def main(
         for attack, found in table(one, TELLING[:seeds]):
             print(f"| {attack} | {' | '.join(f'{share:.0%}' for share in found)} |")
     fleets = [fleet(seed) for seed in TELLING[:seeds]]
-    for times in (10.0, 4.0, 2.0):
-        way = merged_by(Everyone(), replace(BOUNDED, most_times=times))
+    for rows in (100_000, 10_000, 1_000):
+        way = merged_by(Everyone(), replace(BOUNDED, most_rows=rows))
         share = fmean(way(one, COUNTED) for one in fleets)
-        print(f"\nBy distance, {COUNTED}, at most {times:g} times the middle: {share:.0%}")
+        print(f"\nBy distance, {COUNTED}, at most {rows:,} rows of a device: {share:.0%}")
     if data is not None:
         for title in HONEST_FLEETS:
             for old in (1, 3):

@@ -28,6 +28,7 @@ from benchmarks.quality.measure import auc
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector, Evidence
 from elmgrove.detector.inputs import choose_window
+from elmgrove.federation import selection
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.selection import Everyone, Named, Quality, Rule, SameGroup
 
@@ -52,9 +53,9 @@ class _Nobody(Rule):
     """Takes nobody."""
 
     def choose(
-        self, own: Contribution, ridge: float, others: Sequence[Contribution]
-    ) -> list[Contribution]:
-        return []
+        self, device: str, contributions: Sequence[Contribution], ridge: float
+    ) -> selection.Choice:
+        return selection.Choice(frozenset())
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,10 @@ def _chosen(
     mine = Contribution(name, int(evidence.count), (evidence,))
     alike = [one.origin for one in others if devices[one.origin].kind == own.kind]
     rules = {ALONE: _Nobody(), NAMED: Named(alike), **CHOOSING}
-    picks = {name: rule.choose(mine, RIDGE, others) for name, rule in rules.items()}
+    chosen = {by: rule.choose(name, [mine, *others], RIDGE) for by, rule in rules.items()}
+    picks = {
+        by: [one for one in others if one.origin in choice.names] for by, choice in chosen.items()
+    }
     aucs = dict[frozenset[str], float | None]()
     for pick in picks.values():
         key = frozenset(one.origin for one in pick)

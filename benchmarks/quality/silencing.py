@@ -120,10 +120,10 @@ def _ways(
     named = Member.from_bytes(state)
     named.receive_all(one for one in given if one.origin != named.name)
     yield BY_NAME, named
-    standing, at_once = StandingOthers(charter.basis, charter.ridge), Member.from_bytes(state)
+    standing, at_once = StandingOthers(charter), Member.from_bytes(state)
     for one in given:
         standing.take(one)
-    at_once.set_prior(standing.merged(charter.name, 1, at_once.name))
+    at_once.set_prior(standing.others(1, at_once.name))
     yield AT_ONCE, at_once
 
 

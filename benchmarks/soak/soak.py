@@ -33,7 +33,7 @@ class Soak:
         self.server = Server(self.store.path / "store.db", folder / "server.log")
         self.heard = Acknowledgements(folder / "heard")
         # No device is clipped: what the server tells is the sum of what it stores.
-        terms = Terms(most_rows=None, most_times=None, most_energy=None)
+        terms = Terms(most_rows=None)
         layer = HiddenLayer(COLUMNS, 4, activation="identity", seed=1)
         self.charter = Charter("soak", Basis(layer, COLUMNS), terms=terms)
         self.server.start()

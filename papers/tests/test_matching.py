@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from elmgrove.federation import Contribution, Grouping, by_evidence, by_parameters
+from elmgrove.federation import Contribution, Grouping, group
 from elmgrove_papers.mlmg.matching import Aggregation, averaged, global_models, matched, summed
+from elmgrove_papers.mlmg.parameters import by_parameters
 from support.factories import BASIS, RIDGE, contribution_of, near_plane, plane_rows
 from support.patterns import group_of
 
@@ -59,7 +60,7 @@ def literal_matching(grouping: Grouping, aggregation: Aggregation) -> dict[str, 
 @AGGREGATIONS
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 6])
 def test_algorithm_3(count: int, aggregation: Aggregation) -> None:
-    grouping = by_evidence(SAID, RIDGE, count)
+    grouping = group(SAID, RIDGE, count)
     assert grouping.count == count
     expected = literal_matching(grouping, aggregation)
     found = matched(grouping, RIDGE, aggregation)
@@ -77,8 +78,7 @@ def whole(origin: str) -> Contribution:
 
 
 @AGGREGATIONS
-@pytest.mark.parametrize("group", [by_evidence, by_parameters])
-def test_single_is_ordinary_federated_learning(group: type, aggregation: Aggregation) -> None:
+def test_single_is_ordinary_federated_learning(aggregation: Aggregation) -> None:
     grouping = group([whole(origin) for origin in FLEET], RIDGE, 1)
     expected = literal_global([np.vstack(FLEET[origin]) for origin in FLEET], aggregation)
     found = matched(grouping, RIDGE, aggregation)
@@ -94,7 +94,7 @@ def test_multi_global_gives_each_client_its_groups_model(aggregation: Aggregatio
         for one in (1, 2)
         for n in range(3)
     ]
-    grouping = by_parameters(fleet, RIDGE, 2)
+    grouping = by_parameters(fleet, RIDGE, 2).grouping
     models = global_models(grouping, RIDGE, aggregation)
     for one in (1, 2):
         alike = [near_plane(one, 10 * one + n) for n in range(3)]
@@ -106,7 +106,7 @@ def test_multi_global_gives_each_client_its_groups_model(aggregation: Aggregatio
 
 
 def test_by_sum_a_groups_model_is_that_of_all_its_rows() -> None:
-    grouping = by_evidence(SAID, RIDGE, 3)
+    grouping = group(SAID, RIDGE, 3)
     beta = global_models(grouping, RIDGE)[group_of(grouping, "a")]
     X = np.vstack([FLEET["a"][0], FLEET["b"][1]])
     assert {(m.origin, m.pattern) for m in grouping.members(group_of(grouping, "a"))} == {

@@ -13,7 +13,6 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 
 from data_sets import real, write_faces, write_sounds
 from elmgrove import BadInput
-from elmgrove.federation import by_parameters
 from elmgrove_papers.catalogue import PAPERS, figure
 from elmgrove_papers.data import Labelled
 from elmgrove_papers.figure import Run
@@ -34,6 +33,7 @@ from elmgrove_papers.mlmg.clients import (
 )
 from elmgrove_papers.mlmg.fans import LATE
 from elmgrove_papers.mlmg.matching import matched
+from elmgrove_papers.mlmg.parameters import by_parameters
 from elmgrove_papers.mlmg.table2 import federation_rows, printed_rows
 from elmgrove_papers.mlmg.trial import lowest_loss, tried
 from support.commands import Elmgrove, one_clear_line
@@ -195,7 +195,7 @@ def test_as_printed_devices_answer_by_algorithm_3(clients: list[Client]) -> None
     for client in clients:
         fleet.learn(client.name, client.train)
     contributions = [fleet.contribution(client.name) for client in clients]
-    betas = matched(by_parameters(contributions, RIDGE), RIDGE)
+    betas = matched(by_parameters(contributions, RIDGE).grouping, RIDGE)
     models = [lowest_loss(made, betas[client.name]) for client in clients]
     expected = tried(clients, models).numbers()
     for key in ("auc_own", "auc_peers"):

@@ -64,7 +64,7 @@ def test_leaving_a_folder(elmgrove: Elmgrove) -> None:
     FolderExchange.create(Path("shared"), charter("fans"))
     run(elmgrove, "fan", "--exchange", "shared")
     assert elmgrove("device", "leave", "shared", "--state", "fan.elm").code == 0
-    (entry,) = FolderExchange(Path("shared")).fetch(["fan"])
+    (entry,) = FolderExchange(Path("shared")).entries()
     assert isinstance(entry, Departure)
 
 

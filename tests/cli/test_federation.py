@@ -111,24 +111,22 @@ def test_keys_expire_if_asked(ask: Ask, running_server: Server) -> None:
 def test_terms_are_stated_and_shown(ask: Ask, name: str, running_server: Server) -> None:
     usual = "a key reads sums of 1 device or more"
     assert usual in " ".join(ask("show", name).out.split())
-    words = ("--like", "like.evidence", "--shows", "contributions", "--least", 3)
+    words = ("--like", "like.evidence", "--least", 3)
     token = ask("create", "open", *words).out.strip()
     with HttpExchange(f"{running_server.base}/open", "fan", token=token) as exchange:
-        assert exchange.charter.terms == Terms(shows="contributions", least=3)
-    assert "a key reads contributions, and sums of 3 devices or more" in ask("show", "open").out
-    wrong = ask("create", "other", "--like", "like.evidence", "--shows", "all")
-    assert "sums or contributions" in one_clear_line(wrong)
+        assert exchange.charter.terms == Terms(least=3)
+    assert "a key reads sums of 3 devices or more" in ask("show", "open").out
 
 
 def test_a_device_that_counts_with_less_than_it_states_is_named(
     ask: Ask, name: str, running_server: Server
 ) -> None:
-    words = ("--most-rows", 50, "--most-times", "none", "--most-energy", 0)
-    token = ask("create", "bounded", "--like", "like.evidence", *words).out.strip()
+    words = ("--like", "like.evidence", "--most-rows", 50)
+    token = ask("create", "bounded", *words).out.strip()
     fans = Federation(running_server, charter("bounded"), token)
     fans.enrol("small", "large")
     with HttpExchange(f"{running_server.base}/bounded", "fan", token=token) as exchange:
-        assert exchange.charter.terms == Terms(most_rows=50, most_times=None, most_energy=None)
+        assert exchange.charter.terms == Terms(most_rows=50)
     for origin, times in (("small", 1.0), ("large", 50_000.0)):
         made = seeded_contribution(origin, 1)
         fans.put(replace(made, parts=(made.evidence.weighted(times),)))
@@ -136,17 +134,16 @@ def test_a_device_that_counts_with_less_than_it_states_is_named(
     assert "a device counts with at most 50 rows" in shown
     assert "large counts as 50 of 1,000,000 rows: at most 50 rows of a device count." in shown
     assert "small counts" not in shown
-    usual = "at most 10 times the rows of the one in the middle, an energy of 10,000"
+    usual = "a device counts with at most 1,000,000 rows"
     assert usual in " ".join(ask("show", name).out.split())
-    wrong = ask("create", "wrong", "--like", "like.evidence", "--most-times", "many")
-    assert "--most-times: a number, or 'none', not 'many'" in one_clear_line(wrong)
+    wrong = ask("create", "wrong", "--like", "like.evidence", "--most-rows", "many")
+    assert "--most-rows: a number, or 'none', not 'many'" in one_clear_line(wrong)
 
 
 def test_a_folder_promises_nothing_that_it_can_not_keep(ask: Ask, name: str) -> None:
     create = ("create", "fans", "--like", "like.evidence", "--exchange", "shared")
-    for words in (("--shows", "sums"), ("--least", 2)):
-        assert "only a server can" in one_clear_line(ask(*create, *words))
-        assert not Path("shared").exists()
+    assert "only a server can" in one_clear_line(ask(*create, "--least", 2))
+    assert not Path("shared").exists()
     assert "--key-days: devices need no key" in one_clear_line(ask(*create, "--key-days", 3))
     assert not Path("shared").exists()
     assert "each sees what every other contributed" in ask(*create).err

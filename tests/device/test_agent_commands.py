@@ -12,7 +12,6 @@ import pytest
 from elmgrove import Detector, FalseAlarmRate
 from elmgrove.exchange.mqtt import MqttExchange
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import save
 from support.agents import address, append_rows, at_work, joined
 from support.factories import member_in, normal_rows, write_rows
@@ -119,7 +118,7 @@ def test_a_device_on_a_broker_is_looked_after_on_the_server_for_its_blobs(
     pumps: Federation, mosquitto: None, tmp_path: Path
 ) -> None:
     """Also one whose contribution fits into a message, so that the server holds none of it."""
-    shared = replace(pumps.charter, terms=Terms(shows=CONTRIBUTIONS))
+    shared = replace(pumps.charter)
     with running_broker(tmp_path) as place:
         MqttExchange.create(place.url("federation"), shared)
         at_both = {"exchange": place.url("federation"), "blobs": address(pumps)}
@@ -128,7 +127,7 @@ def test_a_device_on_a_broker_is_looked_after_on_the_server_for_its_blobs(
             command = ask(pumps)
             wait_until(lambda: outcome(pumps, command)["done"] is not None)
         with MqttExchange(place.url("federation"), "other") as others:
-            assert [one.origin for one in others.listings()] == ["pump"]
+            assert [one.origin for one in others.entries()] == ["pump"]
     assert f"{ANOMALOUS} rows were learned as a new normal" in outcome(pumps, command)["said"][0]
     assert shown(pumps)["report"]["status"]["state"] == "watching"
     assert pumps.entries() == {}

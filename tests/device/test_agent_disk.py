@@ -46,7 +46,7 @@ def test_a_full_disk_ends_nothing(device: Start, tmp_path: Path) -> None:
         fan.logs("fan.jsonl takes no verdicts: File too large; watching and alarms go on")
         wait_until(Path("alarm.told").exists)
         fan.logs("nothing new is sent, since it can't be saved: fan.elm: File too large")
-        assert [one.evidence.count for one in exchange.fetch(["fan"])] == [200.0]
+        assert [one.evidence.count for one in exchange.entries()] == [200.0]
         exchange.publish(seeded_contribution("other", 5))
         # The log says the same trouble once.
         fan.until(lambda: asked(STATE, "status").get("others") == 1)
@@ -62,7 +62,7 @@ def test_a_full_disk_ends_nothing(device: Start, tmp_path: Path) -> None:
     fan.logs("fan.jsonl takes verdicts again; 25 were lost")
     assert asked(STATE, "tune", rate=0.25)["status"]["rate"] == 0.25
     assert detector_in(STATE).progress.rate == 0.25
-    fan.until(lambda: exchange.fetch(["fan"])[0].epoch > 200)
+    fan.until(lambda: exchange.entries()[0].epoch > 200)
     assert fan.stop() == 0
     assert len(verdicts(Path("fan.jsonl"))) == 205
     assert [path.name for path in tmp_path.glob(".fan.*")] == []

@@ -45,7 +45,7 @@ def test_what_was_learned_is_converted_and_goes_on(
     assert saved.detector.score_many(new) == pytest.approx(
         expected.score_many(new), rel=0.1, abs=0.1
     )
-    held = {one.origin: one for one in FolderExchange(Path("shared")).fetch({"pump"})}
+    held = {one.origin: one for one in FolderExchange(Path("shared")).entries()}
     assert held["pump"].basis.fingerprint == charter.basis.fingerprint, "and others get it"
     # From then on it is one of them.
     caplog.clear()

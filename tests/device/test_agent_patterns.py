@@ -7,7 +7,7 @@ import pytest
 
 from support.agents import Start, verdicts
 from support.factories import detector_in, member_in, write_rows
-from support.serving import ALL_SHOWN, LAYER, charter, serving
+from support.serving import LAYER, charter, serving
 
 
 def kinds(*centres: float) -> np.ndarray:
@@ -26,7 +26,7 @@ def test_agents_tell_patterns_apart_and_learn_those_of_others(
     device: Start, tmp_path: Path, patterns: str
 ) -> None:
     with serving(f"{tmp_path}/store.db") as server:
-        token = server.found(charter("fans", terms=ALL_SHOWN)).token
+        token = server.found(charter("fans")).token
         known = {"exchange": f"{server.base}/fans", "token": token, "patterns": patterns}
         for name, centres in (("a", (0.0, 20.0)), ("b", (40.0, 60.0)), ("a", ())):
             if centres:

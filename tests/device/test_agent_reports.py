@@ -14,7 +14,6 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
-from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.storage.disk import save
 from support.agents import append_rows, at_work
 from support.exchanges import Asked, HonestExchange, Reply, saying
@@ -25,9 +24,7 @@ from support.serving import wait_until
 ROWS, ANOMALOUS, NEW = 400, 9, 30
 
 
-CHARTER = Charter(
-    "fans", Detector.for_data(normal_rows(0, 300, 4)).basis, terms=Terms(shows=CONTRIBUTIONS)
-)
+CHARTER = Charter("fans", Detector.for_data(normal_rows(0, 300, 4)).basis)
 
 
 @pytest.fixture(autouse=True)

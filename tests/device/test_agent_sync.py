@@ -106,20 +106,15 @@ def test_agents_that_share_a_folder_end_as_with_a_server() -> None:
     assert ran("a", more) == pytest.approx(central(more, X["b"]), rel=1e-9)
 
 
-def test_a_rule_that_needs_each_contribution_is_refused_where_sums_are_shown(
-    federation: Federation, caplog: pytest.LogCaptureFixture
-) -> None:
-    write_rows(Path("fan-1.csv"), normal_rows(1, 40))
-    write_rows(Path("fan-2.csv"), normal_rows(2, 40))
-    Agent(Settings(**joined(federation, "fan-1"))).run()
-    Agent(Settings(**joined(federation, "fan-2", merge="quality", sync_seconds=0.01))).run()
-    assert counts(federation) == {"fan-1": 40, "fan-2": 40}, "it contributes all the same"
-    member = member_in("fan-2.elm")
-    assert (member.merged, len(member.ledger), member.detector.learned) == (None, 0, 40)
-    told = [one.getMessage() for one in caplog.records if "--shows contributions" in one.message]
-    assert len(told) == 1, "once, not at each sync"
-    assert "'quality' needs what each device contributed" in told[0]
-    assert "'quality' needs" in status_of(member)["sync"]["said"]
+def test_whom_it_uses_and_whom_not_is_in_the_status(federation: Federation) -> None:
+    for name, seed in (("fan-1", 1), ("fan-2", 2)):
+        write_rows(Path(f"{name}.csv"), normal_rows(seed, 40))
+        Agent(Settings(**joined(federation, name, merge="fan-1,pump"))).run()
+    assert counts(federation) == {"fan-1": 40, "fan-2": 40}
+    uses = "fan-1; left out: pump, contributed nothing"
+    found = status_of(member_in("fan-2.elm"))
+    assert (found["others"], found["uses"]) == (1, uses)
+    assert f"uses {uses}" in found["sync"]["said"]
 
 
 # Without the server, for as long as it takes

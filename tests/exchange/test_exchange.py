@@ -15,22 +15,20 @@ from elmgrove.errors import Outdated, Refused, Unauthorized, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure, Entry
-from elmgrove.federation.groups import EVIDENCE
-from elmgrove.federation.merged import Merged
-from elmgrove.federation.terms import CONTRIBUTIONS, Terms
-from support.exchanges import KINDS, HonestExchange, Way, saying, ways_to
+from elmgrove.federation.merged import Merged, Own
+from elmgrove.federation.selection import Everyone, Named, Quality, Rule, SameGroup
+from elmgrove.federation.terms import Terms
+from support.exchanges import KINDS, Way, entries, ways_to
 from support.factories import contribution_from
 from support.faults import full
 from support.reports import report
 from support.serving import ADMIN, serving
 
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
-CHARTER = Charter(
-    "fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"), terms=Terms(shows=CONTRIBUTIONS)
-)
+CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
+GROUP = SameGroup()
 
 
 @pytest.fixture(params=KINDS)
@@ -44,38 +42,24 @@ def publish(exchange: Way, *entries: Entry) -> None:
         exchange(entry.origin).publish(entry)
 
 
-def held(exchange: Way) -> list[Entry]:
-    """All there is, as a device that only reads sees it."""
-    way = exchange("fan-9")
-    return way.fetch([listing.origin for listing in way.listings()])
-
-
 # What a device weighs
 
 
-def test_a_device_that_claims_a_million_times_the_rows_of_others_does_not_outweigh_them(
-    exchange: Way,
+@pytest.mark.parametrize("rule", [Everyone(), Named(("fan-2", "fan-5")), Quality(), GROUP], ids=str)
+def test_a_device_counts_with_no_more_rows_than_the_terms_allow(
+    rule: Rule, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     honest = [contribution_from(f"fan-{number}", 600) for number in range(1, 5)]
     liar = replace(honest[3], origin="fan-5", parts=(honest[3].evidence.weighted(1e6),))
-    model = MemoryExchange(CHARTER)
-    for entry in (*honest, liar):
-        publish(exchange, entry)
-        model.publish(entry)
-    way = exchange("fan-1")
-    for grouped in (None, "evidence"):
-        told, expected = (one.merged("fan-1", None, grouped) for one in (way, model))
-        assert told is not None
-        assert expected is not None
-        assert told.evidence.close_to(expected.evidence, 1e-12)
-        assert told.evidence.count <= 3 * 600 + 10 * 600
-    others = way.others("fan-1", None)
-    assert others is not None
-    assert others.evidence.count <= 3 * 600 + 10 * 600
-    publish(exchange, Departure("fan-5", liar.epoch + 1))
-    told = way.merged("fan-1", None)
-    assert told is not None
-    assert told.evidence.close_to(Evidence.sum(one.evidence for one in honest[1:]), 1e-12)
+    charter = replace(CHARTER, terms=Terms(most_rows=5000))
+    for kind in ("memory", "http on sqlite"):
+        request.param = kind
+        with ways_to(request, tmp_path, charter) as way:
+            publish(way, *honest, liar)
+            merged = way("fan-1").merged("fan-1", rule)
+            assert merged is not None
+            assert "fan-5" in merged.used
+            assert merged.evidence.count <= 3 * 600 + 5000
 
 
 # Publishing
@@ -85,41 +69,31 @@ def test_everybody_finds_the_charter(exchange: Way) -> None:
     assert exchange("fan-1").charter == CHARTER
 
 
-def test_a_key_is_changed_only_where_there_is_one_and_a_file_for_it(exchange: Way) -> None:
-    way = exchange("fan-1")
-    if not isinstance(way, HttpExchange):
-        assert way.rotate_key() is False
-        return
-    with pytest.raises(BadInput, match="no file"):
-        way.rotate_key()
-
-
 def test_a_device_can_say_how_it_is_doing_and_is_asked_nothing_where_nobody_looks(
     exchange: Way,
 ) -> None:
     told = report("fan-1")
-    assert exchange("fan-1").somebody_looks == isinstance(exchange("fan-1"), HttpExchange)
     assert exchange("fan-1").report(told) == ()
     assert exchange("fan-1").report(told) == (), "the same twice is once"
 
 
 def test_what_was_published_is_found(exchange: Way) -> None:
-    entries = [contribution_from("fan-1"), contribution_from("fan-2", 7), Departure("fan-3", 4)]
-    publish(exchange, *entries)
-    assert held(exchange) == entries
+    told = [contribution_from("fan-1"), contribution_from("fan-2", 7), Departure("fan-3", 4)]
+    publish(exchange, *told)
+    assert entries(exchange) == told
 
 
 def test_the_same_twice_is_once(exchange: Way) -> None:
     publish(exchange, contribution_from("fan-1"), contribution_from("fan-2"))
-    known = exchange("fan-2").merged("fan-2", None)
+    known = exchange("fan-2").merged("fan-2")
     publish(exchange, contribution_from("fan-1"))
-    assert held(exchange) == [contribution_from("fan-1"), contribution_from("fan-2")]
-    assert exchange("fan-2").merged("fan-2", known) is None
+    assert entries(exchange) == [contribution_from("fan-1"), contribution_from("fan-2")]
+    assert exchange("fan-2").merged("fan-2", known=known) is None
 
 
 def test_the_newest_takes_the_place_of_the_former(exchange: Way) -> None:
     publish(exchange, contribution_from("fan-1", 5), contribution_from("fan-1", 8))
-    assert held(exchange) == [contribution_from("fan-1", 8)]
+    assert entries(exchange) == [contribution_from("fan-1", 8)]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +114,7 @@ def test_what_can_not_follow_is_outdated_and_changes_nothing(
     with pytest.raises(Outdated) as refused:
         publish(exchange, entry)
     assert (refused.value.held_epoch, refused.value.shrunk) == (5, shrunk)
-    assert held(exchange) == [contribution_from("fan-1", 5)]
+    assert entries(exchange) == [contribution_from("fan-1", 5)]
 
 
 def test_a_device_that_left_is_not_counted_and_may_return_with_less(exchange: Way) -> None:
@@ -150,13 +124,16 @@ def test_a_device_that_left_is_not_counted_and_may_return_with_less(exchange: Wa
         contribution_from("fan-2", 5),
         Departure("fan-1", 6),
     )
-    merged = exchange("fan-2").merged("fan-2", None)
+    merged = exchange("fan-2").merged("fan-2")
     assert merged is not None
     assert (merged.devices, merged.evidence) == (0, Evidence.zero(BASIS))
     with pytest.raises(Outdated):
         publish(exchange, contribution_from("fan-1", 6))
     publish(exchange, Departure("fan-1", 6), contribution_from("fan-1", 2, epoch=7))
-    assert held(exchange) == [contribution_from("fan-1", 2, epoch=7), contribution_from("fan-2", 5)]
+    assert entries(exchange) == [
+        contribution_from("fan-1", 2, epoch=7),
+        contribution_from("fan-2", 5),
+    ]
 
 
 def lie(origin: str, **changes: float | np.ndarray) -> Entry:
@@ -182,52 +159,85 @@ def lie(origin: str, **changes: float | np.ndarray) -> Entry:
 )
 def test_what_does_not_belong_is_refused_and_changes_nothing(exchange: Way, entry: Entry) -> None:
     publish(exchange, contribution_from("fan-1", 4))
-    known = exchange("fan-2").merged("fan-2", None)
+    known = exchange("fan-2").merged("fan-2")
     with pytest.raises(ElmgroveError):
         exchange("fan-1").publish(entry)
-    assert held(exchange) == [contribution_from("fan-1", 4)]
-    assert exchange("fan-2").merged("fan-2", known) is None
+    assert entries(exchange) == [contribution_from("fan-1", 4)]
+    assert exchange("fan-2").merged("fan-2", known=known) is None
 
 
 # Reading
 
 
-def test_listings_tell_all_but_the_content_in_the_order_of_the_names(exchange: Way) -> None:
-    entries = [
-        contribution_from("fan"),
-        contribution_from("fan-2"),
-        contribution_from("fan 1", 7),
-        Departure("fan.3", 9),
-        contribution_from("fanß"),
-    ]
-    publish(exchange, *entries, contribution_from("Lüfter/1"))
-    listings = exchange("fan-9").listings()
-    assert [(one.origin, one.epoch, one.left) for one in listings] == [
-        ("Lüfter/1", 5, False),
-        ("fan", 5, False),
-        ("fan 1", 7, False),
-        ("fan-2", 5, False),
-        ("fan.3", 9, True),
-        ("fanß", 5, False),
-    ]
-    assert listings[1].size == len(entries[0].to_bytes())
+def test_entries_are_in_the_order_of_the_names(exchange: Way) -> None:
+    names = ["fan", "fan-2", "fan 1", "fanß", "Lüfter/1"]
+    publish(exchange, *map(contribution_from, names), Departure("fan.3", 9))
+    found = [(one.origin, isinstance(one, Departure)) for one in entries(exchange)]
+    assert found == sorted([("fan.3", True), *((name, False) for name in names)])
 
 
-def test_fetch_gives_what_is_there_of_what_was_asked_for(exchange: Way) -> None:
-    publish(
-        exchange,
-        contribution_from("fan-1"),
-        contribution_from("fan-2"),
-        Departure("fan-3", 1),
-        contribution_from("Lüfter/1"),
-    )
-    way = exchange("fan-9")
-    assert way.fetch(["fan-2", "fan-3", "fan-8"]) == [
-        contribution_from("fan-2"),
-        Departure("fan-3", 1),
-    ]
-    assert way.fetch({"Lüfter/1"}) == [contribution_from("Lüfter/1")]
-    assert way.fetch([]) == []
+def test_an_answer_says_what_is_held_of_who_asks(exchange: Way) -> None:
+    publish(exchange, contribution_from("fan-1", 7), contribution_from("fan-2"))
+    publish(exchange, Departure("fan-2", 9))
+    for name, own in (("fan-1", Own(7, False)), ("fan-2", Own(9, True)), ("fan-3", None)):
+        for ask in (exchange(name).merged, exchange(name).others):
+            found = ask(name)
+            assert found is not None
+            assert found.own == own
+
+
+# Whom to learn from
+
+
+@pytest.fixture
+def kinds(exchange: Way) -> Way:
+    publish(exchange, *(replace(one, threshold=1.0) for one in FLEET), BOTH)
+    return exchange
+
+
+def test_names_are_those_that_a_device_asks_for(kinds: Way) -> None:
+    rule = Named(("fan-2", "fan-9", "fan-3"))
+    found = kinds("fan-0").merged("fan-0", rule)
+    assert found is not None
+    assert (found.used, found.rule) == (("fan-2", "fan-3"), "fan-2,fan-9,fan-3")
+    assert found.left_out == (("fan-9", "contributed nothing"),)
+    assert found.evidence.close_to(summed(FLEET[2], FLEET[3]), 1e-12)
+    others = kinds("fan-0").others("fan-0", rule)
+    assert others is not None
+    assert [str(label) for label in others.labels] == ["fan-2, fan-3"]
+    assert others.evidence.close_to(found.evidence, 1e-12)
+    assert kinds("fan-0").others("fan-0", rule, others) is None
+
+
+def test_what_is_of_another_group_is_left_out(kinds: Way) -> None:
+    others = kinds("fan-0").others("fan-0", GROUP)
+    assert others is not None
+    assert others.used == ("fan-1", "fan-4", "fan-7")
+    assert dict(others.left_out) == dict.fromkeys(("fan-2", "fan-3", "fan-5"), "of another group")
+    assert "left out: fan-2, of another group" in str(others)
+
+
+def test_what_is_unfit_is_left_out_and_told_how_much_worse_it_is(exchange: Way) -> None:
+    same = [of_kinds(f"fan-{n}", 1) for n in range(6)]
+    publish(exchange, *(replace(one, threshold=1.0) for one in same), of_kinds("fan-6", 2))
+    for ask in (exchange("fan-0").merged, exchange("fan-0").others):
+        found = ask("fan-0", Quality())
+        assert found is not None
+        assert (found.devices, found.used) == (5, tuple(f"fan-{n}" for n in range(1, 6)))
+        ((name, why),) = found.left_out
+        assert name == "fan-6"
+        assert why.endswith(" times worse")
+        assert found.evidence.close_to(summed(*same[1:]), 1e-12)
+
+
+@pytest.mark.parametrize("rule", [Everyone(), Named(("fan-2", "fan-3")), GROUP], ids=str)
+def test_patterns_are_told_apart(kinds: Way, rule: Rule) -> None:
+    found = kinds("fan-7").merged("fan-7", rule, patterns=True)
+    assert found is not None
+    assert found.apart
+    for kind in ((0, 1, 4), (2, 3, 5)):
+        if some := [FLEET[n] for n in kind if f"fan-{n}" in found.used]:
+            assert sum(group.close_to(summed(*some), 1e-12) for group in found.parts) == 1
 
 
 def test_the_sum_is_that_of_all_others(exchange: Way) -> None:
@@ -239,9 +249,9 @@ def test_the_sum_is_that_of_all_others(exchange: Way) -> None:
         Departure("fan-4", 9),
     )
     for name, others in (("fan-2", (5, 9)), ("fan-9", (5, 7, 9))):
-        merged = exchange(name).merged(name, None)
+        merged = exchange(name).merged(name)
         assert merged is not None
-        parts = [e.evidence for e in held(exchange) if isinstance(e, Contribution)]
+        parts = [e.evidence for e in entries(exchange) if isinstance(e, Contribution)]
         expected = Evidence.sum(part for part in parts if part.count in others)
         assert (merged.federation, merged.devices) == ("fans", len(others))
         assert merged.evidence.close_to(expected, 1e-12)
@@ -249,18 +259,18 @@ def test_the_sum_is_that_of_all_others(exchange: Way) -> None:
 
 def test_the_sum_of_nobody_is_nothing(exchange: Way) -> None:
     publish(exchange, contribution_from("fan-1"))
-    merged = exchange("fan-1").merged("fan-1", None)
+    merged = exchange("fan-1").merged("fan-1")
     assert merged is not None
     assert (merged.devices, merged.evidence) == (0, Evidence.zero(BASIS))
-    assert exchange("fan-1").merged("fan-1", merged) is None
+    assert exchange("fan-1").merged("fan-1", known=merged) is None
 
 
 def test_only_what_others_did_is_a_change(exchange: Way) -> None:
     publish(exchange, contribution_from("fan-1"), contribution_from("fan-2"))
-    known = exchange("fan-1").merged("fan-1", None)
-    assert exchange("fan-1").merged("fan-1", known) is None
+    known = exchange("fan-1").merged("fan-1")
+    assert exchange("fan-1").merged("fan-1", known=known) is None
     publish(exchange, contribution_from("fan-1", 9))
-    assert exchange("fan-1").merged("fan-1", known) is None
+    assert exchange("fan-1").merged("fan-1", known=known) is None
     for entry in (
         contribution_from("fan-2", 6),
         contribution_from("fan-3"),
@@ -268,7 +278,7 @@ def test_only_what_others_did_is_a_change(exchange: Way) -> None:
         contribution_from("fan-2", 6, epoch=8),
     ):
         publish(exchange, entry)
-        changed = exchange("fan-1").merged("fan-1", known)
+        changed = exchange("fan-1").merged("fan-1", known=known)
         assert changed is not None
         assert known is not None
         assert changed.revision != known.revision
@@ -303,10 +313,10 @@ BOTH = of_kinds("fan-7", 2, 1)
 
 
 def back(exchange: Way, name: str) -> Merged:
-    found = exchange(name).merged(name, None, EVIDENCE)
+    found = exchange(name).merged(name, GROUP)
     assert found is not None
-    assert (found.federation, found.grouped) == ("fans", EVIDENCE)
-    assert exchange(name).merged(name, found, EVIDENCE) is None
+    assert (found.federation, found.rule) == ("fans", "group")
+    assert exchange(name).merged(name, GROUP, found) is None
     return found
 
 
@@ -350,70 +360,42 @@ def test_in_groups_ones_own_change_counts_and_so_does_another_setting(
 ) -> None:
     publish(exchange, *FLEET)
     way, known = exchange("fan-0"), back(exchange, "fan-0")
-    found = way.merged("fan-0", known)
+    found = way.merged("fan-0", known=known)
     assert found is not None
-    assert found.grouped is None
-    assert way.merged("fan-0", found, EVIDENCE) == known
+    assert found.rule == "everyone"
+    assert way.merged("fan-0", GROUP, found) == known
     publish(exchange, of_kinds("fan-0", 1))
-    assert way.merged("fan-0", known, EVIDENCE) is None, "the same twice is once"
+    assert way.merged("fan-0", GROUP, known) is None, "the same twice is once"
     publish(exchange, of_kinds("fan-0", 2, rows=300))
-    moved = way.merged("fan-0", known, EVIDENCE)
+    moved = way.merged("fan-0", GROUP, known)
     assert moved is not None
     assert moved.evidence.close_to(summed(FLEET[2], FLEET[3], FLEET[5]), 1e-12)
     publish(exchange, Departure("fan-3", 999))
-    left = way.merged("fan-0", moved, EVIDENCE)
+    left = way.merged("fan-0", GROUP, moved)
     assert left is not None
     assert left.evidence.close_to(summed(FLEET[2], FLEET[5]), 1e-12)
     publish(exchange, replace(FLEET[3], epoch=1000))
-    again = way.merged("fan-0", left, EVIDENCE)
+    again = way.merged("fan-0", GROUP, left)
     assert again is not None
     assert again.evidence.close_to(moved.evidence, 1e-12)
-
-
-def test_what_is_no_distance_is_refused(exchange: Way) -> None:
-    publish(exchange, *FLEET)
-    with pytest.raises(ElmgroveError, match="evidence"):
-        exchange("fan-0").merged("fan-0", None, "looks")
-
-
-def test_a_server_that_knows_nothing_of_groups_is_found_out() -> None:
-    """It answers with the sum over everybody, which would be merged all the same."""
-    with (
-        saying(HonestExchange(CHARTER, FLEET[:1])) as url,
-        HttpExchange(f"{url}/fans", "fan-1", key="any") as old,
-    ):
-        assert old.merged("fan-1", None) == Merged("fans", 7, 1, (FLEET[0].evidence,))
-        with pytest.raises(Refused, match="too old"):
-            old.merged("fan-1", None, "evidence")
-
-
-def test_only_a_server_keeps_groups(exchange: Way, request: pytest.FixtureRequest) -> None:
-    publish(exchange, of_kinds("fan-1", 0), of_kinds("fan-2", 1))
-    kept = exchange("fan-1").groups()
-    if "http" not in request.node.callspec.params["exchange"]:
-        assert kept is None
-        return
-    assert kept is not None
-    assert [model["origin"] for model in kept["models"]] == ["fan-1", "fan-2"]
-    assert (kept["distance"], kept["since"]) == (EVIDENCE, 2)
 
 
 def test_a_device_is_told_of_all_others_at_once(exchange: Way) -> None:
     known = [of_kinds("fan-1", 0), of_kinds("fan-2", 0, 1), of_kinds("fan-3", 1)]
     publish(exchange, *(replace(one, threshold=1.0) for one in known))
-    told = exchange("fan-3").others("fan-3", None)
+    told = exchange("fan-3").others("fan-3")
     assert told is not None
     assert (told.devices, told.loans) == (2, ()), "a loss lends nothing"
     names = [str(label) for label in told.labels]
     assert names == ["fan-1, fan-2 (pattern 1)", "fan-2 (pattern 2)"]
     both = of_kinds("fan-1", 0).parts[0] + of_kinds("fan-2", 0, 1).parts[0]
     assert told.parts[0].close_to(both, 1e-12)
-    assert exchange("fan-3").others("fan-3", told) is None
+    assert exchange("fan-3").others("fan-3", known=told) is None
     publish(exchange, Departure("fan-1", 1000))
-    without = exchange("fan-3").others("fan-3", told)
+    without = exchange("fan-3").others("fan-3", known=told)
     assert without is not None
     assert {str(label) for label in without.labels} == {"fan-2 (pattern 1)", "fan-2 (pattern 2)"}
-    assert exchange("fan-9").others("fan-9", None) is not None, "also who never published"
+    assert exchange("fan-9").others("fan-9") is not None, "also who never published"
 
 
 def test_closing_twice_does_no_harm(exchange: Way) -> None:
@@ -460,14 +442,14 @@ def test_a_file_that_does_not_belong_is_left_out_with_a_warning(
     folder: Path, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     exchange, path = FolderExchange(folder), folder / "fan-1.entry"
-    known = exchange.merged("fan-9", None)
+    known = exchange.merged("fan-9")
     harm(path)
     with caplog.at_level(logging.WARNING, "elmgrove.exchange"):
-        assert [one.origin for one in exchange.listings()] == ["fan-2"]
+        assert [one.origin for one in exchange.entries()] == ["fan-2"]
     assert str(path) in caplog.text
-    assert exchange.fetch(["fan-1", "fan-2", "fan-3"]) == [contribution_from("fan-2")]
+    assert exchange.entries() == [contribution_from("fan-2")]
     assert caplog.text.count("left out") == 1, "the same is told once"
-    merged = exchange.merged("fan-9", known)
+    merged = exchange.merged("fan-9", known=known)
     assert merged is not None
     assert merged.devices == 1
 
@@ -476,17 +458,17 @@ def test_a_file_that_does_not_belong_is_left_out_with_a_warning(
 def test_a_device_replaces_its_damaged_file(folder: Path, harm: Callable[[Path], None]) -> None:
     harm(folder / "fan-1.entry")
     FolderExchange(folder).publish(contribution_from("fan-1"))
-    assert FolderExchange(folder).fetch(["fan-1"]) == [contribution_from("fan-1")]
+    assert FolderExchange(folder).entries()[0] == contribution_from("fan-1")
 
 
 def test_a_change_shows_even_where_no_clock_ticks(folder: Path) -> None:
     exchange, path = FolderExchange(folder), folder / "fan-1.entry"
     publish(lambda device: exchange, contribution_from("fan-1", 5, epoch=6))
-    before, known = path.stat(), exchange.merged("fan-2", None)
+    before, known = path.stat(), exchange.merged("fan-2")
     publish(lambda device: exchange, contribution_from("fan-1", 6, epoch=7))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
-    changed = exchange.merged("fan-2", known)
+    changed = exchange.merged("fan-2", known=known)
     assert changed is not None
     assert changed.evidence.count == 6
 
@@ -497,15 +479,14 @@ def test_a_folder_that_is_gone_is_unreachable_and_may_come_back(folder: Path) ->
     folder.rename(away)
     for call in (
         lambda: exchange.publish(contribution_from("fan-3")),
-        exchange.listings,
-        lambda: exchange.fetch(["fan-1"]),
-        lambda: exchange.merged("fan-1", None),
+        exchange.entries,
+        lambda: exchange.merged("fan-1"),
         lambda: FolderExchange(folder).charter,
     ):
         with pytest.raises(Unreachable, match=folder.name):
             call()
     away.rename(folder)
-    assert len(exchange.listings()) == 2
+    assert len(exchange.entries()) == 2
 
 
 def test_a_file_that_can_not_be_read_is_no_reason_to_forget_a_device(folder: Path) -> None:
@@ -514,9 +495,8 @@ def test_a_file_that_can_not_be_read_is_no_reason_to_forget_a_device(folder: Pat
     (folder / "fan-1.entry").mkdir()
     exchange = FolderExchange(folder)
     for call in (
-        exchange.listings,
-        lambda: exchange.fetch(["fan-1"]),
-        lambda: exchange.merged("fan-2", None),
+        exchange.entries,
+        lambda: exchange.merged("fan-2"),
         lambda: exchange.publish(contribution_from("fan-1", 6)),
     ):
         with pytest.raises(Unreachable):
@@ -528,10 +508,9 @@ def test_nobody_waits_for_a_pipe_or_reads_a_device_without_end(folder: Path, nam
     def unreachable() -> None:
         exchange = FolderExchange(folder)
         for call in (
-            exchange.listings,
-            lambda: exchange.fetch(["fan-1", "fan-3"]),
-            lambda: exchange.merged("fan-2", None),
-            lambda: exchange.others("fan-2", None),
+            exchange.entries,
+            lambda: exchange.merged("fan-2"),
+            lambda: exchange.others("fan-2"),
         ):
             with pytest.raises(Unreachable, match=name):
                 call()
@@ -552,7 +531,7 @@ def test_a_file_that_is_longer_than_the_charter_explains_is_not_read(
 ) -> None:
     with (folder / "fan-1.entry").open("ab") as file:
         file.truncate(1 << 40)
-    assert [one.origin for one in FolderExchange(folder).listings()] == ["fan-2"]
+    assert [one.origin for one in FolderExchange(folder).entries()] == ["fan-2"]
     assert "fan-1.entry is left out: longer than" in caplog.text
 
 
@@ -567,31 +546,31 @@ def test_a_full_folder_refuses_has_the_former_one_and_no_rest_and_can_be_read(fo
         "fan-2.entry",
         CHARTER_FILE,
     ]
-    assert len(FolderExchange(folder).fetch(["fan-1", "fan-2"])) == 2
+    assert len(FolderExchange(folder).entries()) == 2
 
 
 def test_other_files_do_not_matter(folder: Path) -> None:
     (folder / "notes.txt").write_text("x")
     shutil.copy(folder / "fan-1.entry", folder / ".fan-1.entry.0badcafe")
-    assert len(FolderExchange(folder).listings()) == 2
+    assert len(FolderExchange(folder).entries()) == 2
 
 
 @pytest.mark.parametrize("name", ["", ".fan", "fan\n", "\ud800", "fan" * 70])
 def test_a_name_that_no_file_can_have_is_refused(folder: Path, name: str) -> None:
-    with pytest.raises(BadInput, match="name"):
-        FolderExchange(folder).merged(name, None)
+    with pytest.raises((BadInput, Refused)):
+        FolderExchange(folder).publish(Departure(name, 1))
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"\xff", b'{"name": "fans"}', b"[" * 10**5])
 def test_a_definition_that_is_none_is_a_bad_file(folder: Path, text: bytes) -> None:
     (folder / CHARTER_FILE).write_bytes(text)
     with pytest.raises(BadFile, match=CHARTER_FILE):
-        FolderExchange(folder).listings()
+        FolderExchange(folder).entries()
 
 
 def test_a_folder_is_made_once(folder: Path) -> None:
     FolderExchange.create(folder, CHARTER)
-    assert len(FolderExchange(folder).listings()) == 2
+    assert len(FolderExchange(folder).entries()) == 2
     with pytest.raises(BadInput, match="another federation"):
         FolderExchange.create(folder, replace(CHARTER, ridge=0.2))
     assert FolderExchange(folder).charter == CHARTER

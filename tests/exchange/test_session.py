@@ -17,7 +17,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
-from elmgrove.federation.selection import Named, Quality
+from elmgrove.federation.selection import Named
 from elmgrove.storage.disk import save
 from support.factories import member_in, normal_rows
 
@@ -43,7 +43,11 @@ def device(name: str, exchange: Any, seed: int = 9, count: int = LEAST, **option
 
 
 def held(exchange: Any, name: str) -> Any:
-    return next(iter(exchange.fetch([name])), None)
+    return next((one for one in exchange.entries() if one.origin == name), None)
+
+
+def told(report: SyncReport) -> tuple[object, ...]:
+    return report.sent, report.missing, report.devices, report.updated, report.refusal
 
 
 # Syncing
@@ -52,11 +56,11 @@ def held(exchange: Any, name: str) -> Any:
 def test_a_sync_publishes_ones_own_and_takes_the_others(exchange: MemoryExchange) -> None:
     session = device("fan-9", exchange)
     report = session.sync()
-    assert report == SyncReport(LEAST, 0, 2, True, None)
+    assert told(report) == (LEAST, 0, 2, True, None)
     assert held(exchange, "fan-9") == session.member.contribution()
     assert held(exchange, "fan-9").evidence.count == LEAST
     assert session.detector.model.total.count == 3 * LEAST
-    assert session.sync() == SyncReport(LEAST, 0, 2, False, None)
+    assert told(session.sync()) == (LEAST, 0, 2, False, None)
     assert session.detector.model.total.count == 3 * LEAST
 
 
@@ -65,15 +69,15 @@ def test_what_the_guard_holds_back_is_said_and_the_others_are_taken_all_the_same
 ) -> None:
     session = device("fan-9", exchange, count=LEAST - 1)
     report = session.sync()
-    assert report == SyncReport(None, 1, 2, True, None)
+    assert told(report) == (None, 1, 2, True, None)
     assert held(exchange, "fan-9") is None
-    assert str(report) == "nothing sent yet (1 more row needed), uses 2 other devices (updated)"
+    assert str(report) == "nothing sent yet (1 more row needed), uses fan-1, fan-2 (updated)"
     session.detector.learn_many(normal_rows(10, LEAST, 3))
     assert session.sync().sent == 2 * LEAST - 1
     session.detector.learn_one(normal_rows(11, 1, 3)[0])
     report = session.sync()
-    assert report == SyncReport(2 * LEAST - 1, LEAST - 1, 2, False, None)
-    assert str(report) == f"sums of {2 * LEAST - 1} rows sent, uses 2 other devices"
+    assert told(report) == (2 * LEAST - 1, LEAST - 1, 2, False, None)
+    assert str(report) == f"sums of {2 * LEAST - 1} rows sent, uses fan-1, fan-2"
     assert held(exchange, "fan-9").evidence.count == 2 * LEAST - 1
 
 
@@ -242,22 +246,6 @@ def test_a_rule_chooses_whom_the_model_rests_on(exchange: MemoryExchange) -> Non
     assert session.detector.received is None
 
 
-def test_a_rule_sees_the_devices_own_evidence_and_the_others_only(
-    exchange: MemoryExchange,
-) -> None:
-    seen: list[Any] = []
-
-    class Watched(Quality):
-        def choose(self, own: Contribution, ridge: float, others: Any) -> list[Contribution]:
-            seen.append((own, ridge, [other.origin for other in others]))
-            return super().choose(own, ridge, others)
-
-    session = device("fan-9", exchange, rule=Watched())
-    session.sync()
-    session.sync()
-    assert seen == [(session.member.contribution(), 0.1, ["fan-1", "fan-2"])] * 3
-
-
 # Connecting
 
 
@@ -291,7 +279,7 @@ def test_with_a_state_a_device_goes_on_where_it_was(folder: Path, tmp_path: Path
     assert member_in(state).shared == session.member.shared
     with connect(str(folder), "fan-1", state=str(state)) as again:
         assert again.detector.learned == LEAST
-        assert again.sync() == SyncReport(LEAST, 0, 0, False, None)
+        assert told(again.sync()) == (LEAST, 0, 0, False, None)
 
 
 def test_the_state_of_another_device_is_refused(folder: Path, tmp_path: Path) -> None:

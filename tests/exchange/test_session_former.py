@@ -14,7 +14,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Departure
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
-from support.exchanges import KINDS, Way, ways_to
+from support.exchanges import KINDS, READER, Way, ways_to
 from support.reconstruction import computed, off
 
 CHARTER = Charter("fans", Basis(HiddenLayer(16, 8, activation="tanh", seed=3), 16), merged=True)
@@ -35,13 +35,13 @@ def started(exchange: object, rows: int, **options: object) -> Session:
 
 
 def held(exchange: object) -> object:
-    (found,) = exchange.fetch(["fan"])  # type: ignore[attr-defined]
+    (found,) = exchange.entries()  # type: ignore[attr-defined]
     return found.evidence
 
 
 def test_a_state_that_was_lost_asks_what_is_held_before_it_sends(way: Way) -> None:
     started(way("fan"), 100).sync()
-    before = held(way("fan"))
+    before = held(way(READER))
     reborn = started(way("fan"), 104)
     # What counting its own rows would send gives four of them away.
     alone = CHARTER.start("fan")
@@ -56,10 +56,10 @@ def test_a_state_that_was_lost_asks_what_is_held_before_it_sends(way: Way) -> No
         "'fan' gave away up to 100 rows that this state does not know of" in report.blocked_reason
     )
     assert "use another name, or switch the guard off once" in str(report)
-    assert held(way("fan")) == before
+    assert held(way(READER)) == before
     reborn.detector.learn_many(X[104 : 100 + LEAST])
     assert reborn.sync().sent == 100 + LEAST
-    assert held(way("fan")).count == 100 + LEAST  # type: ignore[attr-defined]
+    assert held(way(READER)).count == 100 + LEAST  # type: ignore[attr-defined]
 
 
 def test_so_does_one_that_was_restored_and_what_is_held_stays_meanwhile() -> None:
@@ -122,12 +122,12 @@ def test_after_a_stolen_key_what_was_given_before_is_sent_again(cleared: bool) -
     exchange = MemoryExchange(CHARTER)
     session = started(exchange, 100)
     session.sync()
-    (mine,) = exchange.fetch(["fan"])
+    (mine,) = exchange.entries()
     exchange.publish(replace(mine, epoch=10**12))
     again = Session(Member.from_bytes(session.member.to_bytes()), exchange)
     again.detector.learn_many(X[100:200])
     assert again.sync().blocked_reason is not None
-    (stolen,) = exchange.fetch(["fan"])
+    (stolen,) = exchange.entries()
     assert stolen.epoch == 10**12, "it may be what the device gave away itself"
     if cleared:
         again.exchange = exchange = MemoryExchange(CHARTER)

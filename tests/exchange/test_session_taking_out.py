@@ -164,6 +164,6 @@ def test_a_device_under_a_name_that_is_used_twice_is_still_noticed() -> None:
     assert (
         "'fan-1' gave away up to 100 rows that this state does not know of" in report.blocked_reason
     )
-    (entry,) = exchange.fetch(["fan-1"])
+    (entry,) = exchange.entries()
     assert isinstance(entry, Contribution)
     assert entry == one.member.shared

@@ -40,10 +40,8 @@ ROWS = 600
 SETTINGS: dict[str, tuple[PatternRule | None, Rule]] = {
     "single": (None, Everyone()),
     "multi-global": (None, SameGroup()),
-    "multi-global by parameters": (None, SameGroup("parameters")),
-    "MLMG on the device": (TWO, Everyone()),
+    "MLMG of all": (TWO, Everyone()),
     "MLMG": (TWO, SameGroup()),
-    "MLMG by parameters": (TWO, SameGroup("parameters")),
 }
 EACH = pytest.mark.parametrize("setting", SETTINGS)
 #: Which kinds of rows each device sees; those with one model are better off with one of them.
@@ -204,19 +202,20 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("distance", ["evidence", "parameters"])
-def test_the_rule_takes_the_devices_in_the_groups_that_come_back(distance: str) -> None:
+def test_the_rule_takes_the_devices_in_the_groups_that_come_back() -> None:
+    def chosen(*contributions: Contribution) -> set[str]:
+        return set(SameGroup().choose("a", contributions, CHARTER.ridge).names)
+
     for own, expected in (
-        (contribution_from("a", 1), ["b", "d", "g"]),
-        (contribution_from("a", 2), ["c", "d", "f"]),
-        (contribution_from("a", 1, 2), ["b", "c", "d", "f", "g"]),
-        (contribution_from("a", 3, 2, 1), ["b", "c", "d", "e", "f", "g"]),
+        (contribution_from("a", 1), "bdg"),
+        (contribution_from("a", 2), "cdf"),
+        (contribution_from("a", 1, 2), "bcdfg"),
+        (contribution_from("a", 3, 2, 1), "bcdefg"),
     ):
-        chosen = SameGroup(distance).choose(own, CHARTER.ridge, OTHERS)
-        assert [one.origin for one in chosen] == expected
-    nothing = Contribution("a", 0, (Evidence.zero(CHARTER.basis),))
-    assert SameGroup(distance).choose(nothing, CHARTER.ridge, OTHERS) == []
-    assert SameGroup(distance).choose(contribution_from("a", 1), CHARTER.ridge, []) == []
+        assert chosen(own, *OTHERS) == set(expected)
+    assert chosen(Contribution("a", 0, (Evidence.zero(CHARTER.basis),)), *OTHERS) == set()
+    assert chosen(contribution_from("a", 1)) == set()
+    assert chosen(*OTHERS) == set(), "it has contributed nothing"
 
 
 # Agents
@@ -313,7 +312,7 @@ def test_agents_of_two_kinds_in_a_folder() -> None:
         write_rows(Path(f"{name}.csv"), rows)
         member = run_here(name, exchange="shared", merge="group")
     assert member.merged is not None
-    assert (member.merged.devices, member.merged.grouped) == (1, "evidence")
+    assert (member.merged.devices, member.merged.rule) == (1, "group")
     shared = member_in("c.elm").shared
     assert shared is not None
     assert member.merged.evidence.close_to(shared.evidence, 1e-12)

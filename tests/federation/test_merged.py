@@ -1,10 +1,12 @@
 """A merged sum travels whole or not at all."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer
-from elmgrove.federation.merged import MERGED_FORMAT, Merged
+from elmgrove.federation.merged import MERGED_FORMAT, Merged, Own
 from elmgrove.storage.sealed import seal, unseal
 
 BASIS = Basis(HiddenLayer(3, 2, activation="relu", seed=1), 3, ("a", "b", "c"))
@@ -27,20 +29,38 @@ def test_a_sum_is_the_same_after_its_journey(dtype: type) -> None:
     assert Merged.from_bytes(nobody.to_bytes()) == nobody
 
 
-@pytest.mark.parametrize("grouped", ["evidence", "parameters"])
-def test_groups_are_the_same_after_their_journey(grouped: str) -> None:
+@pytest.mark.parametrize("rule", ["everyone", "group", "fan-1,Lüfter/2"])
+def test_groups_are_the_same_after_their_journey(rule: str) -> None:
     evidence = merged().evidence
     for groups in ((), (evidence,), (evidence, evidence)):
         parts, apart = groups or (Evidence.zero(BASIS),), bool(groups)
-        sent = Merged("fans", 12, len(groups), parts, grouped, apart)
+        sent = Merged(
+            "fans",
+            12,
+            len(groups),
+            parts,
+            rule,
+            apart,
+            used=("fan-1",),
+            left_out=(("fan-7", "12 times worse"),),
+            own=Own(3, True),
+        )
         arrived = Merged.from_bytes(sent.to_bytes())
         assert arrived == sent
-        assert arrived != Merged("fans", 12, len(groups), parts, apart=apart)
 
 
-def test_a_sum_that_is_not_grouped_is_written_as_ever() -> None:
-    """So that a program that knows nothing of groups can read it."""
-    assert "grouped" not in unseal(MERGED_FORMAT, merged().to_bytes())[0]
+def test_it_says_whom_it_uses() -> None:
+    evidence = merged().evidence
+    for devices, used, said in (
+        (0, (), "0 other devices"),
+        (2, ("fan-1", "fan-3"), "fan-1, fan-3"),
+        (900, tuple(f"{n}" for n in range(20)), "0, 1, 2 and 897 more"),
+        (900, (), "900 other devices"),
+    ):
+        told = Merged("fans", 1, devices, (evidence,), "quality", used=used)
+        assert str(told) == said
+        odd = replace(told, left_out=(("fan-7", "12 times worse"),))
+        assert str(odd) == f"{said}; left out: fan-7, 12 times worse"
 
 
 def test_truncations_and_flipped_bits_are_refused() -> None:
@@ -60,7 +80,10 @@ def test_truncations_and_flipped_bits_are_refused() -> None:
         *(("revision", wrong) for wrong in (-1, 1.0, 2**63)),
         *(("devices", wrong) for wrong in (-1, "3")),
         ("basis", {}),
-        *(("grouped", wrong) for wrong in (None, "", "looks", 1, ["evidence"])),
+        *(("rule", wrong) for wrong in (None, "", "a\nb", 1, ["evidence"], "everyone")),
+        *(("used", wrong) for wrong in (5, [5], [""], ["x\n"], ["x"] * 21, [])),
+        *(("left_out", wrong) for wrong in (5, ["x"], [["x"]], [["x", ""]], [["x", "y"]] * 21)),
+        *(("own", wrong) for wrong in (5, [5], [-1, True], [5, 1], [2**63, False], None)),
         ("more", 1),
     ],
 )

@@ -43,14 +43,14 @@ FLEET = [fan(1, 0), fan(2, 0), fan(3, 1), fan(4, 0, 1), fan(5, 2)]
 
 
 def standing(*contributions: Contribution) -> StandingOthers:
-    made = StandingOthers(DISTANT, 1e-3)
+    made = StandingOthers(CHARTER)
     for contribution in contributions:
         made.take(contribution)
     return made
 
 
 def sum_for(others: StandingOthers, origin: str) -> Merged:
-    return others.merged("fans", 1, origin)
+    return others.others(1, origin)
 
 
 def by_label(merged: Merged) -> dict[str, Evidence]:
@@ -102,7 +102,7 @@ def test_few_lend_each_apart_and_many_in_shares_that_no_device_is_alone_in() -> 
     assert [loan.count for loan in apart] == [one.lent.count for one in few if one.lent]
     for fleet in (few, [fan(number, 0, count=50) for number in range(1, 31)]):
         for least in (2, 3):
-            loans = standing(*fleet).merged("fans", 1, "fan-1", least).loans
+            loans = standing(*fleet).others(1, "fan-1", least=least).loans
             weight = max(one.lent.count for one in fleet if one.lent)
             assert all(loan.count > (least - 1) * weight for loan in loans)
             others = [one.lent for one in fleet[1:]]
@@ -114,25 +114,25 @@ def test_few_lend_each_apart_and_many_in_shares_that_no_device_is_alone_in() -> 
 def test_sums_are_of_at_least_so_many_and_so_is_what_is_left_out() -> None:
     made = standing(*FLEET)
     # fan-5 is alone, and would be all that the sum over everybody has beside what is told.
-    assert by_label(made.merged("fans", 1, "me", 2)).keys() == {"fan-1, fan-2, fan-4 (pattern 1)"}
+    assert by_label(made.others(1, "me", least=2)).keys() == {"fan-1, fan-2, fan-4 (pattern 1)"}
     made.leave("fan-5")
-    assert len(made.merged("fans", 1, "me", 2).labels) == 2
+    assert len(made.others(1, "me", least=2).labels) == 2
     three = standing(fan(1, 0, 1), fan(2, 0), fan(3, 0))
-    seen = three.merged("fans", 1, "me", 2)
+    seen = three.others(1, "me", least=2)
     assert (seen.labels, seen.devices, len(seen.loans)) == ((), 3, 1), "one pattern is left alone"
-    few = three.merged("fans", 1, "fan-3", 3)
+    few = three.others(1, "fan-3", least=3)
     assert (few.devices, few.evidence.count, few.loans) == (0, 0.0, ())
 
 
 def test_who_belongs_nowhere_is_left_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(others_module, "MOST_GROUPS", 1)
     made = standing(fan(1, 0), fan(2, 0), fan(3, 1))
-    assert len(made.merged("fans", 1, "me").labels) == 1
-    assert made.merged("fans", 1, "me", 2).labels == ()
+    assert len(made.others(1, "me").labels) == 1
+    assert made.others(1, "me", least=2).labels == ()
 
 
 def test_by_loss_nothing_is_lent_and_groups_are_told_all_the_same() -> None:
-    made = StandingOthers(BASIS, RIDGE)
+    made = StandingOthers(Charter("fans", BASIS, RIDGE))
     for number in (1, 2):
         made.take(replace(contribution_of(f"fan-{number}", near_plane(1, number)), threshold=1.0))
     found = sum_for(made, "fan-1")
@@ -169,7 +169,7 @@ def test_a_device_with_many_patterns_takes_no_place_from_others(
     assert "fan-4" in by_label(sum_for(made, "x")), "of equal ones, those of each device in turn"
     assert len(sum_for(made, "x").labels) == 3
     assert len(sum_for(made, "fan-0").labels) == 2, "what it knows itself is not told to it"
-    assert by_label(made.merged("fans", 1, "x", 2)).keys() == {"fan-1, fan-2, fan-3"}
+    assert by_label(made.others(1, "x", least=2)).keys() == {"fan-1, fan-2, fan-3"}
 
 
 @pytest.mark.parametrize("odd", [[(n, n) for n in range(9)], [(n, n // 2) for n in range(12)]])
@@ -212,7 +212,7 @@ def test_a_count_that_has_no_square_stops_nobody() -> None:
 
 
 def test_what_can_not_be_solved_for_is_left_out() -> None:
-    made = StandingOthers(BASIS, 0.0)
+    made = StandingOthers(Charter("fans", BASIS, 0.0))
     made.take(replace(contribution_of("fan-1", near_plane(1, 1)), threshold=1.0))
     made.take(replace(contribution_of("fan-2", near_plane(1, 2, 1)), threshold=1.0))
     assert [str(label) for label in sum_for(made, "x").labels] == ["fan-1"]

@@ -74,7 +74,7 @@ def test_when_the_last_one_goes_nothing_is_left() -> None:
 def test_without_the_only_one_nothing_is_left() -> None:
     running = RunningSum(BASIS)
     running.add(evidence(1))
-    assert running.evidence(without=evidence(1)) == Evidence.zero(BASIS)
+    assert running.evidence(evidence(1)) == Evidence.zero(BASIS)
     assert running.evidence() == evidence(1)
 
 
@@ -181,7 +181,7 @@ def test_a_column_that_never_moved_stays_still_in_the_sum() -> None:
     other = np.column_stack([rows[:, :2], np.full(5, 1 / 3)])
     parts = [moments(basis, X) for X in (other, *constant)]
     running = fresh(basis, parts)
-    for left in (running.evidence(without=parts[0]), fresh(basis, parts[1:]).evidence()):
+    for left in (running.evidence(parts[0]), fresh(basis, parts[1:]).evidence()):
         assert left.e[2] == left.s[2] == 0.0
         assert not left.C[2].any()
         assert left.centre[2] == 0.1
@@ -263,7 +263,7 @@ def test_each_sum_of_moments_is_right_whoever_is_huge_and_whoever_left(
         require_same(running, fresh(basis, list(there.values())[::-1]))
     for name, part in there.items():
         rest = [other for its, other in there.items() if its != name]
-        given = running.evidence(without=part)
+        given = running.evidence(part)
         assert given == fresh(basis, rest).evidence()
         if rest:
             require_exact_moments(given, rest)
@@ -282,7 +282,7 @@ def test_each_sum_for_a_loss_is_right_whoever_is_huge_and_whoever_left(
         running.change(before, there.get(name))
     for name, part in there.items():
         rest = [other for its, other in there.items() if its != name]
-        given = running.evidence(without=part)
+        given = running.evidence(part)
         for sums in ("U", "V", "energy", "count"):
             found, *others = (np.atleast_1d(getattr(one, sums)) for one in (given, *rest))
             true = sum(map(rational, others), rational(np.zeros_like(found)))
@@ -298,7 +298,7 @@ def test_something_huge_comes_and_goes_without_a_trace(size: float) -> None:
         for step in range(20):
             huge = make(device(step, size, 1.0))
             running.add(huge)
-            assert running.evidence(without=huge) == before
+            assert running.evidence(huge) == before
             running.remove(huge)
         assert running.evidence() == before
         assert running.nbytes == held

@@ -82,10 +82,10 @@ def test_no_other_hides_a_fault(
     alone, victim = (member("victim", pump_rows(ROWS, 99)) for _ in range(2))
     others = [*honest, ODD[odd]()]
     if at_once:
-        standing = StandingOthers(CHARTER.basis, CHARTER.ridge)
+        standing = StandingOthers(CHARTER)
         for one in others:
             standing.take(one)
-        victim.set_prior(standing.merged("pumps", 1, "victim"))
+        victim.set_prior(standing.others(1, "victim"))
     else:
         assert victim.receive_all(others) == []
     expected = decisions(alone, fault(kind))

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import BadInput, Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import Grouping, by_evidence, by_parameters, group, returned
-from elmgrove.federation.merged import Merged
+from elmgrove.federation.groups import Grouping, group, local_models, returned
 from elmgrove.federation.standing import StandingGroups
 from support.factories import (
     BASIS,
@@ -23,22 +22,19 @@ from support.factories import (
     near_plane,
 )
 from support.laws import law_examples, law_seeds
-from support.patterns import PATTERNS, SAID, TRUTH, betas, group_of, literal_loss
+from support.patterns import PATTERNS, SAID, TRUTH, group_of, literal_loss
 from support.serving import fan_evidence
 
-DISTANCES = pytest.mark.parametrize("distance", ["evidence", "parameters"])
 #: Rows of one group differ by up to a fifth in what one model for all of them loses.
 TOLERANCE = 0.3
 
 
 def standing(grouping: Grouping) -> StandingGroups:
-    return StandingGroups(BASIS, RIDGE, grouping, TOLERANCE)
+    return StandingGroups(BASIS, RIDGE, grouping, tolerance=TOLERANCE)
 
 
-def begun(distance: str, *contributions: Contribution) -> StandingGroups:
-    if distance == "evidence":
-        return standing(by_evidence(contributions, RIDGE, tolerance=TOLERANCE))
-    return standing(by_parameters(contributions, RIDGE))
+def begun(*contributions: Contribution) -> StandingGroups:
+    return standing(group(contributions, RIDGE, tolerance=TOLERANCE))
 
 
 def alike(one: StandingGroups, other: StandingGroups) -> None:
@@ -51,46 +47,6 @@ def alike(one: StandingGroups, other: StandingGroups) -> None:
 
 
 # Algorithm 2
-
-
-def literal_algorithm_2(
-    W: list[np.ndarray], labels: Sequence[int], new: list[np.ndarray]
-) -> list[int]:
-    members = {k: [w for w, label in zip(W, labels, strict=True) if label == k] for k in labels}
-    C = {k: np.mean(members[k], axis=0) for k in members}
-    chosen = []
-    for W_t in new:  # 12
-        Dist = {k: np.sqrt(np.square(W_t - C[k]).sum()) for k in C}  # 13, 14
-        r = min(Dist, key=lambda k: Dist[k])  # 16
-        C[r] = C[r] + (W_t - C[r]) / (len(members[r]) + 1)  # 17
-        members[r].append(W_t)
-        chosen.append(r)
-    return chosen
-
-
-@pytest.mark.parametrize("seed", law_seeds(3))
-def test_by_parameters_new_ones_go_to_the_nearest_centre_which_moves(seed: int) -> None:
-    first = by_parameters(SAID, RIDGE, 3)
-    chance = np.random.default_rng(seed)
-    new = [near_plane(int(pattern), 90 + n) for n, pattern in enumerate(chance.integers(1, 9, 20))]
-    groups = standing(first)
-    chosen = [groups.take(contribution_of(f"new {n}", X))[0] for n, X in enumerate(new)]
-    vectors = [evidence_of(X).solve(RIDGE).ravel() for X in new]
-    assert chosen == literal_algorithm_2(list(betas()), first.labels, vectors)
-    assert len(set(chosen)) > 1
-    assert [group_of(groups.grouping, f"new {n}") for n in range(20)] == chosen
-    assert groups.grouping.count == 3
-
-
-def test_the_centre_moves() -> None:
-    """Where it stayed, the last one would go elsewhere."""
-    scaled = [evidence_of(near_plane(1, 1)).V * size for size in (0.0, 1.0, 0.45, 0.6)]
-    parts = [Evidence(BASIS, evidence_of(near_plane(1, 1)).U, V, 1e6, 60) for V in scaled]
-    a, b, c, d = (Contribution(name, 60, (part,)) for name, part in zip("abcd", parts, strict=True))
-    groups = standing(by_parameters([a, b], RIDGE, 2))
-    assert groups.take(c) == (0,)
-    # From the centres at 0.225 and 1, 0.6 is nearer to the first; from 0 and 1 it is not.
-    assert groups.take(d) == (0,)
 
 
 def literal_by_evidence(
@@ -111,7 +67,7 @@ def literal_by_evidence(
 def test_by_evidence_new_ones_go_where_least_is_lost_or_are_a_group_of_their_own(
     seed: int,
 ) -> None:
-    first = by_evidence(SAID, RIDGE, tolerance=TOLERANCE)
+    first = group(SAID, RIDGE, tolerance=TOLERANCE)
     chance = np.random.default_rng(seed)
     new = [near_plane(int(pattern), 90 + n) for n, pattern in enumerate(chance.integers(1, 7, 20))]
     groups = standing(first)
@@ -142,11 +98,8 @@ def literal_return(members: dict[tuple[str, int], tuple[int, np.ndarray]], i: st
     return got
 
 
-@DISTANCES
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(
-    distance: str, count: int
-) -> None:
+def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(count: int) -> None:
     rows = {
         "a": [near_plane(1, 1)],
         "b": [near_plane(2, 2), near_plane(1, 3)],
@@ -154,7 +107,7 @@ def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(
         "d": [near_plane(2, 7)],
     }
     fleet = [contribution_of(origin, *parts) for origin, parts in rows.items()]
-    grouping = group(fleet, RIDGE, distance, count)
+    grouping = group(fleet, RIDGE, count)
     groups = standing(grouping)
     members = {(i, j): (group_of(grouping, i, j), X) for i in rows for j, X in enumerate(rows[i])}
     for i in rows:
@@ -169,33 +122,23 @@ def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(
         for part in expected:
             assert any(part.close_to(one, 1e-9) for one in found)
         assert groups.partners(i) == partners
-        merged = groups.merged("fans", 7, i)
-        assert merged == Merged(
-            *("fans", 7, len(partners), found or merged.parts, distance),
-            apart=bool(found),
-        )
-        assert merged.evidence.count == sum(part.count for part in expected)
 
 
 def test_a_device_that_is_not_there_gets_nothing() -> None:
-    for groups in (begun("evidence", *SAID), begun("parameters", *SAID), begun("evidence")):
+    for groups in (begun(*SAID), begun()):
         assert groups.returned("nobody") == ()
         assert groups.partners("nobody") == frozenset()
-        assert groups.merged("fans", 1, "nobody").evidence == Evidence.zero(BASIS)
 
 
 # Coming, changing, going
 
 
-@DISTANCES
-def test_a_device_takes_its_own_place_again_and_leaves_no_trace(
-    distance: str,
-) -> None:
-    groups, before = begun(distance, *SAID), begun(distance, *SAID)
+def test_a_device_takes_its_own_place_again_and_leaves_no_trace() -> None:
+    groups, before = begun(*SAID), begun(*SAID)
     device = contribution_of("device", near_plane(1, 70), near_plane(2, 71), near_plane(1, 72, 0))
     once = groups.take(device)
     assert once == tuple(group_of(groups.grouping, str(TRUTH.index(one))) for one in (1, 2))
-    after = begun(distance, *SAID)
+    after = begun(*SAID)
     after.take(device)
     assert groups.take(device) == once
     alike(groups, after)
@@ -209,25 +152,16 @@ def test_a_device_takes_its_own_place_again_and_leaves_no_trace(
     alike(groups, after)
 
 
-@DISTANCES
-def test_the_same_again_stays_where_it_is_even_if_it_would_now_go_elsewhere(distance: str) -> None:
+def test_the_same_again_stays_where_it_is_even_if_it_would_now_go_elsewhere() -> None:
     parts = [contribution_of("a", near_plane(1, 1)), contribution_of("b", near_plane(2, 2))]
-    groups = standing(Grouping(distance, tuple(group(parts, RIDGE, distance, 2).models), (0, 0)))
+    groups = standing(Grouping(group(parts, RIDGE, 2).models, (0, 0)))
     assert groups.take(parts[1]) == (0,)
     assert groups.returned("a")[0] == parts[1].evidence
 
 
-def test_by_parameters_a_centre_without_members_stays_where_it_was() -> None:
-    two = [contribution_of("a", near_plane(1, 1)), contribution_of("b", near_plane(2, 2))]
-    groups = standing(by_parameters(two, RIDGE, 2))
-    groups.leave("b")
-    assert groups.grouping.count == 1
-    assert groups.take(two[1]) == (1,)
-
-
 def test_groups_keep_their_numbers() -> None:
     fleet = [contribution_of(f"{pattern}", near_plane(pattern, pattern)) for pattern in (1, 2, 3)]
-    groups = begun("evidence", *fleet)
+    groups = begun(*fleet)
     assert groups.grouping.labels == (0, 1, 2)
     groups.leave("2")
     assert (groups.grouping.labels, groups.grouping.numbers) == ((0, 2), [0, 2])
@@ -238,34 +172,33 @@ def test_groups_keep_their_numbers() -> None:
 
 
 def test_from_nothing_the_first_one_is_a_group() -> None:
-    for distance in ("evidence", "parameters"):
-        groups = begun(distance)
-        assert groups.take(SAID[0]) == (0,)
-        assert groups.returned("0") == ()
+    groups = begun()
+    assert groups.take(SAID[0]) == (0,)
+    assert groups.returned("0") == ()
 
 
 def test_what_was_learned_in_another_way_is_refused_and_changes_nothing() -> None:
-    groups, before = begun("evidence", *SAID), begun("evidence", *SAID)
+    groups, before = begun(*SAID), begun(*SAID)
     with pytest.raises(Mismatch):
         groups.take(Contribution("0", 99, (fan_evidence(near_plane(1, 1)),)))
     alike(groups, before)
 
 
 def test_something_huge_leaves_no_rounding_behind() -> None:
-    groups = standing(Grouping("parameters", by_parameters(SAID, RIDGE).models, (0,) * len(SAID)))
-    expected = Evidence.sum(one.evidence for one in SAID[1:])
     # Two sizes: of one alone, a sum in two parts keeps all that is small.
-    for name, size in (("huge", 1e30), ("large", 1e20)):
-        groups.take(contribution_of(name, near_plane(1, 1) * size))
+    sizes = {"huge": 1e30, "large": 1e20}
+    fleet = [*SAID, *(contribution_of(n, near_plane(1, 1) * size) for n, size in sizes.items())]
+    groups = standing(Grouping(tuple(local_models(fleet)), (0,) * len(fleet)))
+    expected = Evidence.sum(one.evidence for one in SAID[1:])
     assert not groups.returned("0")[0].close_to(expected, 1e-12)
-    for name in ("huge", "large"):
+    for name in sizes:
         groups.leave(name)
     assert groups.returned("0")[0].close_to(expected, 1e-12)
 
 
 def test_it_says_what_it_holds() -> None:
     layer = HiddenLayer(6, 4, seed=1)
-    groups = StandingGroups(Basis(layer, 6), RIDGE, Grouping("parameters", (), ()))
+    groups = StandingGroups(Basis(layer, 6), RIDGE)
     assert groups.nbytes == 0
     X = near_plane(1, 1)
     H = layer(X)
@@ -293,8 +226,8 @@ steps = st.lists(
 )
 
 
-def walked(distance: str, way: Sequence[tuple[str, int | None]]) -> StandingGroups:
-    groups = begun(distance, *SAID[:6])
+def walked(way: Sequence[tuple[str, int | None]]) -> StandingGroups:
+    groups = begun(*SAID[:6])
     for name, word in way:
         if word is None:
             groups.leave(name)
@@ -303,41 +236,39 @@ def walked(distance: str, way: Sequence[tuple[str, int | None]]) -> StandingGrou
     return groups
 
 
-@DISTANCES
 @settings(max_examples=law_examples(40), deadline=None)
 @given(way=steps)
 def test_sums_are_those_of_the_members_whatever_came_and_went(
-    distance: str, way: list[tuple[str, int | None]]
+    way: list[tuple[str, int | None]],
 ) -> None:
-    groups = walked(distance, way)
+    groups = walked(way)
     newest = dict(way)
     held = {name: WORDS[name][word] for name, word in newest.items() if word is not None}
     expected = {one.origin: one for one in SAID[:6]} | held
     found = groups.grouping
     parts = {(name, j): part for name in expected for j, part in enumerate(expected[name].parts)}
     assert {model.name: model.evidence for model in found.models} == parts
-    computed = StandingGroups(BASIS, RIDGE, found, TOLERANCE)
+    computed = standing(found)
     alike(groups, computed)
 
 
-@DISTANCES
 @settings(max_examples=law_examples(40), deadline=None)
 @given(way=steps, name=st.sampled_from("abc"), word=st.integers(0, 4))
 def test_the_same_twice_is_once_and_leaving_and_coming_back_too(
-    distance: str, way: list[tuple[str, int | None]], name: str, word: int
+    way: list[tuple[str, int | None]], name: str, word: int
 ) -> None:
     # A device that is not there before can come, go and come again.
     way = [*way, (name, None)]
-    once = walked(distance, [*way, (name, word)])
-    alike(walked(distance, [*way, (name, word), (name, word)]), once)
-    alike(walked(distance, [*way, (name, word), (name, None), (name, word)]), once)
+    once = walked([*way, (name, word)])
+    alike(walked([*way, (name, word), (name, word)]), once)
+    alike(walked([*way, (name, word), (name, None), (name, word)]), once)
 
 
 # By distance
 
 
 def test_by_distance_devices_join_change_and_leave_the_group_of_their_kind() -> None:
-    groups = StandingGroups(DISTANT, RIDGE, by_evidence([], RIDGE))
+    groups = StandingGroups(DISTANT, RIDGE)
     held = [distance_contribution(f"{n}", cloud(n % 2, n)) for n in range(6)]
     assert [groups.take(one) for one in held] == [(0,), (1,)] * 3
     assert groups.partners("0") == {"2", "4"}
@@ -350,9 +281,3 @@ def test_by_distance_devices_join_change_and_leave_the_group_of_their_kind() -> 
     groups.take(held[2])
     [back] = groups.returned("2")
     assert back.close_to(held[4].evidence, 1e-12)
-    assert groups.merged("fans", 1, "2").devices == 1
-
-
-def test_by_distance_standing_groups_by_parameters_are_refused() -> None:
-    with pytest.raises(BadInput, match="no parameters"):
-        StandingGroups(DISTANT, RIDGE, Grouping("parameters", (), ()))

@@ -13,7 +13,6 @@ from elmgrove.federation.terms import Terms
 from support.factories import DISTANT, cloud, distance_contribution, normal_rows
 from support.serving import (
     ADMIN,
-    ALL_SHOWN,
     Federation,
     Server,
     charter,
@@ -43,33 +42,15 @@ def merged_at(made: Federation, path: str, secret: str, **query: str) -> Merged:
 def test_a_key_reads_no_contribution_but_its_own(server: Server) -> None:
     fans = federation(server, ME, YOU)
     key = fans.keys[ME]
-    for asked in (
-        f"/contributions/{YOU}",
-        "/contributions/nobody",
-        "/contributions",
-        f"/contributions?origin={YOU}",
-        f"/contributions?origin={ME}&origin={YOU}",
-    ):
+    for asked in (f"/contributions/{YOU}", "/contributions/nobody", "/contributions"):
         detail = refused(fans.ask("GET", asked, key), "forbidden")["detail"]
-        assert "a key reads sums" in detail
         assert "administrator" in detail
-        assert "--shows contributions" in detail
-    own = seeded_contribution(ME, 0).to_bytes()
-    assert fans.ask("GET", f"/contributions/{ME}", key).content == own
-    assert list(unbundle(fans.ask("GET", f"/contributions?origin={ME}", key).content)) == [own]
-    for asked in ("/entries", "/merged", "/others", "/groups", "/devices"):
+    own = [seeded_contribution(name, seed).to_bytes() for seed, name in enumerate((ME, YOU))]
+    assert fans.ask("GET", f"/contributions/{ME}", key).content == own[0]
+    for asked in ("/entries", "/merged", "/others", "/devices"):
         assert fans.ask("GET", asked, key).status_code == 200
-
-
-def test_an_administrator_reads_each_and_so_does_a_key_where_the_terms_say_so(
-    server: Server,
-) -> None:
-    fans = federation(server, ME, YOU)
-    shown = federation(server, ME, YOU, terms=ALL_SHOWN)
-    both = [seeded_contribution(ME, 0).to_bytes(), seeded_contribution(YOU, 1).to_bytes()]
-    for made, secret in ((fans, ADMIN), (shown, shown.keys[ME])):
-        assert made.ask("GET", f"/contributions/{YOU}", secret).content == both[1]
-        assert list(unbundle(made.ask("GET", "/contributions", secret).content)) == both
+    assert list(unbundle(fans.ask("GET", "/contributions", ADMIN).content)) == own
+    assert fans.ask("GET", f"/contributions/{YOU}", ADMIN).content == own[1]
 
 
 def test_a_sum_over_too_few_is_not_told(server: Server) -> None:
@@ -77,7 +58,12 @@ def test_a_sum_over_too_few_is_not_told(server: Server) -> None:
     total = fan_evidence(normal_rows(1)) + fan_evidence(normal_rows(2))
     assert merged_at(fans, "/merged", fans.keys[ME]).evidence.close_to(total, 1e-12)
     assert fans.ask("DELETE", f"/contributions/{THIRD}", ADMIN).status_code == 204
-    for path, query in (("/merged", {}), ("/merged", {"grouped": "evidence"}), ("/others", {})):
+    for path, query in (
+        ("/merged", {}),
+        *(("/merged", {"merge": rule}) for rule in ("group", "quality", YOU)),
+        ("/merged", {"patterns": "true"}),
+        *(("/others", {"merge": rule}) for rule in ("everyone", "group", "quality", YOU)),
+    ):
         nothing = merged_at(fans, path, fans.keys[ME], **query)
         assert (nothing.devices, nothing.evidence.count, nothing.loans) == (0, 0.0, ())
     assert merged_at(fans, "/merged", ADMIN, without=ME).devices == 1, "administrators read all"
@@ -101,14 +87,30 @@ def test_groups_of_too_few_are_left_out(alike: Federation) -> None:
     seen = merged_at(alike, "/others", alike.keys["d1"])
     # If both were told, c1 alone would be what the sum over everybody leaves over.
     assert [label.names for label in seen.labels] == [("a1", "a2")]
-    groups = alike.ask("GET", "/groups?regroup=true", alike.keys["d1"]).json()
-    assert {one["origin"] for one in groups["models"]} == {"a1", "a2", "b1", "b2"}
-    assert (groups["steps"], groups["refused"], groups["groups"]) == ([], None, 2)
-    everything = alike.ask("GET", "/groups?regroup=true", ADMIN).json()
-    assert (everything["groups"], len(everything["models"])) == (4, 6)
-    assert everything["refused"] is not None
-    back = merged_at(alike, "/merged", alike.keys["a1"], grouped="evidence")
-    assert back.devices == 0, "of its own kind there is one other"
+    for kind, others in (("a1", "a2"), ("b1", "b2")):
+        back = merged_at(alike, "/merged", alike.keys[kind], merge="group")
+        assert back.devices == 0, f"of its own kind there is {others} alone"
+
+
+@pytest.mark.parametrize(
+    ("names", "used"),
+    [
+        ("a2", ()),
+        ("a2,b1,b2,c1", ()),
+        ("a2,b1", ("a2", "b1")),
+        ("a2,b1,b2,c1,d1", ("a2", "b1", "b2", "c1", "d1")),
+    ],
+)
+def test_names_are_as_many_as_a_sum_is_of_and_so_are_those_left_out(
+    alike: Federation, names: str, used: tuple[str, ...]
+) -> None:
+    """Else the sum over all without that over these would be one device's."""
+    for path in ("/merged", "/others"):
+        found = merged_at(alike, path, alike.keys["a1"], merge=names)
+        assert found.used == used
+        if not used:
+            assert dict(found.left_out)["a2"] == "sums are of 2 devices or more here"
+            assert (found.evidence.count, found.loans) == (0.0, ())
 
 
 def test_one_device_is_not_what_all_others_leave_over(alike: Federation) -> None:

@@ -13,6 +13,7 @@ import pytest
 from elmgrove.errors import NotFound
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.selection import EVERYONE
 from elmgrove.server.live import SECONDS_BETWEEN_CHANGES, CorruptEntries, LiveFleet, Reader
 from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store, open_store
@@ -30,7 +31,7 @@ def row(made: Charter) -> FederationRow:
 async def test_what_is_kept_has_one_thread_at_a_time_even_if_one_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = StandingOthers.merged
+    told = StandingOthers.others
     begun, going_on, at_work, most = threading.Event(), threading.Event(), 0, 0
 
     def slow(*asked: Any) -> Any:
@@ -42,14 +43,14 @@ async def test_what_is_kept_has_one_thread_at_a_time_even_if_one_is_cancelled(
         at_work -= 1
         return told(*asked)
 
-    monkeypatch.setattr(StandingOthers, "merged", slow)
+    monkeypatch.setattr(StandingOthers, "others", slow)
     store, made = await open_store(f"{tmp_path}/store.db"), charter()
     await store.federations.create(row(made))
     live = LiveOther(store, Reader(row(made), made, CorruptEntries()))
-    first = asyncio.create_task(live.merged("a", 1))
+    first = asyncio.create_task(live.others(1, "a", EVERYONE))
     assert await asyncio.to_thread(begun.wait, 60)
     first.cancel()
-    second = asyncio.create_task(live.merged("b", 1))
+    second = asyncio.create_task(live.others(1, "b", EVERYONE))
     # Long enough for the second to begin, if it could.
     for _ in range(20):
         await store.ready()

@@ -10,15 +10,12 @@ from elmgrove.exchange.broker import Broker
 from elmgrove.exchange.broker_address import BrokerAddress
 from elmgrove.exchange.mqtt import Announcement, Board, MqttExchange, shard_of
 from elmgrove.federation.charter import Charter, address_of
-from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from support.factories import contribution_from
 from support.mosquitto import Mosquitto
 
 TOPIC = "federation/fans"
 BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
-CHARTER = Charter(
-    "fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"), terms=Terms(shows=CONTRIBUTIONS)
-)
+CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
 
 
 def publish_until_killed(url: str, epoch: int, told: Connection) -> None:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,19 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from elmgrove.exchange.base import Exchange, listing_of, merged_of, others_of
+from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.mqtt import MqttExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command, CommandResult
-from elmgrove.federation.contribution import Contribution, Departure, bundle, unbundle
+from elmgrove.federation.contribution import Contribution, Entry, bundle, unbundle
 from elmgrove.federation.report import Report
+from elmgrove.federation.selection import rule_of
 from elmgrove.storage.sealed import seal, unseal
 from support.mosquitto import running_broker
-from support.serving import empty_database, serving
+from support.serving import ADMIN, empty_database, serving
 
 #: What is written to the connection, piece by piece.
 Pieces = Iterator[bytes]
@@ -104,32 +105,17 @@ class HonestExchange:
                 return Reply.json({"commands": waiting})
             case "DELETE /contributions":
                 return Reply(204)
-            case "GET /entries":
-                return Reply.json({"entries": [_entry(one) for one in self.others]})
             case "GET /contributions":
-                wanted = asked.query["origin"]
-                found = (one.to_bytes() for one in self.others if one.origin in wanted)
-                return Reply(200, bundle(found))
-            case "GET /merged":
-                return Reply(200, merged_of(self.charter, 7, self.others).to_bytes())
-            case "GET /others":
-                own = asked.query["without"][0]
-                return Reply(200, others_of(self.charter, 7, self.others, own).to_bytes())
+                return Reply(200, bundle(one.to_bytes() for one in self.others))
+            case "GET /merged" | "GET /others":
+                held = MemoryExchange(replace(self.charter, members=None))
+                for one in self.others:
+                    held.publish(one)
+                ask = held.merged if asked.route == "GET /merged" else held.others
+                found = ask(asked.query["without"][0], rule_of(asked.query["merge"][0]))
+                assert found is not None
+                return Reply(200, found.to_bytes())
         raise AssertionError(asked)
-
-
-def _entry(one: Contribution) -> dict[str, Any]:
-    shown = listing_of(one, len(one.to_bytes()))
-    assert not isinstance(one, Departure)
-    return {
-        "origin": shown.origin,
-        "epoch": shown.epoch,
-        "count": one.evidence.count,
-        "size": shown.size,
-        "received": 1.0,
-        "left": shown.left,
-        "revision": 1,
-    }
 
 
 @contextmanager
@@ -452,7 +438,14 @@ def _again(first: bytes, rest: Pieces) -> Pieces:
 
 #: Opens the way of one device to the exchange; all ways of a test lead to the same place.
 Way = Callable[[str], Exchange]
+#: Who may read what each device contributed.
+READER = "reader"
 KINDS = ["memory", "folder", "http on sqlite", "http on postgres", "mqtt"]
+
+
+def entries(way: Way) -> list[Entry]:
+    """All that is held, in the order of the names."""
+    return way(READER).entries()  # type: ignore[attr-defined, no-any-return]
 
 
 @contextmanager
@@ -473,7 +466,8 @@ def ways_to(request: pytest.FixtureRequest, folder: Path, charter: Charter) -> I
         def way(device: str) -> Exchange:
             if device not in known:
                 base = f"{server.base}/{charter.name}"
-                known[device] = HttpExchange(base, device, token=token)
+                key = ADMIN if device == READER else None
+                known[device] = HttpExchange(base, device, token=token, key=key)
                 ways.callback(known[device].close)
             return known[device]
     elif request.param == "mqtt":

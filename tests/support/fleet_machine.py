@@ -18,7 +18,7 @@ from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.contribution import Contribution, Entry
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
 
@@ -225,14 +225,13 @@ class Line:
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange, self.charter, self.state = exchange, exchange.charter, "up"
-        self.standing = exchange.standing
 
     def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             if self.state == "down":
                 raise Unreachable("the line is down")
-            answer = getattr(self.exchange, name)(*arguments)
-            if self.state == "breaks" and name != "listings":
+            answer = getattr(self.exchange, name)(*arguments, **named)
+            if self.state == "breaks":
                 raise Unreachable("the line broke before the answer came")
             return answer
 
@@ -285,9 +284,12 @@ class FleetOnMemory(Fleet):
         event(f"left with the line {line}")
 
     def require_what_is_held(self, device: Device) -> None:
-        entries = self.exchange.fetch(set(NAMES) - {device.member.name})
+        entries = [one for one in self.entries() if one.origin != device.member.name]
         counts = [entry.evidence.count for entry in entries if isinstance(entry, Contribution)]
         assert device.member.detector.model.total.count == len(device.inputs) + sum(counts)
+
+    def entries(self) -> list[Entry]:
+        return self.exchange.entries()  # type: ignore[attr-defined, no-any-return]
 
     def let_everybody_hear(self) -> None:
         for _ in range(2):
@@ -296,5 +298,5 @@ class FleetOnMemory(Fleet):
                 device.note_given()
         for device in self.inside:
             assert not self.session(device, "up").sync().updated
-        listed = {listing.origin for listing in self.exchange.listings() if not listing.left}
+        listed = {one.origin for one in self.entries() if isinstance(one, Contribution)}
         assert listed == {d.member.name for d in self.inside if d.given is not None}

@@ -29,7 +29,6 @@ from elmgrove.federation.audit import AuditRecord
 from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.terms import CONTRIBUTIONS, Terms
 from elmgrove.server.app import bound, listen, make_app, serve
 from elmgrove.server.limits import Limits
 from elmgrove.server.problems import KINDS
@@ -52,7 +51,6 @@ TABLES = (
 #: More than any test uses up, so that tests may ask as fast as they can.
 AMPLE = Limits(rate_by_key=1e6, rate_by_address=1e6, head_deadline=600, answer_deadline=600)
 #: By these, a device's key reads what each device contributed.
-ALL_SHOWN = Terms(shows=CONTRIBUTIONS)
 _names = count(1)
 
 

@@ -13,7 +13,7 @@ import pytest
 from elmgrove import Basis, HiddenLayer
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
-from support.serving import ALL_SHOWN, Federation, Server, fan_evidence
+from support.serving import Federation, Server, fan_evidence
 
 HALF = b"GET /v1/federations HTTP/1.1\r\nHost: x\r\nX-Later: "
 #: A contribution of so many units takes a megabyte.
@@ -82,7 +82,7 @@ class Large(Federation):
 
 def large_federation(server: Server, devices: int) -> Large:
     """One of which all contributions together are more than a connection holds."""
-    made = server.found(Charter("large", Basis(LAYER, LAYER.inputs), terms=ALL_SHOWN))
+    made = server.found(Charter("large", Basis(LAYER, LAYER.inputs)))
     large = Large(server, made.charter, made.token)
     for number in range(devices):
         large.enrol(f"large-{number}")

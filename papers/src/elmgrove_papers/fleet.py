@@ -14,12 +14,10 @@ from elmgrove.errors import require_extra
 from elmgrove.exchange import Exchange, HttpExchange, MemoryExchange, Session
 from elmgrove.exchange.http_client import client, request
 from elmgrove.federation import (
-    CONTRIBUTIONS,
     Charter,
     Contribution,
     Member,
     Rule,
-    Terms,
 )
 
 #: Founds a federation, and gives each device, by its name, its way there.
@@ -75,9 +73,7 @@ class Fleet:
         merged: bool = True,
         merge: Rule | None = None,
     ) -> None:
-        # On a server as in memory: each is asked by name.
-        shown = Terms(shows=CONTRIBUTIONS)
-        self._charter = Charter("paper", basis, merged=merged, terms=shown)
+        self._charter = Charter("paper", basis, merged=merged)
         self._exchange_of = meeting(self._charter)
         self._rule = rule
         self._merge = merge
@@ -102,7 +98,7 @@ class Fleet:
         """Lets every device publish, then every device take in what the others published."""
         self._publish()
         for session in self._sessions.values():
-            _take_in(session)
+            self._take_in(session)
 
     def each_synced(self) -> Iterator[Detector]:
         """Gives the detectors as they are after a sync, each until the next one is asked for.
@@ -112,9 +108,22 @@ class Fleet:
         """
         self._publish()
         for session in self._sessions.values():
-            _take_in(session)
+            self._take_in(session)
             yield session.detector
             session.member.set_prior(None)
+
+    def _take_in(self, session: Session) -> None:
+        """Lets a device take in what the others published.
+
+        Where others are asked, all of them are, each by name: a sync would tell of groups of them.
+        """
+        member = session.member
+        if member.merges:
+            session.sync()
+            return
+        others = [one.member for one in self._sessions.values() if one.member is not member]
+        shared = [one.shared for one in others]
+        member.receive_all([one for one in shared if one is not None], {one.name for one in others})
 
     def _publish(self) -> None:
         for session in self._sessions.values():
@@ -137,16 +146,3 @@ class Fleet:
         """Lets go of connections; only a server's need it."""
         for session in self._sessions.values():
             session.close()
-
-
-def _take_in(session: Session) -> None:
-    """Lets a device take in what the others published.
-
-    Where others are asked, all of them are, each by name: a sync would tell of many at once.
-    """
-    member, exchange = session.member, session.exchange
-    if member.merges:
-        session.sync()
-        return
-    there = {one.origin for one in exchange.listings() if not one.left} - {member.name}
-    member.receive_all(exchange.fetch(there), there)

@@ -38,7 +38,7 @@ from elmgrove.exchange.http_client import client, request
 from elmgrove.exchange.responses import Fields
 from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.member import Member
-from elmgrove.federation.terms import CONTRIBUTIONS, SUMS, Terms
+from elmgrove.federation.terms import Terms
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.times import format_time
 from elmgrove.storage.disk import load
@@ -120,30 +120,13 @@ def create(
         float | None,
         typer.Option(help="Days after which a device's key expires \\[default: never]."),
     ] = None,
-    shows: Annotated[
-        str,
-        typer.Option(
-            help=f"What a device's key reads of others: {SUMS}, or {CONTRIBUTIONS}, which rules "
-            "that choose devices need."
-        ),
-    ] = SUMS,
     least: Annotated[
         int, typer.Option(help="The fewest devices in a sum that is given out.", min=1)
     ] = 1,
     most_rows: Annotated[
         str,
         typer.Option(help="A device counts with at most this many rows in sums, or 'none'."),
-    ] = "none",
-    most_times: Annotated[
-        str,
-        typer.Option(help="...with at most this many times the median device's rows, or 'none'."),
-    ] = "10",
-    most_energy: Annotated[
-        str,
-        typer.Option(
-            help="...and hardly where the mean square of a scaled column is above this, or 'none'."
-        ),
-    ] = "10000",
+    ] = "1000000",
     exchange: Annotated[
         str | None,
         typer.Option(
@@ -165,14 +148,7 @@ def create(
     basis = basis_like(like) if data is None else _fitted(data)
     ridge = load(like[0], _ridge_of) if like else 1e-3
     members = None if member is None else tuple(member)
-    terms = Terms(
-        shows,
-        least,
-        _bound("most-rows", most_rows),
-        _bound("most-times", most_times),
-        _bound("most-energy", most_energy),
-        key_days=key_days,
-    )
+    terms = Terms(least, _bound(most_rows), key_days)
     charter = Charter(name, basis, ridge, members, merged, terms)
     if exchange is not None:
         _create_elsewhere(context, charter, exchange)
@@ -205,19 +181,19 @@ def _ridge_of(blob: bytes) -> float:
     return float(Member.from_bytes(blob).detector.model.ridge)
 
 
-def _bound(name: str, text: str) -> float | None:
+def _bound(text: str) -> float | None:
     """Reads how much one device can weigh; None for no bound."""
     try:
         return None if text == "none" else float(text) or None
     except ValueError:
-        raise BadInput(f"--{name}: a number, or 'none', not {text!r:.40}") from None
+        raise BadInput(f"--most-rows: a number, or 'none', not {text!r:.40}") from None
 
 
 def _create_elsewhere(context: typer.Context, charter: Charter, place: str) -> None:
     """Makes a folder or a broker's topic the exchange of a federation, without a server."""
     require_not_given(
         context,
-        ("shows", "least"),
+        ("least",),
         f"every device that reads {place} sees what each contributed; only a server can show less",
     )
     require_not_given(context, ("key_days",), f"devices need no key for {place}, so none expires")
@@ -280,19 +256,8 @@ def show(
 
 def _in_words(terms: Terms) -> str:
     devices = f"{terms.least} device{'s' * (terms.least != 1)}"
-    reads = SUMS if terms.shows == SUMS else f"{terms.shows}, and {SUMS}"
-    bounds = [
-        None if terms.most_rows is None else f"{terms.most_rows:,.0f} rows",
-        None
-        if terms.most_times is None
-        else f"{terms.most_times:g} times the rows of the one in the middle",
-        None if terms.most_energy is None else f"an energy of {terms.most_energy:,.10g}",
-    ]
-    weighs = ", ".join(filter(None, bounds))
-    return (
-        f"a key reads {reads} of {devices} or more; "
-        f"a device counts with {'at most ' + weighs if weighs else 'all it states'}"
-    )
+    weighs = "all it states" if terms.most_rows is None else f"at most {terms.most_rows:,.0f} rows"
+    return f"a key reads sums of {devices} or more; a device counts with {weighs}"
 
 
 def _reports(opened: httpx.Client, name: str, page: int = 1000) -> Iterator[Fields]:

@@ -12,17 +12,17 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.federation import rows_counted
-from elmgrove.cli.options import Ca, Certificate, bar
+from elmgrove.cli.options import Ca, Certificate
 from elmgrove.errors import BadInput
-from elmgrove.exchange.base import Exchange, Tls
+from elmgrove.exchange.base import Tls
 from elmgrove.exchange.connection import open_exchange
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import Grouping, group
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.member import Borrowing, borrowing
-from elmgrove.federation.selection import judge
+from elmgrove.federation.selection import Quality, judge
 from elmgrove.federation.similarity import profile_of, unlike_all
-from elmgrove.federation.sums import influence
+from elmgrove.federation.sums import weight_in, why_less
 from elmgrove.federation.terms import Terms
 from elmgrove.storage.disk import load
 
@@ -38,7 +38,7 @@ def fleet(
     key: Annotated[
         str | None,
         typer.Option(
-            help="A device's key or the admin token; at a broker, the password.",
+            help="The administrator's token; at a broker, the password.",
             envvar="ELMGROVE_KEY",
         ),
     ] = None,
@@ -56,23 +56,25 @@ def fleet(
     Example: [bold]elmgrove fleet http://127.0.0.1:8470/fans --key $KEY[/]
     """
     tls = Tls(ca, certificate)
-    contributions, ridge, terms, kept = _read(where, key, tls)
+    contributions, ridge, terms = _read(where, key, tls)
     if not contributions:
         raise BadInput(f"{', '.join(where)}: no device contributed anything")
-    grouping = None if kept is not None else group(contributions, ridge)
-    groups = _groups(kept if grouping is None else grouping.fields)
-    weights, unlike = influence(terms, contributions), _unlike(contributions)
-    worse = judge(contributions, ridge).strangeness.tolist()
+    grouping, groups = group(contributions, ridge), dict[str, list[int]]()
+    for model, label in zip(grouping.models, grouping.labels, strict=True):
+        groups.setdefault(model.origin, []).append(label)
+    table, unlike = judge(contributions, ridge), _unlike(contributions)
+    worse, odd = table.strangeness.tolist(), Quality().choose_by("", table).left_out
     devices: list[dict[str, Any]] = [
         {
             "device": one.origin,
             "rows": one.evidence.count,
-            "weight": weights.weight(one.origin),
-            "why": weights.why(one.origin) or None,
+            "weight": weight_in(terms, one.evidence),
+            "why": why_less(terms, one.evidence) or None,
             "patterns": len(one.parts),
             "threshold": one.threshold,
             "groups": groups.get(one.origin, []),
             "worse": factor if math.isfinite(factor) else None,
+            "left_out": odd.get(one.origin),
             "unlike": unlike.get(one.origin),
             "borrows": _borrowed(one, contributions),
         }
@@ -88,43 +90,26 @@ def fleet(
         name, borrowed = one["device"], one["borrows"]
         if borrowed.rows:
             console.print(f"{name} borrows {borrowed}.")
+        if one["left_out"]:
+            console.print(f'{name} is left out where merge = "quality": {one["left_out"]}.')
         if one["unlike"]:
             console.print(f"{name} is unlike all others: {one['unlike']}.")
         if one["why"]:
             console.print(f"{name} counts with less than it states: {one['why']}.")
-    if grouping is not None and len(contributions) > 1:
+    if len(contributions) > 1:
         console.print(_reason(grouping))
 
 
-def _read(
-    where: list[str], key: str | None, tls: Tls
-) -> tuple[list[Contribution], float, Terms, dict[str, Any] | None]:
-    """Fetches all contributions, ridge and terms of the federation, and the groups a server has."""
+def _read(where: list[str], key: str | None, tls: Tls) -> tuple[list[Contribution], float, Terms]:
+    """Reads all contributions, and the ridge and the terms of the federation."""
     if all(Path(one).is_file() for one in where):
-        return [load(Path(one), Contribution.from_bytes) for one in where], 1e-3, Terms(), None
+        return [load(Path(one), Contribution.from_bytes) for one in where], 1e-3, Terms()
     if len(where) > 1:
         raise BadInput("give one exchange, or files that all exist")
     with closing(open_exchange(where[0], "fleet", key=key, tls=tls, password=key)) as exchange:
-        contributions, charter = _fetched(exchange), exchange.charter
-        return contributions, charter.ridge, charter.terms, exchange.groups()
-
-
-def _fetched(exchange: Exchange) -> list[Contribution]:
-    names = [listing.origin for listing in exchange.listings() if not listing.left]
-    at_once = 20
-    entries = []
-    with bar() as progress:
-        for start in progress.track(range(0, len(names), at_once), description="Fetching"):
-            entries += exchange.fetch(names[start : start + at_once])
-    return [entry for entry in entries if isinstance(entry, Contribution)]
-
-
-def _groups(fields: dict[str, Any] | None) -> dict[str, list[int]]:
-    """The groups of each device's patterns."""
-    found = dict[str, list[int]]()
-    for model in [] if fields is None else fields["models"]:
-        found.setdefault(model["origin"], []).append(model["group"])
-    return found
+        entries, charter = exchange.entries(), exchange.charter
+    held = [entry for entry in entries if isinstance(entry, Contribution)]
+    return held, charter.ridge, charter.terms
 
 
 def _borrowed(one: Contribution, contributions: Sequence[Contribution]) -> Borrowing:

@@ -96,13 +96,14 @@ def learns_from(found: Fields) -> str:
     if not others:
         return "none: its own rows alone"
     count = "1 other" if others == 1 else f"{others:,} others"
+    uses = f": uses {found['uses']}" if found["uses"] else ""
     where = "" if found["federation"] is None else f" of {found['federation']!r}"
     if found["merged"]:
         models = found["models"]
         what = "one model" if models == 1 else f"{models:,} models, of which the best answers,"
-        return f"{what} of its own rows and those of {count}{where}"
+        return f"{what} of its own rows and those of {count}{where}{uses}"
     in_groups = "" if groups is None else f", in {groups:,} group{'s' * (groups != 1)}"
-    return f"asks {count}{where}{in_groups}; events say who knows their like"
+    return f"asks {count}{where}{in_groups}; events say who knows their like{uses}"
 
 
 def _state(found: Fields) -> str:

@@ -170,7 +170,7 @@ class Work:
         self._watch()
         peers = PeerLog(member)
         if exchange is not None:
-            if exchange.somebody_looks and settings.reports != NO_REPORTS:
+            if settings.reports != NO_REPORTS:
                 self._reports = AgentReports(settings, member, self._commands, self._note)
             session = AgentSession(member, exchange, settings, self._reports, self._save_to_send)
             self._sync = BackgroundSync(session, settings.sync_seconds, peers.compare)

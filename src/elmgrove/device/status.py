@@ -59,6 +59,7 @@ def status_of(member: Member) -> dict[str, Any]:
         "drift": told(detector.drift.report),
         "merged": member.merges,
         "others": len(member.ledger) if merged is None else merged.devices,
+        "uses": None if merged is None else str(merged),
         "models": len(detector.model.models),
         "groups": None if merged is None else len(merged.labels),
         "federation": None if merged is None else merged.federation,

@@ -15,23 +15,17 @@ from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError, Mismatch, Refused, Unreachable
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import Exchange, SyncReport
-from elmgrove.exchange.connection import keyfile
 from elmgrove.exchange.responses import plain
 from elmgrove.exchange.session import Incoming, Outgoing, Session
 from elmgrove.federation.commands import Command
 from elmgrove.federation.member import Member
 from elmgrove.federation.report import Report
-from elmgrove.federation.terms import DAY
 
 log = logging.getLogger("elmgrove.device")
 
 
 class AgentSession(Session):
-    """A session that changes the device's key when it has become old, and reports with each sync.
-
-    A key is old, by the age of its file, when two thirds of the time are over for which keys of the
-    federation last. A sync does not fail because its report was not taken.
-    """
+    """A session that reports with each sync, which does not fail because that was not taken."""
 
     def __init__(
         self,
@@ -43,8 +37,6 @@ class AgentSession(Session):
     ) -> None:
         guarded = settings.guard
         super().__init__(member, exchange, rule=settings.rule, guarded=guarded, save=save)
-        self._keyfile = keyfile(settings.path)
-        self._not_before = 0.0
         self._reports = reports
         # Why a report was not taken the last time: told once.
         self._unheard = ""
@@ -57,8 +49,7 @@ class AgentSession(Session):
         return replace(outgoing, report=self._reports.make())
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
-        """Syncs, with a new key if the one that there is has become old."""
-        self._rotate_key()
+        """Syncs, and tells how the device is doing."""
         try:
             incoming = super().transfer(outgoing)
         except Mismatch as error:
@@ -76,8 +67,7 @@ class AgentSession(Session):
         """Updates the member by what came back, and takes what is asked of the device."""
         if self._reports is None:
             return super().apply(incoming)
-        updates = incoming.merged is not None or incoming.others is not None
-        with self._reports.comparing() if updates else nullcontext():
+        with self._reports.comparing() if incoming.merged is not None else nullcontext():
             report = super().apply(incoming)
         if incoming.commands is not None:
             self._reports.heard(incoming.commands)
@@ -95,23 +85,6 @@ class AgentSession(Session):
             return () if isinstance(error, Refused) else None
         self._unheard = ""
         return commands
-
-    def _rotate_key(self) -> None:
-        """Changes the key if it is old; where that can't be done, the old one will do for now."""
-        if self._is_old() and time.monotonic() >= self._not_before:
-            # Once an hour while it fails: the server records each offer of a key.
-            self._not_before = time.monotonic() + 3600.0
-            try:
-                if self.exchange.rotate_key():
-                    log.info("this device has a new key; the old one is worthless")
-            except (ElmgroveError, OSError) as error:
-                log.warning("the key of this device could not be changed: %s", error)
-
-    def _is_old(self) -> bool:
-        lasts, file = self.exchange.charter.terms.key_days, self._keyfile
-        if lasts is None or file is None or not file.exists():
-            return False
-        return time.time() - file.stat().st_mtime > lasts * DAY * 2 / 3
 
 
 class BackgroundSync:

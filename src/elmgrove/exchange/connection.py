@@ -1,16 +1,19 @@
 """Connecting: from where an exchange is to a device that is in step with it."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elmgrove.errors import BadInput
-from elmgrove.exchange.base import TLS, Exchange, Tls
+from elmgrove.exchange.base import TLS, EntriesExchange, Exchange, Tls
 from elmgrove.exchange.broker_address import is_at_broker
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.member import Member
 from elmgrove.federation.selection import Rule
 from elmgrove.storage.disk import load, save
+
+if TYPE_CHECKING:
+    from elmgrove.exchange.http import HttpExchange
 
 
 def connect(
@@ -85,7 +88,7 @@ def open_exchange(
     user: str = "",
     password: str | None = None,
     blobs: str = "",
-) -> Exchange:
+) -> "HttpExchange | EntriesExchange":
     """Opens the exchange behind a URL or a path. It is not spoken to before it is needed.
 
     ``user`` and ``password`` are those at a broker, where the URL's user comes first.

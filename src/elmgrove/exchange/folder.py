@@ -1,16 +1,15 @@
 """A shared folder as exchange: a network drive, a synchronised directory, a stick."""
 
-import hashlib
 import json
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from elmgrove.errors import BadFile, BadInput, ElmgroveError, Refused, Unreachable
-from elmgrove.exchange.base import BareExchange, Listing, listing_of, version_of
+from elmgrove.exchange.base import EntriesExchange, Held
 from elmgrove.federation.charter import Charter, address_of
-from elmgrove.federation.contribution import Entry, entry_from_bytes
+from elmgrove.federation.contribution import Entry
 from elmgrove.federation.ledger import Version, follows
 from elmgrove.federation.others import content_limit
 from elmgrove.storage.disk import takes_nothing, write
@@ -21,7 +20,7 @@ CHARTER = "federation.json"
 SUFFIX = ".entry"
 
 
-class FolderExchange(BareExchange):
+class FolderExchange(EntriesExchange):
     """One file a device, which only that device writes, and ``federation.json``.
 
     Files are replaced as a whole, so a reader sees the old entry or the new one. Any program that
@@ -32,8 +31,8 @@ class FolderExchange(BareExchange):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._charter: Charter | None = None
-        # Why files were left out the last time: the same is told once.
-        self._left_out = dict[Path, str]()
+        # What was read of each file, with its stamp; None of one that is left out.
+        self._read = dict[Path, tuple[object, Held | None]]()
 
     @property
     def charter(self) -> Charter:
@@ -42,8 +41,8 @@ class FolderExchange(BareExchange):
             self._charter = _read_charter(self._folder)
         return self._charter
 
-    def forget_charter(self) -> None:
-        """Lets the charter be read again."""
+    def close(self) -> None:
+        """Lets go of the charter, which is read again when it is needed."""
         self._charter = None
 
     @staticmethod
@@ -65,7 +64,7 @@ class FolderExchange(BareExchange):
         path = self._path(entry.origin)
         blob = entry.to_bytes()
         with reaching(self._folder):
-            if not follows(self._held(path), version_of(blob)):
+            if not follows(self._version(path), Held.of(blob).version):
                 return
             try:
                 write(path, blob)
@@ -77,38 +76,37 @@ class FolderExchange(BareExchange):
                     "let this device write there"
                 ) from error
 
-    def listings(self) -> list[Listing]:
-        """Lists what is held of every device, in the order of the names."""
+    def held(self) -> dict[str, Held]:
+        """Gives what is held of each device; of files that did not change only heads are read."""
+        # First of all: without it nothing would belong.
+        charter, read = self.charter, self._read
         with reaching(self._folder):
-            entries = [(entry, path.stat().st_size) for path, entry in self._entries()]
-        # Files are not in the order of the names: "fan-2.entry" comes before "fan.entry".
-        entries.sort(key=lambda pair: pair[0].origin)
-        return [listing_of(entry, size) for entry, size in entries]
+            paths = self._paths()
+            self._read = {path: self._read_file(charter, path, read.get(path)) for path in paths}
+        found = [held for _, held in self._read.values() if held is not None]
+        return {held.entry.origin: held for held in found}
 
-    def fetch(self, origins: Collection[str]) -> list[Entry]:
-        """Reads the entries of these devices that are there."""
-        wanted = {self._path(origin) for origin in origins}
-        with reaching(self._folder):
-            return [entry for _, entry in self._entries(wanted)]
-
-    def _revision(self, without: str | None) -> int:
-        """Names the state of the files, of which only the heads are read."""
-        with reaching(self._folder):
-            return _revision(self._paths_but(without))
-
-    def _entries_but(self, without: str | None) -> list[Entry]:
-        with reaching(self._folder):
-            return [entry for _, entry in self._entries(self._paths_but(without))]
-
-    def _paths_but(self, without: str | None) -> set[Path]:
-        return set(self._paths()) - (set() if without is None else {self._path(without)})
-
-    def close(self) -> None:
-        """Does nothing: a folder holds no connection."""
-
-    def _held(self, path: Path) -> Version | None:
+    def _read_file(
+        self, charter: Charter, path: Path, read: tuple[object, Held | None] | None
+    ) -> tuple[object, Held | None]:
+        stamp, most = _stamp(path), content_limit(charter)
+        if read is not None and read[0] == stamp:
+            return read
         try:
-            return version_of(_content(path)) if path.exists() else None
+            if path.stat().st_size > most:
+                raise BadFile(f"longer than the {most:,} bytes it may have")
+            held = Held.of(path.read_bytes())
+            charter.require(held.entry)
+            if self._path(held.entry.origin) != path:
+                raise BadFile(f"an entry of {held.entry.origin!r} under another name")
+        except ElmgroveError as error:
+            log.warning("%s is left out: %s", path, error)
+            return stamp, None
+        return stamp, held
+
+    def _version(self, path: Path) -> Version | None:
+        try:
+            return Held.of(_content(path)).version if path.exists() else None
         except BadFile as error:
             log.warning("%s is damaged and will be replaced: %s", path, error)
             return None
@@ -123,33 +121,6 @@ class FolderExchange(BareExchange):
         for path in found:
             _require_file(path)
         return found
-
-    def _entries(self, wanted: Collection[Path] | None = None) -> Iterator[tuple[Path, Entry]]:
-        # First of all: without it nothing would belong.
-        charter, most = self.charter, content_limit(self.charter)
-        for path in self._paths():
-            if wanted is not None and path not in wanted:
-                continue
-            try:
-                if path.stat().st_size > most:
-                    raise BadFile(f"longer than the {most:,} bytes it may have")
-                entry = entry_from_bytes(path.read_bytes())
-                charter.require(entry)
-                if self._path(entry.origin) != path:
-                    raise BadFile(f"an entry of {entry.origin!r} under another name")
-            except ElmgroveError as error:
-                if self._left_out.get(path) != str(error):
-                    log.warning("%s is left out: %s", path, error)
-                self._left_out[path] = str(error)
-            else:
-                self._left_out.pop(path, None)
-                yield path, entry
-
-
-def _revision(paths: Collection[Path]) -> int:
-    """Names the state of some files."""
-    stamps = [(path.name, *_stamp(path)) for path in sorted(paths)]
-    return int.from_bytes(hashlib.sha256(repr(stamps).encode()).digest()[:7], "big")
 
 
 def _stamp(path: Path) -> tuple[int, int, bytes]:

@@ -3,7 +3,7 @@
 import json
 import logging
 import secrets
-from collections.abc import Collection, Iterator
+import time
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -13,35 +13,33 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from elmgrove.errors import BadInput, Refused, Unauthorized, Unreachable
-from elmgrove.exchange.base import TLS, Listing, Tls
+from elmgrove.errors import BadInput, ElmgroveError, Refused, Unauthorized, Unreachable
+from elmgrove.exchange.base import TLS, Tls
 from elmgrove.exchange.http_client import SECONDS, SHORT, client, is_secret, request
 from elmgrove.exchange.responses import Fields, Response
 from elmgrove.federation.charter import Charter, address_of, require_address
 from elmgrove.federation.commands import Command
-from elmgrove.federation.contribution import (
-    Contribution,
-    Entry,
-    entry_from_bytes,
-    require_origin,
-    unbundle,
-)
+from elmgrove.federation.contribution import Contribution, Entry, entry_from_bytes, unbundle
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.others import MOST_BYTES, content_limit, others_limit, require_makeable
+from elmgrove.federation.others import content_limit, others_limit, require_makeable
 from elmgrove.federation.report import MOST_RESULTS, Report
+from elmgrove.federation.selection import EVERYONE, Rule
+from elmgrove.federation.terms import DAY
 from elmgrove.storage.disk import write
 
+log = logging.getLogger("elmgrove.exchange")
 # What stands before a key as long as it is not known whether the device has joined by it.
 _JOINING = "joining "
 _KEY = "elm-key-"
-_CREATED = 201
 
 
-class HttpDevice:
-    """Asks a federation on a server in a device's name; ``url`` ends in the federation's name.
+class HttpExchange:
+    """Speaks with ``elmgrove serve``; ``url`` ends in the federation's name.
 
     A device has a key of its own. The first time it makes one, keeps it in ``keyfile``, and joins
-    by it with the federation's ``token``. Nothing is sent before it is needed.
+    by it with the federation's ``token``; a key that will expire is changed in time. Nothing is
+    sent before it is needed. An answer is believed if it is what was asked for, no longer than the
+    charter explains, and complete within ``timeout`` seconds.
     """
 
     def __init__(
@@ -66,32 +64,150 @@ class HttpDevice:
         # The key by which the device joins, once it is kept.
         self._made: str | None = None
         self._opened: httpx.Client | None = None
+        self._charter: Charter | None = None
+        # Whether the server was told that a command is none, and when a key may be changed again.
+        self._told_unclear, self._change_key_from = False, 0.0
 
-    def request(self, method: str, path: str, **options: Any) -> Response:
-        """Asks, and gives the answer; see ``asking.request``."""
+    @property
+    def charter(self) -> Charter:
+        """The federation's charter, asked for once."""
+        if self._charter is None:
+            answer = self._request("GET", "")
+            with answer.reading():
+                found = Charter.from_fields(dict(answer.json()))
+                require_makeable(found)
+            self._charter = found
+        return self._charter
+
+    def publish(self, entry: Entry) -> None:
+        """Puts a device's entry in the place of its former one; see ``Exchange``."""
+        where = f"/contributions/{address_of(entry.origin)}"
+        if not isinstance(entry, Contribution):
+            self._request("DELETE", where, params={"epoch": entry.epoch}, most=SHORT)
+            return
+        answer = self._request("PUT", where, content=entry.to_bytes(), most=SHORT)
+        told = answer.json()
+        stored = (told.text("origin"), told.whole("epoch"))
+        if stored != (entry.origin, entry.epoch) or not told.whole("revision"):
+            raise answer.unlike("it did not store what was sent")
+
+    def others(
+        self, device: str, rule: Rule = EVERYONE, known: Merged | None = None
+    ) -> Merged | None:
+        """Asks what others know and lend; what is unchanged costs a few hundred bytes."""
+        asked = {"without": device, "merge": str(rule)}
+        return self._unless_known("/others", known, asked, others_limit(self.charter))
+
+    def merged(
+        self,
+        device: str,
+        rule: Rule = EVERYONE,
+        known: Merged | None = None,
+        *,
+        patterns: bool = False,
+    ) -> Merged | None:
+        """Asks for the sum over others; an unchanged one costs a few hundred bytes."""
+        asked = {"without": device, "merge": str(rule)} | ({"patterns": "true"} if patterns else {})
+        return self._unless_known("/merged", known, asked, content_limit(self.charter))
+
+    def _unless_known(
+        self, path: str, known: Merged | None, asked: dict[str, str], most: int
+    ) -> Merged | None:
+        self._renew_key()
+        tag = {} if known is None else {"If-None-Match": f'"{known.revision}"'}
+        expected = [200] if known is None else [200, 304]
+        answer = self._request("GET", path, headers=tag, params=asked, most=most, expected=expected)
+        if answer.status == 304:
+            return None
+        with answer.reading():
+            found = Merged.from_bytes(answer.content)
+        if found.rule != asked["merge"]:
+            raise answer.unlike(f"it answered for {found.rule!r:.80}")
+        return found
+
+    def report(self, report: Report) -> tuple[Command, ...]:
+        """Tells the server how a device is doing; gives what its administrators ask of it.
+
+        As many commands as one report tells the outcomes of.
+        """
+        answer = self._request(
+            "PUT",
+            f"/reports/{address_of(report.device)}",
+            content=_written(report.fields),
+            headers={"Content-Type": "application/json"},
+            # As many as a server keeps for one device.
+            most=1 << 18,
+        )
+        found = (self._command(stated) for stated in answer.json().each("commands"))
+        return tuple(islice((one for one in found if one is not None), MOST_RESULTS))
+
+    def _command(self, stated: Fields) -> Command | None:
+        """What is asked of the device; None for what a newer server, or somebody else, may ask."""
+        try:
+            return Command.from_fields(dict(stated))
+        except BadInput as error:
+            level = logging.DEBUG if self._told_unclear else logging.WARNING
+            log.log(level, "a command that this device can't do: %s", error)
+            self._told_unclear = True
+            return None
+
+    def entries(self) -> list[Entry]:
+        """Fetches what all devices contributed, for administrators."""
+        answer = self._request("GET", "/contributions", most=1 << 30)
+        with answer.reading():
+            return [entry_from_bytes(blob) for blob in unbundle(answer.content)]
+
+    def close(self) -> None:
+        """Closes the connection, if there is one, and lets go of the charter."""
+        self._charter = None
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _request(self, method: str, path: str, **options: Any) -> Response:
         if self._opened is None:
             self._opened = self._open(self._known_key() or self._enrolled())
         return request(self._opened, method, path, **options)
 
-    def rotate_key(self) -> bool:
-        """Changes this device's key for a new one that the server gives, and keeps that."""
-        if self._keyfile is None:
-            raise BadInput(f"{self._device!r} has no file in which a new key could be kept")
-        answer = self.request("POST", f"/devices/{address_of(self._device)}/key", most=SHORT)
+    # The device's key
+
+    def _renew_key(self) -> None:
+        """Changes a key that is old for a new one; where that can't be done, it will do for now.
+
+        It is old when two thirds of the time are over for which keys of the federation last. Its
+        age is that of its file.
+        """
+        lasts, file = self.charter.terms.key_days, self._keyfile
+        if lasts is None or file is None or not file.exists():
+            return
+        is_old = time.time() - file.stat().st_mtime > lasts * DAY * 2 / 3
+        if is_old and time.monotonic() >= self._change_key_from:
+            # Once an hour while it fails: the server records each offer of a key.
+            self._change_key_from = time.monotonic() + 3600.0
+            try:
+                self._change_key(file)
+            except (ElmgroveError, OSError) as error:
+                log.warning("the key of this device could not be changed: %s", error)
+            else:
+                log.info("this device has a new key; the old one is worthless")
+
+    def _change_key(self, file: Path) -> None:
+        answer = self._request("POST", f"/devices/{address_of(self._device)}/key", most=SHORT)
         told = answer.json()
         key = told.text("key")
         if told.text("name") != self._device or not is_secret(key):
             raise answer.unlike("it gave no new key")
         # Before it is used: whatever happens, the file holds a key that is valid.
-        write(self._keyfile, key.encode(), private=True)
-        self.close()
-        self._key, self._opened = key, None
-        return True
-
-    def close(self) -> None:
-        """Closes the connection, if there is one."""
+        write(file, key.encode(), private=True)
         if self._opened is not None:
             self._opened.close()
+        self._key, self._opened = key, None
 
     def _known_key(self) -> str | None:
         if self._key is None and self._keyfile is not None and self._keyfile.exists():
@@ -119,7 +235,7 @@ class HttpDevice:
         try:
             with self._open(self._token) as opened:
                 answer = request(
-                    opened, "POST", "/devices", json=asked, expected=(_CREATED,), most=SHORT
+                    opened, "POST", "/devices", json=asked, expected=(201,), most=SHORT
                 )
         except (Refused, Unauthorized):
             # Asked before without an answer, the device may have joined by that key.
@@ -146,195 +262,6 @@ class HttpDevice:
                 f"{self._keyfile} can't be written: {error.strerror}; without a place for its key "
                 f"{self._device!r} can't join"
             ) from error
-
-
-log = logging.getLogger("elmgrove.exchange")
-#: Entries fetched with one request; more would make the URL too long.
-AT_ONCE = 20
-_OK, _NOT_MODIFIED = 200, 304
-_NOT_FOUND, _NOT_ALLOWED = 404, 405
-# The bytes of an answer with commands: as many as a server keeps for one device.
-_MOST_COMMANDS = 1 << 18
-
-
-class HttpExchange:
-    """Speaks with ``elmgrove serve``; ``url`` ends in the federation's name.
-
-    A device joins by a key of its own (``HttpDevice``). Nothing is sent before it is needed. An
-    answer is believed if it is what was asked for, no longer than the charter explains, and
-    complete within ``timeout`` seconds.
-    """
-
-    #: A server keeps groups ready, and has a dashboard.
-    standing = somebody_looks = True
-
-    def __init__(
-        self,
-        url: str,
-        device: str,
-        *,
-        key: str | None = None,
-        token: str | None = None,
-        keyfile: Path | None = None,
-        tls: Tls = TLS,
-        timeout: float = SECONDS,
-    ) -> None:
-        how: dict[str, Any] = {"key": key, "token": token, "keyfile": keyfile}
-        self._joined = HttpDevice(url, device, **how, tls=tls, timeout=timeout)
-        self._charter: Charter | None = None
-        # What the last listing said.
-        self._sizes = dict[str, int]()
-        # Whether the server takes reports, and whether it was told that a command is none.
-        self._looks, self._told_unclear = True, False
-
-    @property
-    def charter(self) -> Charter:
-        """The federation's charter, asked for once."""
-        if self._charter is None:
-            answer = self._request("GET", "")
-            with answer.reading():
-                found = Charter.from_fields(dict(answer.json()))
-                require_makeable(found)
-            self._charter = found
-        return self._charter
-
-    def forget_charter(self) -> None:
-        """Lets the charter be asked for again."""
-        self._charter = None
-
-    def publish(self, entry: Entry) -> None:
-        """Puts a device's entry in the place of its former one; see ``Exchange``."""
-        where = f"/contributions/{address_of(entry.origin)}"
-        if not isinstance(entry, Contribution):
-            self._request("DELETE", where, params={"epoch": entry.epoch}, most=SHORT)
-            return
-        answer = self._request("PUT", where, content=entry.to_bytes(), most=SHORT)
-        told = answer.json()
-        stored = (told.text("origin"), told.whole("epoch"))
-        if stored != (entry.origin, entry.epoch) or not told.whole("revision"):
-            raise answer.unlike("it did not store what was sent")
-
-    def listings(self) -> list[Listing]:
-        """Lists what the server holds of every device."""
-        answer, found = self._request("GET", "/entries"), list[Listing]()
-        most = content_limit(self.charter)
-        for item in answer.json().each("entries"):
-            origin, size = item.text("origin"), item.whole("size", most)
-            with answer.reading():
-                require_origin(origin)
-            found.append(Listing(origin, item.whole("epoch"), item.flag("left"), size))
-        self._sizes = {listing.origin: listing.size for listing in found}
-        return found
-
-    def fetch(self, origins: Collection[str]) -> list[Entry]:
-        """Fetches the entries of these devices that are there, some at a time."""
-        entries, one = list[Entry](), content_limit(self.charter)
-        for names in self._together(sorted(origins)):
-            most = min(one * len(names), max(one, MOST_BYTES))
-            answer = self._request("GET", "/contributions", params={"origin": names}, most=most)
-            with answer.reading():
-                found = [entry_from_bytes(blob) for blob in unbundle(answer.content)]
-            if not {entry.origin for entry in found} <= set(names):
-                raise answer.unlike("it sent what was not asked for")
-            entries += found
-        return entries
-
-    def _together(self, names: list[str]) -> Iterator[list[str]]:
-        """Names what to fetch with one request, which leaves room for each to have grown since."""
-        batch, size = list[str](), 0
-        for name in names:
-            more = self._sizes.get(name, 0)
-            if batch and (len(batch) == AT_ONCE or size + more > MOST_BYTES // 2):
-                yield batch
-                batch, size = [], 0
-            batch.append(name)
-            size += more
-        if batch:
-            yield batch
-
-    def merged(
-        self, without: str, known: Merged | None, grouped: str | None = None
-    ) -> Merged | None:
-        """Asks for the sum over all devices but one; an unchanged one costs a few hundred bytes."""
-        asked = {"without": without} | ({} if grouped is None else {"grouped": grouped})
-        found = self._unless_known("/merged", known, asked, content_limit(self.charter))
-        if found is not None and found.grouped != grouped:
-            # One that does not know the question answers with the sum over everybody.
-            raise Refused("this server is too old to tell groups apart")
-        return found
-
-    def others(self, without: str, known: Merged | None) -> Merged | None:
-        """Asks for what all others know and lend; what is unchanged costs a few hundred bytes."""
-        most = others_limit(self.charter)
-        return self._unless_known("/others", known, {"without": without}, most)
-
-    def _unless_known(
-        self, path: str, known: Merged | None, asked: dict[str, str], most: int
-    ) -> Merged | None:
-        tag = {} if known is None else {"If-None-Match": f'"{known.revision}"'}
-        expected = [_OK] if known is None else [_OK, _NOT_MODIFIED]
-        answer = self._request("GET", path, headers=tag, params=asked, most=most, expected=expected)
-        if answer.status == _NOT_MODIFIED:
-            return None
-        with answer.reading():
-            return Merged.from_bytes(answer.content)
-
-    def groups(self) -> dict[str, Any]:
-        """Asks for the groups that the server keeps."""
-        return self._request("GET", "/groups").json()
-
-    def report(self, report: Report) -> tuple[Command, ...]:
-        """Tells the server how a device is doing; gives what its administrators ask of it.
-
-        As many commands as one report tells the outcomes of. A server that is too old for it is
-        asked no more.
-        """
-        if not self._looks:
-            return ()
-        answer = self._request(
-            "PUT",
-            f"/reports/{address_of(report.device)}",
-            content=_written(report.fields),
-            headers={"Content-Type": "application/json"},
-            most=_MOST_COMMANDS,
-            expected=(_OK, _NOT_FOUND, _NOT_ALLOWED),
-        )
-        if answer.status != _OK:
-            refusal = answer.refusal()
-            if not isinstance(refusal, Refused):
-                raise refusal
-            self._looks = False
-            log.info("this server is too old to take the device's status: %s", refusal)
-            return ()
-        found = (self._command(stated) for stated in answer.json().each("commands"))
-        return tuple(islice((one for one in found if one is not None), MOST_RESULTS))
-
-    def _command(self, stated: Fields) -> Command | None:
-        """What is asked of the device; None for what a newer server, or somebody else, may ask."""
-        try:
-            return Command.from_fields(dict(stated))
-        except BadInput as error:
-            level = logging.DEBUG if self._told_unclear else logging.WARNING
-            log.log(level, "a command that this device can't do: %s", error)
-            self._told_unclear = True
-            return None
-
-    def rotate_key(self) -> bool:
-        """Changes this device's key for a new one that the server gives; see ``Exchange``."""
-        return self._joined.rotate_key()
-
-    def close(self) -> None:
-        """Closes the connection, if there is one."""
-        self._joined.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _request(self, method: str, path: str, **options: Any) -> Response:
-        return self._joined.request(method, path, **options)
 
 
 def require_federation(url: str) -> tuple[str, str]:

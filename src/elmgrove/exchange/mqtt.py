@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 from elmgrove.errors import BadFile, BadInput, ElmgroveError, Refused, Unauthorized, Unreachable
-from elmgrove.exchange.base import SLOWEST, TLS, BareExchange, Exchange, Listing, Tls
+from elmgrove.exchange.base import SLOWEST, TLS, EntriesExchange, Exchange, Held, Tls
 from elmgrove.exchange.broker import SECONDS, Broker
 from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.responses import plain
@@ -462,10 +462,6 @@ class Blobs:
         """Drops the entries of others that were kept, so that each is read again when needed."""
         self._kept.clear()
 
-    def rotate_key(self) -> bool:
-        """Changes the device's key on the server, if there is one; see ``Exchange``."""
-        return self._server is not None and self._server.rotate_key()
-
     def close(self) -> None:
         """Closes the connection to the server, if there is one."""
         if self._server is not None:
@@ -504,7 +500,7 @@ class Blobs:
         there = [one.device for one in some if one.url and not one.left]
         if self._server is None or not there:
             return {}
-        return {entry.origin: entry.to_bytes() for entry in self._server.fetch(there)}
+        return {}  # a server shows single contributions to administrators only
 
     def _not_there(self, one: Announcement) -> str:
         if not one.url:
@@ -534,7 +530,7 @@ def _together(announced: Sequence[Announcement]) -> Iterator[list[Announcement]]
 _AROUND = 4096
 
 
-class MqttExchange(BareExchange):
+class MqttExchange(EntriesExchange):
     """Retained messages under one topic of a broker: the charter, and of each device two.
 
     ``…/charter`` is the charter, ``…/entries/S/NAME`` what a device announces, where S is the shard
@@ -567,8 +563,6 @@ class MqttExchange(BareExchange):
         self._board = Board(self._broker, quote(address.user or device, safe=""))
         self._blobs = Blobs(self._broker, self._board, server, blobs)
         self._charter: Charter | None = None
-        # The announcements of the last revision.
-        self._looked = dict[str, Announcement]()
 
     @classmethod
     def create(
@@ -597,12 +591,6 @@ class MqttExchange(BareExchange):
             )
         return self._charter
 
-    def forget_charter(self) -> None:
-        """Lets the charter be read again, and all that had to fit it."""
-        self._charter = None
-        self._board.forget()
-        self._blobs.forget()
-
     def publish(self, entry: Entry) -> None:
         """Has a device's entry retained in the place of its former one; see ``Exchange``.
 
@@ -618,33 +606,24 @@ class MqttExchange(BareExchange):
         topic = self._address.under("entries", shard_of(address), address)
         self._broker.publish(topic, new.to_bytes(), retain=True)
 
-    def listings(self) -> list[Listing]:
-        """Lists what is announced of every device, in the order of the names."""
-        return [
-            Listing(name, one.epoch, one.left, one.size)
-            for name, one in sorted(self._look().items())
-        ]
-
-    def fetch(self, origins: Collection[str]) -> list[Entry]:
-        """Reads the entries of these devices that are there."""
-        wanted = [one for name, one in sorted(self._look().items()) if name in origins]
-        return self._blobs.read(wanted, self.charter.require)
-
-    @property
-    def somebody_looks(self) -> bool:
-        """Whether there is a server for blobs: its dashboard shows the device."""
-        return self._server is not None
+    def held(self) -> dict[str, Held]:
+        """Reads all that is announced of every device."""
+        found = dict[str, Held]()
+        looked = self._look()
+        wanted = [one for _, one in sorted(looked.items())]
+        for entry in self._blobs.read(wanted, self.charter.require):
+            found[entry.origin] = Held(entry, looked[entry.origin].version)
+        return found
 
     def report(self, report: Report) -> tuple[Command, ...]:
         """Tells the server for blobs how a device is doing, if there is one; see ``Exchange``."""
         return () if self._server is None else self._server.report(report)
 
-    def rotate_key(self) -> bool:
-        """Changes the device's key on the server for blobs; False where there is none."""
-        return self._blobs.rotate_key()
-
     def close(self) -> None:
         """Says goodbye to the broker, and to the server if there is one."""
+        self._charter = None
+        self._board.forget()
+        self._blobs.forget()
         self._broker.close()
         self._blobs.close()
 
@@ -653,15 +632,6 @@ class MqttExchange(BareExchange):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _revision(self, without: str | None) -> int:
-        self._looked = {name: one for name, one in self._look().items() if name != without}
-        stamps = [(name, one.epoch, one.sha256) for name, one in sorted(self._looked.items())]
-        return int.from_bytes(hashlib.sha256(repr(stamps).encode()).digest()[:7], "big")
-
-    def _entries_but(self, without: str | None) -> list[Entry]:
-        looked = [one for _, one in sorted(self._looked.items())]
-        return self._blobs.read(looked, self.charter.require)
 
     def _look(self) -> dict[str, Announcement]:
         charter = self.charter

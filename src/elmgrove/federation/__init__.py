@@ -4,14 +4,7 @@ from elmgrove.federation.audit import AuditRecord
 from elmgrove.federation.charter import Charter, joined
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.contribution import Contribution, Departure, Entry, entry_from_bytes
-from elmgrove.federation.groups import (
-    Grouping,
-    by_evidence,
-    by_parameters,
-    group,
-    parameters,
-    returned,
-)
+from elmgrove.federation.groups import Grouping, group, returned
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.member import Member
@@ -19,11 +12,10 @@ from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.report import Report
 from elmgrove.federation.selection import Rule, SameGroup, judge
 from elmgrove.federation.similarity import compare
-from elmgrove.federation.sums import BoundedSum, Influence
-from elmgrove.federation.terms import CONTRIBUTIONS, Terms
+from elmgrove.federation.sums import BoundedSum
+from elmgrove.federation.terms import Terms
 
 __all__ = [
-    "CONTRIBUTIONS",
     "AuditRecord",
     "BoundedSum",
     "Charter",
@@ -34,7 +26,6 @@ __all__ = [
     "Entry",
     "GroupLabel",
     "Grouping",
-    "Influence",
     "Ledger",
     "Member",
     "Merged",
@@ -42,14 +33,11 @@ __all__ = [
     "Rule",
     "SameGroup",
     "Terms",
-    "by_evidence",
-    "by_parameters",
     "compare",
     "entry_from_bytes",
     "group",
     "joined",
     "judge",
     "least_new_rows",
-    "parameters",
     "returned",
 ]

@@ -81,7 +81,6 @@ def pack_merged(merged: Merged) -> Packed:
         "federation": merged.federation,
         "revision": merged.revision,
         "devices": merged.devices,
-        **({} if merged.grouped is None else {"grouped": merged.grouped}),
     }
     more, lent = pack_answers(merged)
     return {"merged": known | more | numbers}, arrays | lent
@@ -97,9 +96,8 @@ def unpack_merged(basis: Basis, fields: Fields, arrays: Arrays) -> Merged | None
         known["revision"],
         known["devices"],
         _unpack(basis, "merged", known, arrays),
-        known.get("grouped"),
-        "kinds" in known,
-        *unpack_answers(basis, known, arrays),
+        apart="kinds" in known,
+        **unpack_answers(basis, known, arrays),
     )
 
 
@@ -487,7 +485,7 @@ class Giver:
 def received_by(merges: bool, ledger: Ledger, merged: Merged | None) -> Sequence[Evidence]:
     """Gives what a model rests on beside its own rows: nothing, unless all are to be one model.
 
-    Where each device is known by itself nobody set terms: none weighs more than is usual.
+    Where each device is known by itself nobody set terms: each counts as it is usual.
     """
     if not merges:
         return ()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
@@ -19,12 +19,11 @@ from elmgrove.algebra.moments import (
 from elmgrove.algebra.rows import Array
 from elmgrove.errors import BadInput
 from elmgrove.federation.contribution import require_epoch, require_origin, require_threshold
-from elmgrove.federation.groups import require_distance
 from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 MERGED_FORMAT = "elmgrove.merged"
-# A device's name has at most 200 characters, and a pattern's number some more.
-_LONGEST = 220
+#: Names of devices that a sum is of, and that were left out, which an answer tells at the most.
+MOST_NAMES = 20
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class GroupLabel:
     def __post_init__(self) -> None:
         require_epoch(self.devices)
         require_threshold(self.threshold)
-        named = 1 <= len(self.names) <= self.devices and all(map(_is_name, self.names))
+        named = 1 <= len(self.names) <= self.devices and all(map(_is_line, self.names))
         if self.threshold is None or not named:
             raise BadInput(f"{self.names!r:.80} can't be names of {self.devices} devices")
 
@@ -50,15 +49,22 @@ class GroupLabel:
         return ", ".join(self.names) + (f" and {more} more" if more else "")
 
 
+class Own(NamedTuple):
+    """What is held of the device that asks: the epoch of its contribution, or of its departure."""
+
+    epoch: int
+    left: bool
+
+
 @dataclass(frozen=True)
 class Merged:
-    """What all devices of a federation know together, without the one that it is meant for.
+    """What other devices of a federation know together, without the one that it is meant for.
 
     One sum costs the same however many devices there are, and tells nothing of each. ``revision``
     numbers the states of the federation; ``devices`` says how many are in the sum. ``parts`` is
     the sum alone or, where patterns were told ``apart``, the sum of each group of them.
-    ``grouped`` names the distance by which an exchange told them apart; then only what comes back
-    to the device is in it.
+    ``rule`` says whom it is of, as the setting ``merge`` does; ``used`` names some of them, and
+    ``left_out`` those that the rule left out, each with the reason.
 
     Groups with ``labels`` are not to be merged, but to be asked about anomalous rows, and ``loans``
     are what devices lend, some of them together in each.
@@ -68,10 +74,13 @@ class Merged:
     revision: int
     devices: int
     parts: tuple[Evidence, ...]
-    grouped: str | None = None
+    rule: str = "everyone"
     apart: bool = False
     labels: tuple[GroupLabel, ...] = ()
     loans: tuple[Moments, ...] = ()
+    used: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+    own: Own | None = None
 
     def __post_init__(self) -> None:
         require_origin(self.federation)
@@ -79,10 +88,24 @@ class Merged:
         require_epoch(self.devices)
         if not self.parts or (len(self.parts) > 1 and not self.apart):
             raise BadInput("a merged sum is one part, or several that were told apart")
-        if self.grouped is not None:
-            require_distance(self.grouped)
+        if not _is_line(self.rule, 10_000):
+            raise BadInput(f"rule: {self.rule!r:.80} names no rule")
+        names = (*self.used, *(word for pair in self.left_out for word in pair))
+        if max(len(self.used), len(self.left_out)) > MOST_NAMES or not all(map(_is_line, names)):
+            raise BadInput(f"used and left_out name at most {MOST_NAMES} devices")
         if self.labels and not (self.apart and len(self.labels) == len(self.parts)):
             raise BadInput("each group has one label, or none has")
+        if self.own is not None:
+            require_epoch(self.own.epoch)
+
+    def __str__(self) -> str:
+        """Says whom it uses and whom it leaves out, in a line."""
+        told = self.used[: MOST_NAMES if len(self.used) <= 5 else 3]
+        more = self.devices - len(told)
+        names = ", ".join(told) + (f" and {more:,} more" if told and more > 0 else "")
+        many = f"{self.devices:,} other device{'s' * (self.devices != 1)}"
+        left_out = ", ".join(f"{name}, {why}" for name, why in self.left_out)
+        return (names or many) + (f"; left out: {left_out}" if left_out else "")
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -93,7 +116,12 @@ class Merged:
     def nobody(self) -> "Merged":
         """A sum over no device, at the same state of the federation."""
         nothing = (zero_evidence(self.parts[0].basis),)
-        return Merged(self.federation, self.revision, 0, nothing, self.grouped)
+        return Merged(self.federation, self.revision, 0, nothing, self.rule)
+
+    def answers_as(self, known: "Merged") -> bool:
+        """Whether this is the same answer to the same question."""
+        mine, other = ((one.federation, one.rule, one.revision) for one in (self, known))
+        return mine == other
 
     def usable(self) -> "Merged":
         """Gives the same without groups and loans that no rows can have made.
@@ -128,7 +156,7 @@ class Merged:
             "revision": self.revision,
             "devices": self.devices,
             "basis": self.parts[0].basis.common.fields,
-            **({} if self.grouped is None else {"grouped": self.grouped}),
+            **({} if self.own is None else {"own": list(self.own)}),
         }
         more, lent = pack_answers(self)
         if not self.apart:
@@ -151,31 +179,44 @@ class Merged:
                 unpack_parts(basis, "group", fields["groups"], arrays)
                 if apart
                 else (unpack_evidence(basis, fields, arrays),),
-                fields.get("grouped"),
-                apart,
-                *unpack_answers(basis, fields, arrays),
+                apart=apart,
+                own=None if (own := fields.get("own")) is None else _own(*own),
+                **unpack_answers(basis, fields, arrays),
             )
             require_written_as(made._packed(), fields, arrays)
         return made
 
 
-def _is_name(name: Any) -> bool:
+def _own(epoch: Any, left: Any) -> Own:
+    if not isinstance(left, bool):
+        raise BadInput("own is an epoch, and whether the device left")
+    return Own(epoch, left)
+
+
+def _is_line(text: Any, most: int = 220) -> bool:
     """Says whether this can name a device, or a pattern of it."""
-    return isinstance(name, str) and 0 < len(name) <= _LONGEST and name.isprintable()
+    return isinstance(text, str) and 0 < len(text) <= most and text.isprintable()
 
 
 def pack_answers(merged: Merged) -> Packed:
-    """Packs labels and loans, if there are any."""
+    """Packs whom a sum is of, and labels and loans if there are any."""
     loans, arrays = pack_parts("loan", merged.loans)
     labels = [asdict(label) | {"names": list(label.names)} for label in merged.labels]
-    found = {"labels": labels, "loans": loans}
+    left_out = [list(pair) for pair in merged.left_out]
+    found = {
+        "rule": "" if merged.rule == "everyone" else merged.rule,
+        "labels": labels,
+        "loans": loans,
+        "used": list(merged.used),
+        "left_out": left_out,
+    }
     return {name: value for name, value in found.items() if value}, arrays
 
 
 def unpack_answers(
     basis: Basis, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-) -> tuple[tuple[GroupLabel, ...], tuple[Moments, ...]]:
-    """Makes labels and loans of what ``pack_answers`` gave."""
+) -> dict[str, Any]:
+    """Makes of what ``pack_answers`` gave what ``Merged`` takes."""
     labels = (
         GroupLabel(tuple(known["names"]), known["devices"], known["threshold"])
         for known in fields.get("labels", ())
@@ -184,4 +225,10 @@ def unpack_answers(
     lent = tuple(loan for loan in loans if isinstance(loan, Moments))
     if len(lent) != len(loans):
         raise BadInput("a loss lends nothing")
-    return tuple(labels), lent
+    return {
+        "rule": fields.get("rule", "everyone"),
+        "labels": tuple(labels),
+        "loans": lent,
+        "used": tuple(fields.get("used", ())),
+        "left_out": tuple((name, why) for name, why in fields.get("left_out", ())),
+    }

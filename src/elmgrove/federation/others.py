@@ -7,25 +7,24 @@ from collections.abc import Mapping, Sequence, Set
 from hashlib import sha256
 from itertools import islice
 
-from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import lent_together
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import Moments, numbers_in, zero_evidence
+from elmgrove.algebra.moments import Moments, numbers_in
 from elmgrove.detector.model import MOST_PARTS
 from elmgrove.errors import BadInput, SingularSystem
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import EVIDENCE, Grouping, LocalPattern
+from elmgrove.federation.groups import LocalPattern
 from elmgrove.federation.merged import GroupLabel, Merged
+from elmgrove.federation.pool import Pool
+from elmgrove.federation.selection import EVERYONE, Rule
 from elmgrove.federation.similarity import Profile, profile_of, unlike_all
 from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.sums import RunningSum
-from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
+from elmgrove.federation.terms import tellable
 
 #: Groups that a device is told of at the most.
 MOST_GROUPS = 500
-# As many times more are kept: what only few know may be what many know soon.
-_KEPT = 2
 #: The bytes that a device is told of others, at the most.
 MOST_BYTES = 8_000_000
 # Bytes of a group beside its sums: names, and what a file says of each array.
@@ -36,10 +35,6 @@ SHARES = 8
 # Devices that are few: by their names, two of three would often be in the same of these sums, and
 # nobody could tell which of them is the odd one.
 _FEW = 2 * SHARES
-# The number of no group.
-_NOWHERE = -1
-# Names that a label tells.
-_NAMES = 3
 
 
 class StandingOthers:
@@ -60,13 +55,14 @@ class StandingOthers:
     one row's worth, whatever it states.
     """
 
-    def __init__(self, basis: Basis, ridge: float, terms: Terms = UNBOUNDED) -> None:
-        self._basis = basis
+    def __init__(self, charter: Charter) -> None:
+        basis = self._basis = charter.basis
         self._most = max(1, min(MOST_BYTES // (8 * numbers_in(basis) + _AROUND), MOST_GROUPS))
+        # As many times more are kept: what only few know may be what many know soon.
         self._groups = StandingGroups(
-            basis, ridge, Grouping(EVIDENCE, (), ()), most_groups=_KEPT * self._most, terms=terms
+            basis, charter.ridge, most_groups=2 * self._most, terms=charter.terms
         )
-        self._held = dict[str, Contribution]()
+        self.pool = Pool(charter)
         self._lent = [RunningSum(basis) for _ in range(SHARES)]
         # Those of them that were asked for and are still what they were.
         self._loan = dict[int, Evidence]()
@@ -76,7 +72,7 @@ class StandingOthers:
         self._changes = 0
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self.pool.held)
 
     def groups_of(self, origin: str) -> list[int]:
         """Lists the groups that a device's patterns are in; it may be asked while others join."""
@@ -106,114 +102,99 @@ class StandingOthers:
         inputs = self._basis.inputs
         # Of a contribution its sums and what it lends; of a group its sum in a few parts, and what
         # is made of it for comparisons.
-        matrices = 3 * self._patterns + 12 * (len(self._groups.numbers) + SHARES)
-        return 8 * inputs * (min(self._basis.layer.units, inputs) + 3) * matrices
-
-    @property
-    def _patterns(self) -> int:
-        return sum(len(held.parts) for held in self._held.values())
+        patterns = sum(len(held.parts) for held in self.pool.held.values())
+        matrices = 3 * patterns + 12 * (len(self._groups.numbers) + SHARES)
+        each = 8 * inputs * (min(self._basis.layer.units, inputs) + 3)
+        return each * matrices + self.pool.nbytes
 
     def take(self, contribution: Contribution) -> None:
         """Puts a contribution in the place of the device's former one."""
+        origin = contribution.origin
         try:
             if contribution.threshold is None:
-                self._groups.leave(contribution.origin)
+                self._groups.leave(origin)
             else:
                 self._groups.take(contribution)
         except SingularSystem:
-            self._groups.leave(contribution.origin)
-        self._lend(contribution.origin, contribution)
-        parts = contribution.parts
-        self._profile(contribution.origin, profile_of(parts[0]) if len(parts) == 1 else None)
+            self._groups.leave(origin)
+        self._replace(origin, contribution)
 
     def leave(self, origin: str) -> None:
         """Takes a device out; does nothing if it is not there."""
         self._groups.leave(origin)
-        self._lend(origin, None)
-        self._profile(origin, None)
+        self._replace(origin, None)
 
-    def merged(self, federation: str, revision: int, origin: str, least: int = 1) -> Merged:
-        """Gives what a device is told of all others, without its own part in it.
+    def others(self, revision: int, origin: str, rule: Rule = EVERYONE, least: int = 1) -> Merged:
+        """Gives what a device is told of those that the rule chooses, without its own part in it.
 
         Sums are of at least so many of them (``least``): of fewer, nothing is told.
         """
-        others = len(self._held.keys() - {origin})
-        if others < least:
-            return Merged(federation, revision, 0, (zero_evidence(self._basis),))
+        choice = self.pool.choose(origin, rule, least)
         told = list[tuple[GroupLabel, Evidence]]()
-        for group in self._tellable(origin, least):
-            members = [one for one in self._groups.members(group) if one.origin != origin]
-            evidence = self._groups.sum_without(origin, group) if members else None
-            if evidence is not None:
-                told.append((self._label(members), evidence))
+        for group in self._tellable(choice.names, least):
+            members = [one for one in self._groups.members(group) if one.origin in choice.names]
+            if members:
+                names = {one.origin for one in members}
+                told.append((self._label(members), self._groups.sum_of(group, names)))
         # However the groups came about, in the same order.
         told.sort(key=lambda one: one[0].names)
         labels, parts = (tuple(side) for side in zip(*told, strict=True)) if told else ((), ())
-        return Merged(
-            federation,
-            revision,
-            others,
-            parts or (zero_evidence(self._basis),),
-            apart=bool(parts),
-            labels=labels,
-            loans=self._loans(origin, least),
-        )
+        loans = self._loans(choice.names, least)
+        return self.pool.answer(revision, rule, choice, parts, labels=labels, loans=loans)
 
-    def _tellable(self, origin: str, least: int) -> list[int]:
-        devices = self._groups.devices(origin)
+    def _tellable(self, names: Set[str], least: int) -> list[int]:
+        devices = {group: found & names for group, found in self._groups.devices("").items()}
         wanted = _most_first(devices)[: self._most]
         if least == 1:
             return wanted
         placed = Counter(model.origin for model in self._groups.grouping.models)
-        # Who belongs nowhere is left out as well.
-        missing = {name for name, held in self._held.items() if placed[name] < _filled(held)}
-        groups = devices | {_NOWHERE: missing - {origin}}
-        return tellable(groups, wanted, least)
+        # Who belongs nowhere is left out as well: by the number of no group.
+        missing = {name for name in names if placed[name] < _filled(self.pool.held[name])}
+        return tellable(devices | {-1: missing}, wanted, least)
 
     def _label(self, members: list[LocalPattern]) -> GroupLabel:
         first = dict[str, LocalPattern]()
         for member in members:
             first.setdefault(member.origin, member)
-        stated = [held for one in first if (held := self._held[one].threshold) is not None]
-        names = map(self._name, islice(first.values(), _NAMES))
+        stated = [held for one in first if (held := self.pool.held[one].threshold) is not None]
+        names = map(self._name, islice(first.values(), 3))
         # One that was stated: that between two may be beyond range.
         return GroupLabel(tuple(names), len(first), statistics.median_low(stated))
 
     def _name(self, member: LocalPattern) -> str:
-        several = len(self._held[member.origin].parts) > 1
+        several = len(self.pool.held[member.origin].parts) > 1
         return f"{member.origin} (pattern {member.pattern + 1})" if several else member.origin
 
-    def _loans(self, origin: str, least: int) -> tuple[Moments, ...]:
-        if len(self._held) <= _FEW:
-            return _dealt([one for name, one in self._held.items() if name != origin], least)
-        held = self._held.get(origin)
-        own = None if held is None else held.lent
+    def _loans(self, names: Set[str], least: int) -> tuple[Moments, ...]:
+        if len(names) < _FEW:
+            return _dealt([self.pool.held[name] for name in names], least)
+        left_out = dict[int, list[Moments]]()
+        for name in self.pool.held.keys() - names:
+            if (lent := self.pool.held[name].lent) is not None:
+                left_out.setdefault(_share_of(name), []).append(lent)
+        sums, counts = dict[int, Evidence](), list[int]()
         for share, total in enumerate(self._lent):
             if share not in self._loan:
                 self._loan[share] = total.evidence()
-        sums = dict(self._loan)
-        if own is not None:
-            sums[_share_of(origin)] = self._lent[_share_of(origin)].evidence(own)
-        own_share = None if own is None else _share_of(origin)
-        counts = [self._lent[share].devices - (share == own_share) for share in range(SHARES)]
+            less = left_out.get(share)
+            sums[share] = total.evidence(*less) if less else self._loan[share]
+            counts.append(total.devices - len(less or ()))
         found = (Evidence.sum(sums[share] for share in some) for some in _joined(counts, least))
         return tuple(loan for loan in found if isinstance(loan, Moments) and loan.count > 0.0)
 
-    def _profile(self, origin: str, found: Profile | None) -> None:
-        self._profiles.pop(origin, None)
-        if found is not None:
-            self._profiles[origin] = found
-        self._changes += 1
-        self._unlike = None
-
-    def _lend(self, origin: str, new: Contribution | None) -> None:
-        held = self._held.pop(origin, None)
-        if new is not None:
-            self._held[origin] = new
+    def _replace(self, origin: str, new: Contribution | None) -> None:
+        held = self.pool.replace(origin, new)
         share = _share_of(origin)
         self._loan.pop(share, None)
         before, now = (None if one is None else one.lent for one in (held, new))
         self._lent[share].change(before, now)
+        self._profiles.pop(origin, None)
+        if new is not None and len(new.parts) == 1:
+            found = profile_of(new.parts[0])
+            if found is not None:
+                self._profiles[origin] = found
+        self._changes += 1
+        self._unlike = None
 
 
 def _most_first(devices: Mapping[int, Set[str]]) -> list[int]:

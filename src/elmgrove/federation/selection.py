@@ -1,22 +1,29 @@
-"""Which devices to merge: small rules over what others contributed, none of which needs a row."""
+"""Whom to learn from: small rules over what others contributed, none of which needs a row."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.similarity import ONE_KIND, all_apart, apart, fit, mean_scores
+from elmgrove.algebra.similarity import ONE_KIND, all_chances, fit, mean_scores
 from elmgrove.errors import BadInput
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import EVIDENCE, group, require_distance
+from elmgrove.federation.groups import group
 from elmgrove.federation.standing import StandingGroups
 
 Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The names of the devices to learn from, and why others are left out."""
+
+    names: frozenset[str]
+    left_out: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,31 @@ class Judgement:
 
     names: tuple[str, ...]
     error: Matrix
+    #: By distance: how much farther rows of two of one kind may lie from each other by chance.
+    chances: Matrix | None = None
+
+    def of(self, names: Sequence[str]) -> "Judgement":
+        """Gives the table of some of the devices."""
+        places = {name: place for place, name in enumerate(self.names)}
+        some = np.ix_(*[[places[name] for name in names]] * 2)
+        chances = None if self.chances is None else self.chances[some]
+        return Judgement(tuple(names), self.error[some], chances)
+
+    @property
+    def with_rows(self) -> "Judgement":
+        """The table of those that have rows to be judged on."""
+        known = np.flatnonzero(~np.isnan(self.error).all(axis=0))
+        return self.of([self.names[place] for place in known.tolist()])
+
+    def keeping(self, kept: Collection[str], device: str = "") -> Choice:
+        """Keeps some, and says of all others but the device itself how much worse they are."""
+        worse = np.maximum(self.strangeness, self.foreignness).tolist()
+        left_out = {
+            name: f"{times:,.0f} times worse" if 2.0 <= times < 1e6 else "unlike the others"
+            for name, times in zip(self.names, worse, strict=True)
+            if name not in kept and name != device
+        }
+        return Choice(frozenset(kept), left_out)
 
     @property
     def strangeness(self) -> Matrix:
@@ -78,7 +110,8 @@ def judge(contributions: Sequence[Contribution], ridge: float) -> Judgement:
     if not evidences:
         return Judgement((), np.zeros((0, 0)))
     if evidences[0].basis.score == "distance":
-        return Judgement(names, _distances(evidences))
+        chances = all_chances([fit(evidence, 0.0) for evidence in evidences])
+        return Judgement(names, _distances(evidences), chances)
     return Judgement(names, _errors(evidences, ridge))
 
 
@@ -114,43 +147,27 @@ def _rows(matrices: Sequence[Matrix]) -> Matrix:
     return np.stack([np.asarray(matrix, np.float64).ravel() for matrix in matrices])
 
 
-#: A rule's need: the sum over all others.
-SUM = "sum"
-#: A rule's need: the sums of the groups that come back to the device.
-GROUPS = "groups"
-#: A rule's need: each contribution, with its parts.
-PARTS = "parts"
-
-
 class Rule(ABC):
-    """Chooses among what others contributed. A new one is a small class with ``choose``.
+    """Chooses among what devices contributed. A new one is a small class with ``choose``.
 
-    ``needs`` says what it must be given: an exchange that keeps sums ready hands those out to
-    rules that need no more (``SUM``, or ``GROUPS`` by the distance ``grouped_by``). All others
-    are given each contribution with its ``PARTS``.
+    The text of a rule is what a setting names it by.
     """
 
-    needs: ClassVar[str] = PARTS
-    grouped_by: str | None = None
-
     @abstractmethod
-    def choose(
-        self, own: Contribution, ridge: float, others: Sequence[Contribution]
-    ) -> list[Contribution]:
-        """Chooses those to merge, given one's own contribution and the ridge."""
+    def choose(self, device: str, contributions: Sequence[Contribution], ridge: float) -> Choice:
+        """Chooses whom a device learns from, of all that contributed; maybe it did so itself."""
 
 
 @dataclass(frozen=True)
 class Everyone(Rule):
     """Takes all others."""
 
-    needs = SUM
-
-    def choose(
-        self, own: Contribution, ridge: float, others: Sequence[Contribution]
-    ) -> list[Contribution]:
+    def choose(self, device: str, contributions: Sequence[Contribution], ridge: float) -> Choice:
         """Chooses all of them."""
-        return list(others)
+        return Choice(frozenset(one.origin for one in contributions) - {device})
+
+    def __str__(self) -> str:
+        return "everyone"
 
 
 @dataclass(frozen=True)
@@ -160,14 +177,18 @@ class Named(Rule):
     names: Collection[str]
 
     def __post_init__(self) -> None:
-        if not self.names:
-            raise BadInput("name at least one device to merge")
+        if not self.names or not all(self.names):
+            raise BadInput("name at least one device to merge, and none without letters")
 
-    def choose(
-        self, own: Contribution, ridge: float, others: Sequence[Contribution]
-    ) -> list[Contribution]:
+    def choose(self, device: str, contributions: Sequence[Contribution], ridge: float) -> Choice:
         """Chooses those with one of the names."""
-        return [other for other in others if other.origin in self.names]
+        there = {one.origin for one in contributions}
+        missing = sorted({*self.names} - there - {device})
+        chosen = frozenset(there & {*self.names}) - {device}
+        return Choice(chosen, dict.fromkeys(missing, "contributed nothing"))
+
+    def __str__(self) -> str:
+        return ",".join(self.names)
 
 
 @dataclass(frozen=True)
@@ -189,23 +210,28 @@ class Quality(Rule):
     limit: float = 3.0
     tolerance: float = ONE_KIND
 
+    def __str__(self) -> str:
+        return "quality"
+
     def __post_init__(self) -> None:
         if not self.limit > 0:
             raise BadInput(f"the limit of quality must be above 0, not {self.limit}")
         if not self.tolerance >= 0:
             raise BadInput(f"the tolerance of quality can't be {self.tolerance}")
 
-    def choose(
-        self, own: Contribution, ridge: float, others: Sequence[Contribution]
-    ) -> list[Contribution]:
+    def choose(self, device: str, contributions: Sequence[Contribution], ridge: float) -> Choice:
         """Chooses all but the odd ones out."""
-        if own.basis.score == "distance":
-            return self._vouched_for(own, others)
-        if len(others) < 4:
-            return list(others)
-        found = judge(others, ridge)
-        kept = self._usual(found.strangeness) & self._usual(found.foreignness)
-        return [other for other, keep in zip(others, kept, strict=True) if keep]
+        return self.choose_by(device, judge(contributions, ridge))
+
+    def choose_by(self, device: str, found: Judgement) -> Choice:
+        """Chooses by a table of all, which is the same for each device."""
+        if found.chances is not None:
+            return self._alike(device, found.with_rows)
+        others = found.of([name for name in found.names if name != device])
+        if len(others.names) < 4:
+            return Choice(frozenset(others.names))
+        kept = self._usual(others.strangeness) & self._usual(others.foreignness)
+        return others.keeping({one for one, keep in zip(others.names, kept, strict=True) if keep})
 
     def _usual(self, times: Array) -> Array:
         worse = np.log(np.clip(times, 1e-300, 1e300))
@@ -215,61 +241,52 @@ class Quality(Rule):
         usual: Array = worse <= middle + self.limit * spread
         return usual
 
-    def _vouched_for(self, own: Contribution, others: Sequence[Contribution]) -> list[Contribution]:
-        filled = [one for one in (own, *others) if one.evidence.count > 0]
-        usual = _usual(filled, self.tolerance)
-        liked = _near(own.evidence, usual, self.tolerance) if own.evidence.count > 0 else usual
-        return [one for one in others if any(one is kept for kept in liked)]
-
-
-def _near(mine: Evidence, others: Sequence[Contribution], tolerance: float) -> list[Contribution]:
-    """Those that are like this evidence, nearest first."""
-    own = fit(mine, 0.0)
-    known = [(apart(own, fit(one.evidence, 0.0)), one) for one in others if one.evidence.count > 0]
-    near = [(away, one.origin, one) for away, one in known if away <= tolerance]
-    return [one for _, _, one in sorted(near, key=lambda found: found[:2])]
-
-
-def _usual(devices: Sequence[Contribution], tolerance: float) -> list[Contribution]:
-    """Those of these devices that at least half of the others among them are like."""
-    if len(devices) < 2:
-        return list(devices)
-    alike = all_apart([fit(one.evidence, 0.0) for one in devices]) <= tolerance
-    np.fill_diagonal(alike, False)
-    usual = 2 * alike.sum(axis=0) >= len(devices) - 1
-    return [one for one, keep in zip(devices, usual, strict=True) if keep]
+    def _alike(self, device: str, found: Judgement) -> Choice:
+        # What joining two loses beyond chance, as groups have it.
+        losses = np.maximum(found.error, found.error.T) - 1.0
+        alike = losses - np.asarray(found.chances) <= self.tolerance
+        np.fill_diagonal(alike, False)
+        kept = 2 * alike.sum(axis=0) >= len(found.names) - 1
+        if device in found.names:
+            kept &= alike[found.names.index(device)]
+        chosen = {name for name, keep in zip(found.names, kept, strict=True) if keep}
+        return found.keeping(chosen - {device}, device)
 
 
 @dataclass(frozen=True)
 class SameGroup(Rule):
     """Takes devices that have a part in what MLMG's Algorithm 3 sends back to this one.
 
-    Groups one's own patterns and the others' by a distance and takes the devices in the groups
-    that come back: with one model for everything, those whose rows are like one's own
-    (multi-global). A contribution is taken whole, with all its patterns. An exchange that groups by
-    itself hands out the sums of the groups instead, without what else those devices know.
+    Those in whose groups this device's own patterns are: with one model for everything, those whose
+    rows are like one's own (multi-global).
     """
 
-    needs = GROUPS
-
-    grouped_by: str = EVIDENCE
-
-    def __post_init__(self) -> None:
-        require_distance(self.grouped_by)
-
-    def choose(
-        self, own: Contribution, ridge: float, others: Sequence[Contribution]
-    ) -> list[Contribution]:
+    def choose(self, device: str, contributions: Sequence[Contribution], ridge: float) -> Choice:
         """Chooses the partners in one's own groups."""
-        grouping = group([own, *others], ridge, self.grouped_by)
-        partners = StandingGroups(own.basis, ridge, grouping).partners(own.origin)
-        return [other for other in others if other.origin in partners]
+        if not contributions:
+            return Choice(frozenset())
+        grouping = group(contributions, ridge)
+        groups = StandingGroups(contributions[0].basis, ridge, grouping)
+        return in_groups(device, groups, contributions)
+
+    def __str__(self) -> str:
+        return "group"
 
 
+def in_groups(
+    device: str, groups: StandingGroups, contributions: Sequence[Contribution], least: int = 1
+) -> Choice:
+    """Chooses a device's partners by groups that are there already."""
+    partners = groups.partners(device, least)
+    others = {one.origin for one in contributions} - {device}
+    return Choice(partners, dict.fromkeys(sorted(others - partners), "of another group"))
+
+
+EVERYONE = Everyone()
 #: The rules that a setting can name.
-RULES: dict[str, Rule] = {"everyone": Everyone(), "group": SameGroup(), "quality": Quality()}
+RULES: dict[str, Rule] = {"everyone": EVERYONE, "group": SameGroup(), "quality": Quality()}
 
 
 def rule_of(text: str) -> Rule:
     """Makes the rule that a setting names: one of ``RULES``, or devices by name, with commas."""
-    return RULES[text] if text in RULES else Named(text.split(","))
+    return RULES[text] if text in RULES else Named(tuple(text.split(",")))

@@ -1,24 +1,16 @@
 """Standing groups: which patterns belong together while contributions come, change and go."""
 
 from collections import Counter
+from collections.abc import Set
 from itertools import chain, count
+from typing import Any
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.moments import numbers_in, zero_evidence
-from elmgrove.algebra.similarity import kind_tolerance
+from elmgrove.algebra.moments import numbers_in
+from elmgrove.algebra.similarity import apart, fit, kind_tolerance
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import (
-    Grouping,
-    LocalPattern,
-    Nearest,
-    NearestCentre,
-    NearestFit,
-    coming_back,
-    local_models,
-    require_parameters,
-)
-from elmgrove.federation.merged import Merged
+from elmgrove.federation.groups import Grouping, LocalPattern, coming_back, local_models
 from elmgrove.federation.sums import BoundedSum
 from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
 
@@ -26,15 +18,14 @@ from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
 class StandingGroups:
     """Groups that devices join, change and leave one by one, and the sum of each.
 
-    Begins with a grouping (MLMG's Algorithm 1). Then each pattern of a contribution is assigned in
-    turn (Algorithm 2): by ``parameters`` to the nearest centre, by ``evidence`` to the group with
-    which it loses least, or to a new one. What a device contributed before leaves its place to
-    what it contributes now; the same twice is once. Groups keep their numbers; that of a group
-    which nobody is in any more may be given to a new one.
+    Begins with a grouping (MLMG's Algorithm 1). Then each pattern of a contribution goes to the
+    group with which it loses least, or to a new one (Algorithm 2). What a device contributed before
+    leaves its place to what it contributes now; the same twice is once. Groups keep their numbers;
+    that of a group which nobody is in any more may be given to a new one.
 
-    The order in which devices come matters, as it does in the paper: make new groups when much has
-    changed. Sums are ``BoundedSum``, so a device that left leaves no trace, and none weighs more in
-    a group than the ``terms`` allow. All is held in memory.
+    The order in which devices come matters, as it does in the paper. Sums are ``BoundedSum``, so a
+    device that left leaves no trace, and none weighs more in a group than the ``terms`` allow. All
+    is held in memory.
     With ``most_groups`` no more are made. A pattern that is like none of them then takes the place
     of a group that one device is alone in, if that device is alone in more groups than this one;
     else it belongs nowhere. So no device fills the groups, and what several know is never lost.
@@ -44,32 +35,26 @@ class StandingGroups:
         self,
         basis: Basis,
         ridge: float,
-        grouping: Grouping,
-        tolerance: float | None = None,
+        grouping: Grouping | None = None,
         most_groups: int | None = None,
         terms: Terms = UNBOUNDED,
+        tolerance: float | None = None,
     ) -> None:
-        if grouping.distance == "parameters":
-            require_parameters(basis)
-        if tolerance is None:
-            tolerance = kind_tolerance(basis)
         self._basis = basis
+        self._ridge = ridge
+        self._tolerance = kind_tolerance(basis) if tolerance is None else tolerance
         self._most_groups = most_groups
         self._terms = terms
-        self._distance = grouping.distance
         # By device, then by the pattern's place in its contribution.
         self._places = dict[str, dict[int, tuple[LocalPattern, int]]]()
         # The patterns of each group.
         self._members = dict[int, dict[tuple[str, int], LocalPattern]]()
         self._sums = dict[int, BoundedSum]()
-        # Those of them that were asked for and are still what they were.
+        # What is made of them when it is asked for, as long as they are what they were.
         self._evidence = dict[int, Evidence]()
-        self._nearest: Nearest = (
-            NearestCentre(ridge)
-            if grouping.distance == "parameters"
-            else NearestFit(self._sums, ridge, tolerance)
-        )
-        for model, group in zip(grouping.models, grouping.labels, strict=True):
+        self._fits = dict[int, Any]()
+        begun = Grouping() if grouping is None else grouping
+        for model, group in zip(begun.models, begun.labels, strict=True):
             self._join(model, group)
 
     @property
@@ -77,7 +62,7 @@ class StandingGroups:
         """The group of each pattern now, without reasons."""
         places = [place for origin in sorted(self._places) for place in self._held(origin)]
         models, labels = (tuple(side) for side in zip(*places, strict=True)) if places else ((), ())
-        return Grouping(self._distance, models, labels)
+        return Grouping(models, labels)
 
     @property
     def numbers(self) -> list[int]:
@@ -117,6 +102,12 @@ class StandingGroups:
         for model, group in self._held(origin):
             self._drop(model, group)
 
+    def devices(self, without: str) -> dict[int, set[str]]:
+        """Names the devices of each group, but for one."""
+        return {
+            group: {name for name, _ in self._members[group]} - {without} for group in self.numbers
+        }
+
     def returned(self, origin: str, least: int = 1) -> tuple[Evidence, ...]:
         """Gives what comes back to a device (Algorithm 3): the sum of each such group.
 
@@ -124,41 +115,33 @@ class StandingGroups:
         the device's own part, and those left out that fewer than ``least`` others are in. Nothing
         for a device that is in no group.
         """
-        sums = (self.sum_without(origin, group) for group in self._coming_back(origin, least))
-        return tuple(evidence for evidence in sums if evidence is not None)
-
-    def devices(self, without: str) -> dict[int, set[str]]:
-        """Names the devices of each group, but for one."""
-        return {
-            group: {name for name, _ in self._members[group]} - {without} for group in self.numbers
-        }
-
-    def sum_without(self, origin: str, group: int) -> Evidence | None:
-        """Adds up a group without a device's own part; None if nobody else is in it."""
-        own = self._part_in(origin, group)
-        if own is not None:
-            total = self._sums[group]
-            return total.evidence((origin, own)) if total.devices > 1 else None
-        if group not in self._evidence:
-            self._evidence[group] = self._sums[group].evidence()
-        return self._evidence[group]
+        devices = self.devices(origin)
+        return tuple(
+            self.sum_of(group, devices[group])
+            for group in self._coming_back(origin, least)
+            if devices[group]
+        )
 
     def partners(self, origin: str, least: int = 1) -> frozenset[str]:
         """Names the other devices that have a part in what comes back to this one."""
         back, devices = self._coming_back(origin, least), self.devices(origin)
         return frozenset(name for group in back for name in devices[group])
 
-    def merged(self, federation: str, revision: int, origin: str, least: int = 1) -> Merged:
-        """Gives what comes back to a device, as an exchange hands it out."""
-        groups = self.returned(origin, least)
-        return Merged(
-            federation,
-            revision,
-            len(self.partners(origin, least)),
-            groups or (zero_evidence(self._basis),),
-            grouped=self._distance,
-            apart=bool(groups),
-        )
+    def sum_of(self, group: int, names: Set[str]) -> Evidence:
+        """Adds up what some devices, of which there is one at least, have in a group."""
+        total = self._sums[group]
+        left_out = [name for name in total.names if name not in names]
+        if len(left_out) > len(names):
+            some = BoundedSum(self._basis, self._terms)
+            for name in sorted(names):
+                some.change(name, None, self._part_in(name, group))
+            return some.evidence()
+        if left_out:
+            parts = (self._part_in(name, group) for name in left_out)
+            return total.evidence(*(part for part in parts if part is not None))
+        if group not in self._evidence:
+            self._evidence[group] = total.evidence()
+        return self._evidence[group]
 
     def _coming_back(self, origin: str, least: int) -> list[int]:
         groups = coming_back([group for _, group in self._held(origin)], self.numbers)
@@ -170,7 +153,7 @@ class StandingGroups:
         return [places[pattern] for pattern in sorted(places)]
 
     def _assign(self, model: LocalPattern, former: int | None) -> int | None:
-        group = self._nearest.group_for(model)
+        group = self._nearest(model)
         if group is None:
             full = self._most_groups is not None and len(self.numbers) >= self._most_groups
             if full and not self._make_room(model.origin):
@@ -182,6 +165,23 @@ class StandingGroups:
             self._members.pop(group, None)
         self._join(model, group)
         return group
+
+    def _nearest(self, model: LocalPattern) -> int | None:
+        """Finds the group that loses least by taking a pattern in; None if all lose too much.
+
+        By distance: whose rows lie about as near to it, and its rows to them, as they do to
+        themselves, but for chance.
+        """
+        fitted, losses = fit(model.evidence, self._ridge), dict[int, float]()
+        for group, total in self._sums.items():
+            if not total.devices:
+                continue
+            if group not in self._fits:
+                self._fits[group] = fit(total.evidence(), self._ridge)
+            losses[group] = apart(self._fits[group], fitted)
+        least = min(losses, key=lambda group: losses[group], default=None)
+        alike = least is not None and losses[least] <= self._tolerance
+        return least if alike else None
 
     def _make_room(self, origin: str) -> bool:
         """Takes out the oldest group of the device that is alone in most; says whether one went.
@@ -204,13 +204,11 @@ class StandingGroups:
         self._places.setdefault(model.origin, {})[model.pattern] = model, group
         self._members.setdefault(group, {})[model.name] = model
         self._change(model.origin, group, before)
-        self._nearest.joined(model, group)
 
     def _drop(self, model: LocalPattern, group: int) -> None:
         before = self._part_in(model.origin, group)
         del self._members[group][model.name]
         self._change(model.origin, group, before)
-        self._nearest.left(model, group)
         places = self._places[model.origin]
         del places[model.pattern]
         if not places:
@@ -226,3 +224,4 @@ class StandingGroups:
         total = self._sums.setdefault(group, BoundedSum(self._basis, self._terms))
         total.change(origin, before, self._part_in(origin, group))
         self._evidence.pop(group, None)
+        self._fits.pop(group, None)

@@ -1,11 +1,8 @@
 """Sums over many devices, kept ready while they come and go, in which none weighs too much."""
 
 import copy
-import math
-import statistics
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +28,8 @@ from elmgrove.federation.terms import UNBOUNDED, Terms
 Sums = dict[str, ExactSum]
 # Beside the arrays, by name: the numbers that are added up as well.
 _NUMBERS = "numbers"
+#: The most that a row's columns may be on average, squared, where rows are scaled: 1 is usual.
+MOST_ENERGY = 1e4
 
 
 class RunningSum:
@@ -79,17 +78,18 @@ class RunningSum:
         if before is not None:
             self.remove(before)
 
-    def evidence(self, without: Evidence | None = None) -> Evidence:
-        """Gives the sum now, without one device that is in it."""
-        sums, devices, coarse = self._sums, self.devices, self._coarse
-        if without is not None:
-            sums = self._with(without, -1.0)
-            devices, coarse = devices - 1, coarse - _is_coarse(without)
-        if devices == 0:
+    def evidence(self, *without: Evidence) -> Evidence:
+        """Gives the sum now, without some devices that are in it."""
+        if without:
+            less = copy.copy(self)
+            for one in without:
+                less.remove(one)
+            return less.evidence()
+        if self.devices == 0:
             return zero_evidence(self.basis)
         if self.basis.score == "distance":
-            return self._moments(sums, coarse)
-        return self._rounded(sums, coarse, {})
+            return self._moments(self._sums, self._coarse)
+        return self._rounded(self._sums, self._coarse, {})
 
     def _with(self, evidence: Evidence, sign: float) -> Sums:
         self.basis.require(evidence.basis)
@@ -149,224 +149,105 @@ def _is_coarse(evidence: Evidence) -> int:
     return int(evidence.resolution > EPSILON)
 
 
-#: A middle of fewer rows counts as one of so many: young devices are no measure of old ones.
-LEAST_MIDDLE = 100.0
+def weight_in(terms: Terms, evidence: Evidence) -> float:
+    """Computes how much evidence counts in a sum, above 0 and at most 1.
 
-
-@dataclass(frozen=True)
-class Claim:
-    """What a device states: its rows, and the mean square a row of its loudest column."""
-
-    rows: float
-    energy: float
-
-    @classmethod
-    def of(cls, evidence: Evidence) -> "Claim":
-        """Reads off evidence what bounds are held against.
-
-        Without a scaling nobody knows how large values are to be: then no energy is too much.
-        """
-        scaled = evidence.basis.scaling.kind != "none"
-        return cls(evidence.count, evidence.mean_square if scaled else 0.0)
-
-    def rows_by(self, terms: Terms) -> float:
-        """Gives the rows that may count by themselves."""
-        return self.rows if terms.most_rows is None else min(self.rows, terms.most_rows)
-
-    def weight_by(self, terms: Terms) -> float:
-        """Gives the weight that leaves no more rows, and no more energy, than may count.
-
-        Rows that are too loud count with as much energy as others have, which is 1, and not with
-        the most that may be: that alone would hide what the others know of the column.
-        """
-        rows, most = self.rows_by(terms), terms.most_energy
-        weight = rows / self.rows if rows < self.rows else 1.0
-        too_loud = most is not None and self.energy > max(most, 1.0)
-        return weight / self.energy if too_loud else weight
-
-    def tier_by(self, terms: Terms) -> int:
-        """Numbers the tier: devices with at most 2ᵏ rows, and more than half of that, are in k.
-
-        All that are never too many are in the lowest one.
-        """
-        if terms.most_times is None:
-            return 0
-        fraction, exponent = math.frexp(self.rows_by(terms))
-        return max(exponent - (fraction == 0.5), _exponent(terms.most_times * LEAST_MIDDLE))
-
-
-def _exponent(rows: float) -> int:
-    """The k of the largest power of two that is not above."""
-    return math.frexp(rows)[1] - 1
-
-
-@dataclass(frozen=True)
-class Influence:
-    """The weight of each device in a sum over those with these claims.
-
-    By ``most_times`` it is a power of two: so it takes nothing from a sum but size, and devices of
-    one tier weigh alike. They are kept as one sum, weighted when it is asked for (``BoundedSum``),
-    and a middle that moves costs nothing.
+    With no more rows than the terms allow. Rows that are far louder than any scaling explains count
+    with as much energy as others have, which is 1, and not with the most that may be: that alone
+    would hide what the others know of the column. Without a scaling nobody knows how large values
+    are to be: then none are too loud.
     """
-
-    terms: Terms
-    claims: Mapping[str, Claim]
-
-    @cached_property
-    def middle(self) -> float:
-        """The rows of the device in the middle, of two those of the larger.
-
-        Devices without rows are none.
-        """
-        rows = [claim.rows_by(self.terms) for claim in self.claims.values() if claim.rows > 0.0]
-        return max(statistics.median_high(rows), LEAST_MIDDLE) if rows else LEAST_MIDDLE
-
-    @cached_property
-    def most(self) -> float:
-        """The rows of one device that may count beside the others: a power of two."""
-        times = self.terms.most_times
-        rows = math.inf if times is None else times * self.middle
-        return math.ldexp(1.0, _exponent(rows)) if rows < math.inf else math.inf
-
-    def tier_weight(self, tier: int) -> float:
-        """Gives the weight of a tier beside the others."""
-        return 1.0 if self.most == math.inf else min(1.0, math.ldexp(self.most, -tier))
-
-    def weight(self, origin: str) -> float:
-        """Gives the weight of a device's part, above 0 and at most 1."""
-        claim = self.claims[origin]
-        return claim.weight_by(self.terms) * self.tier_weight(claim.tier_by(self.terms))
-
-    def rows(self, origin: str) -> float:
-        """Gives the rows that a device counts as."""
-        return self.weight(origin) * self.claims[origin].rows
-
-    @cached_property
-    def bounded(self) -> dict[str, float]:
-        """The weights of the devices that count with less than they state."""
-        weights = ((origin, self.weight(origin)) for origin in sorted(self.claims))
-        return {origin: weight for origin, weight in weights if weight < 1.0}
-
-    def why(self, origin: str) -> str:
-        """Says why a device counts with less than it states; nothing where it does not."""
-        claim, terms, reasons = self.claims[origin], self.terms, list[str]()
-        if claim.rows_by(terms) < claim.rows:
-            reasons.append(f"at most {terms.most_rows:,.0f} rows of a device count")
-        if self.tier_weight(claim.tier_by(terms)) < 1.0:
-            reasons.append(
-                f"at most {self.most:,.0f} rows of a device count where the one in the middle has "
-                f"{self.middle:,.0f} or fewer"
-            )
-        if claim.weight_by(replace(terms, most_rows=None)) < 1.0:
-            reasons.append(
-                f"a column's mean square is {claim.energy:.3g} a row, where 1 is usual and "
-                f"{terms.most_energy:g} the most"
-            )
-        return "; ".join(reasons)
+    rows, most = evidence.count, terms.most_rows
+    weight = most / rows if most is not None and rows > most else 1.0
+    return weight / evidence.mean_square if _is_too_loud(evidence) else weight
 
 
-def influence(terms: Terms, contributions: Iterable[Contribution]) -> Influence:
-    """Finds how much each of these contributions counts in a sum over them."""
-    return Influence(terms, {one.origin: Claim.of(one.evidence) for one in contributions})
+def why_less(terms: Terms, evidence: Evidence) -> str:
+    """Says why a device counts with less than it states; nothing where it does not."""
+    reasons, most = list[str](), terms.most_rows
+    if most is not None and evidence.count > most:
+        reasons.append(f"at most {most:,.0f} rows of a device count")
+    if _is_too_loud(evidence):
+        reasons.append(
+            f"a column's mean square is {evidence.mean_square:.3g} a row, where 1 is usual and "
+            f"{MOST_ENERGY:g} the most"
+        )
+    return "; ".join(reasons)
+
+
+def _is_too_loud(evidence: Evidence) -> bool:
+    return evidence.basis.scaling.kind != "none" and evidence.mean_square > MOST_ENERGY
+
+
+def weighted(terms: Terms, evidence: Evidence) -> Evidence:
+    """Gives evidence as it counts in a sum; what is within bounds as it is, to the bit."""
+    weight = weight_in(terms, evidence)
+    return evidence if weight == 1.0 else evidence.weighted(weight)
 
 
 def bounded(terms: Terms, contributions: Iterable[Contribution]) -> list[Contribution]:
     """Gives contributions as they count in a sum over them; those within bounds as they are."""
-    held = list(contributions)
-    weights = influence(terms, held).bounded
-    return [
-        replace(one, parts=tuple(part.weighted(weights[one.origin]) for part in one.parts))
-        if one.origin in weights
-        else one
-        for one in held
-    ]
+    found = []
+    for one in contributions:
+        weight = weight_in(terms, one.evidence)
+        parts = tuple(part.weighted(weight) for part in one.parts)
+        found.append(one if weight == 1.0 else replace(one, parts=parts))
+    return found
 
 
 class BoundedSum:
-    """Σ evidence over devices, each as it counts beside the others (``Influence``).
-
-    What a device weighs depends on those that are there. So devices with about as many rows are
-    kept in one running sum, a tier, and tiers are weighted when the sum is asked for: nobody's
-    coming or leaving makes work of the others, and the same devices give the same sum.
-    """
+    """Σ evidence over devices by name, each as it counts by the terms."""
 
     def __init__(self, basis: Basis, terms: Terms = UNBOUNDED) -> None:
         self.basis = basis
         self._terms = terms
-        self._tiers = dict[int, RunningSum]()
-        self._claims = dict[str, Claim]()
-        # How much each counts, as long as it was asked for and nothing changed.
-        self._influence: Influence | None = None
+        self._running = RunningSum(basis)
+        self._names = set[str]()
+        #: The weight of each device that counts with less than it states, and why.
+        self.less = dict[str, tuple[float, str]]()
 
     def __copy__(self) -> "BoundedSum":
         made = BoundedSum(self.basis, self._terms)
-        made._tiers = {tier: copy.copy(running) for tier, running in self._tiers.items()}
-        made._claims = dict(self._claims)
+        made._running, made._names = copy.copy(self._running), set(self._names)
+        made.less = dict(self.less)
         return made
 
     def __contains__(self, origin: str) -> bool:
         """Says whether a device is in the sum."""
-        return origin in self._claims
+        return origin in self._names
+
+    @property
+    def names(self) -> list[str]:
+        """The devices in the sum."""
+        return sorted(self._names)
 
     @property
     def devices(self) -> int:
         """How many devices are in the sum."""
-        return len(self._claims)
+        return len(self._names)
 
     @property
     def nbytes(self) -> int:
         """What it holds."""
-        return sum(running.nbytes for running in self._tiers.values())
-
-    @property
-    def influence(self) -> Influence:
-        """How much each device counts in the sum over all."""
-        if self._influence is None:
-            self._influence = Influence(self._terms, dict(self._claims))
-        return self._influence
+        return self._running.nbytes
 
     def change(self, origin: str, before: Evidence | None, now: Evidence | None) -> None:
         """Replaces what a device contributed before, if anything, by what it contributes now."""
-        self._influence = None
-        self._claims.pop(origin, None)
-        # First what comes, so that a single device's replacement does not end its tier.
-        if now is not None:
-            claim = self._claims[origin] = Claim.of(now)
-            tier = claim.tier_by(self._terms)
-            if tier not in self._tiers:
-                self._tiers[tier] = RunningSum(self.basis)
-            self._tiers[tier].add(self._weighted(now, claim))
-        if before is not None:
-            claim = Claim.of(before)
-            tier = claim.tier_by(self._terms)
-            self._tiers[tier].remove(self._weighted(before, claim))
-            if not self._tiers[tier].devices:
-                del self._tiers[tier]
+        # First all that can fail.
+        running = copy.copy(self._running)
+        running.change(*(None if one is None else self._weighted(one) for one in (before, now)))
+        self._running = running
+        self.less.pop(origin, None)
+        if now is None:
+            self._names.discard(origin)
+            return
+        self._names.add(origin)
+        if (weight := weight_in(self._terms, now)) < 1.0:
+            self.less[origin] = weight, why_less(self._terms, now)
 
-    def evidence(self, without: tuple[str, Evidence] | None = None) -> Evidence:
-        """Gives the sum now, without one device that is in it, and what that one stated of it."""
-        weights, left_out = self.influence, dict[int, Evidence]()
-        if without is not None:
-            claims = dict(self._claims)
-            claim = claims.pop(without[0])
-            left_out[claim.tier_by(self._terms)] = self._weighted(without[1], claim)
-            weights = Influence(self._terms, claims)
-        parts = [
-            weighted(running.evidence(left_out.get(tier)), weights.tier_weight(tier))
-            for tier, running in sorted(self._tiers.items())
-            if running.devices > (tier in left_out)
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        total = RunningSum(self.basis)
-        for part in parts:
-            total.add(part)
-        return total.evidence()
+    def evidence(self, *without: Evidence) -> Evidence:
+        """Gives the sum now, without what these devices stated of it."""
+        return self._running.evidence(*map(self._weighted, without))
 
-    def _weighted(self, evidence: Evidence, claim: Claim) -> Evidence:
-        return weighted(evidence, claim.weight_by(self._terms))
-
-
-def weighted(evidence: Evidence, weight: float) -> Evidence:
-    """Gives evidence of this weight; that of weight 1 as it is, to the bit."""
-    return evidence if weight == 1.0 else evidence.weighted(weight)
+    def _weighted(self, evidence: Evidence) -> Evidence:
+        return weighted(self._terms, evidence)

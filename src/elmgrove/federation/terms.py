@@ -1,56 +1,37 @@
-"""Terms: what devices of a federation see of each other, how much one weighs, how keys last."""
+"""Terms: from how many devices a sum is told, how much one of them weighs, how long keys last."""
 
 import math
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from elmgrove.errors import BadInput
 
-#: A device's key reads sums over others, and what is told of all at once.
-SUMS = "sums"
-#: It reads what each other device contributed as well.
-CONTRIBUTIONS = "contributions"
-
 #: The seconds of a day: by days, keys, tokens and records of an audit grow old.
 DAY = 86400.0
-# A hundred years: a time that every calendar has.
-_MOST_DAYS = 36525
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a device's key ``shows`` of others, and the bounds of what one device can weigh.
+    """What devices of a federation may know of each other, and how much one of them can weigh.
 
-    A sum is told from so many devices on (``least``). In a sum a device counts with at most
-    ``most_rows`` rows, and with at most ``most_times`` as many as the one in the middle has. One
-    whose rows have more than ``most_energy``, the mean square of a scaled column, counts with as
-    much as is usual, which is 1. None is no bound. A key expires ``key_days`` days after a device
-    got it; None is never.
-
-    They hold where a server keeps what devices contributed. In a shared folder each device
-    sees every contribution; the bounds hold there as well.
+    A sum is told from ``least`` devices on; where devices share a folder or a broker each sees
+    every contribution, and only a server can keep that. In a sum a device counts with at most
+    ``most_rows`` rows; None is no bound. A key expires ``key_days`` days after a device got it;
+    None is never.
     """
 
-    shows: str = SUMS
     least: int = 1
-    most_rows: float | None = None
-    most_times: float | None = 10.0
-    most_energy: float | None = 1e4
+    most_rows: float | None = 1e6
     key_days: float | None = None
 
     def __post_init__(self) -> None:
-        if self.shows not in (SUMS, CONTRIBUTIONS):
-            raise BadInput(f"a key shows {SUMS} or {CONTRIBUTIONS}, not {self.shows!r:.40}")
         if type(self.least) is not int or not 1 <= self.least <= 2**31:
             raise BadInput(f"the fewest devices in a sum are 1 or more, not {self.least!r:.40}")
+        if self.most_rows is not None and not _is_positive(self.most_rows):
+            raise BadInput(f"most_rows is a number above 0, or none, not {self.most_rows!r:.40}")
         if self.key_days is not None:
             require_days("key_days", self.key_days)
-        for name in ("most_rows", "most_times", "most_energy"):
-            bound = getattr(self, name)
-            if bound is not None and not _is_positive(bound):
-                raise BadInput(f"{name} is a number above 0, or none, not {bound!r:.40}")
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -66,10 +47,15 @@ class Terms:
         return cls(**stated)
 
 
+#: Terms by which everything counts as it is stated.
+UNBOUNDED = Terms(most_rows=None)
+
+
 def require_days(name: str, days: Any) -> float:
     """Gives a number of days after which something ends; ``BadInput`` for what is none."""
-    if not _is_positive(days) or days > _MOST_DAYS:
-        raise BadInput(f"{name} is a number above 0, at most {_MOST_DAYS}, not {days!r:.40}")
+    # A hundred years: a time that every calendar has.
+    if not _is_positive(days) or days > 36525:
+        raise BadInput(f"{name} is a number above 0, at most 36525, not {days!r:.40}")
     return float(days)
 
 
@@ -79,26 +65,11 @@ def tellable(groups: Mapping[int, Set[str]], wanted: Iterable[int], least: int) 
     So is all that is left out, if anything is: what one device alone is left out with would be the
     sum over everybody without the sums that were told. ``groups`` are the devices of every group.
     """
-    kept = sorted((group for group in wanted if len(groups[group]) >= least), key=_by_size(groups))
+    kept = [group for group in wanted if len(groups[group]) >= least]
+    kept.sort(key=lambda group: (-len(groups[group]), group))
     while kept and 0 < len(_left_out(groups, kept)) < least:
         kept.pop()
     return sorted(kept)
-
-
-def of_enough(made: dict[str, Any], device: str | None, least: int) -> dict[str, Any]:
-    """Gives a grouping as JSON without the groups of too few others, and then without reasons."""
-    if least == 1:
-        return made
-    members = {(one["group"], one["origin"]) for one in made["models"]}
-    others = Counter(group for group, origin in members if origin != device)
-    models = [one for one in made["models"] if others[one["group"]] >= least]
-    count = len({one["group"] for one in models})
-    reasons: dict[str, Any] = {"silhouettes": {}, "steps": [], "refused": None}
-    return {**made, "models": models, "groups": count, **reasons}
-
-
-def _by_size(groups: Mapping[int, Set[str]]) -> Callable[[int], tuple[int, int]]:
-    return lambda group: (-len(groups[group]), group)
 
 
 def _left_out(groups: Mapping[int, Set[str]], kept: Collection[int]) -> set[str]:
@@ -107,7 +78,3 @@ def _left_out(groups: Mapping[int, Set[str]], kept: Collection[int]) -> set[str]
 
 def _is_positive(bound: Any) -> bool:
     return type(bound) in (int, float) and 0 < bound < math.inf
-
-
-#: Terms by which everything counts as it is stated.
-UNBOUNDED = Terms(most_times=None, most_energy=None)

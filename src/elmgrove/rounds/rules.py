@@ -13,7 +13,7 @@ from elmgrove.algebra.linalg import Factor, mirrored, require_ridge
 from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
 from elmgrove.federation.charter import require_addable
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import Grouping, by_evidence
+from elmgrove.federation.groups import Grouping, group
 from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged
 from elmgrove.rounds.compact import CompactModel
@@ -121,7 +121,7 @@ class GroupRule(SumRule):
     def grouping(self) -> Grouping:
         """The group of each client, by the newest contributions."""
         if self._grouping is None:
-            self._grouping = by_evidence(self.ledger, self.ridge)
+            self._grouping = group(self.ledger, self.ridge)
         return self._grouping
 
     def _sums(self) -> tuple[Evidence, ...]:

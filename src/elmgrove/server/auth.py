@@ -8,7 +8,6 @@ from starlette.requests import Request
 
 from elmgrove.errors import Problem
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.terms import SUMS
 from elmgrove.server.problems import no_federation
 from elmgrove.server.secrets import hashed, matches, prefix, secret_of
 from elmgrove.server.service import Service, service_of
@@ -100,16 +99,6 @@ class Caller:
         """Refuse all but the device itself and administrators."""
         if self.role not in ADMINISTRATORS and not self._is(name):
             raise Problem("forbidden", f"only {name!r} or an administrator may do this")
-
-    def require_shown(self, name: str | None) -> None:
-        """Refuse a key that reads sums what another device contributed; None is what all did."""
-        sums_alone = self.role is Role.DEVICE and self.charter.terms.shows == SUMS
-        if sums_alone and (name is None or not self._is(name)):
-            raise Problem(
-                "forbidden",
-                "in this federation a key reads sums over devices, and of single contributions its "
-                "own: take an administrator's token, or a federation with --shows contributions",
-            )
 
     @property
     def least(self) -> int:

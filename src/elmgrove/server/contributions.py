@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 
@@ -12,12 +13,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from elmgrove.errors import NotFound, Problem
 from elmgrove.federation.contribution import HIGHEST_USABLE_EPOCH, Contribution, Departure, framed
-from elmgrove.federation.groups import EVIDENCE
 from elmgrove.federation.ledger import Version, follows
-from elmgrove.federation.merged import Merged
+from elmgrove.federation.merged import Merged, Own
 from elmgrove.federation.others import content_limit
-from elmgrove.federation.sums import Influence
-from elmgrove.federation.terms import of_enough
+from elmgrove.federation.selection import Everyone, Rule, rule_of
 from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.service import body_of
 from elmgrove.server.store.contributions import StoredEntry
@@ -39,9 +38,9 @@ async def put(request: Request) -> Response:
 
 
 async def get(request: Request) -> Response:
-    """Return one device's contribution, as it was put."""
+    """Return one device's contribution, as it was put; to others than administrators their own."""
     caller = await caller_of(request)
-    caller.require_shown(request.path_params["device"])
+    caller.require_own(request.path_params["device"])
     found = await caller.service.store.contributions.blob(
         caller.charter.name, request.path_params["device"]
     )
@@ -78,86 +77,87 @@ async def index(request: Request) -> Response:
     caller = await caller_of(request)
     service, federation, charter = caller.service, caller.federation, caller.charter
     entries = await service.store.contributions.entries(charter.name)
-    influence = await service.live_sums.influence(federation, charter)
-    return JSONResponse({"entries": [_shown(caller, entry, influence) for entry in entries]})
+    less = await service.live_sums.less(federation, charter)
+    return JSONResponse({"entries": [_shown(caller, entry, less) for entry in entries]})
 
 
 async def some(request: Request) -> Response:
-    """Return the entries of the devices that ``origin`` names (repeated), or all contributions."""
+    """Return all contributions, one after the other."""
     caller = await caller_of(request)
-    wanted = list(dict.fromkeys(request.query_params.getlist("origin")))
-    if len(wanted) > 100:
-        raise Problem("too-large", "origin: a request names at most 100 devices")
-    for origin in wanted or (None,):
-        caller.require_shown(origin)
-    blobs = _bundled(caller, wanted)
+    caller.require_admin()
+    blobs = _bundled(caller)
     # Before the answer begins, so that it may still be a refusal.
     first = await anext(blobs, b"")
     return StreamingResponse(_streamed(first, blobs), media_type=BLOB)
 
 
 async def merged(request: Request) -> Response:
-    """Return the sum over all devices but the caller; 304 if the caller has it.
+    """Return the sum over those whom the caller learns from; 304 if the caller has it.
 
-    With ``grouped``, by evidence: the sums of the caller's groups.
+    ``merge`` says whom, as a device's setting does. By ``group``, or with ``patterns``: the sums of
+    groups.
     """
     caller = await caller_of(request)
-    without, grouped = _asked(request, caller)
-    federation, service = caller.federation, caller.service
-    # Read before the sum: a sum may be newer than its number, never older. In groups the caller's
-    # own change matters as well: it may lead to another group.
-    others = without if grouped is None else None
-    stamp = _stamp(
-        federation, await service.store.contributions.revision(federation.name, others), grouped
-    )
+    without, rule = _asked(request, caller)
+    patterns = request.query_params.get("patterns", "false")
+    if patterns not in ("true", "false"):
+        raise Problem("malformed", f"patterns: {patterns!r:.40} is not true or false")
+    federation, service, charter = caller.federation, caller.service, caller.charter
+    is_total = isinstance(rule, Everyone) and patterns == "false"
+    # Read before the sum: a sum may be newer than its number, never older. But for the sum over all
+    # others the caller's own change matters as well: it may lead to other ones.
+    others = without if is_total else None
+    revision = await service.store.contributions.revision(federation.name, others)
+    stamp = _stamp(federation, revision, f"merged {patterns} {rule}")
 
     async def found() -> Merged:
-        if grouped is None or without is None:
-            total = await service.live_sums.merged(federation, caller.charter, without, stamp)
+        if is_total:
+            total = await service.live_sums.merged(federation, charter, without, stamp)
             return total if total.devices >= caller.least else total.nobody
-        live = service.live_groups.grouping(federation, caller.charter)
-        return await live.merged(without, stamp, caller.least)
+        live = service.live_others.of(federation, charter)
+        several = patterns == "true"
+        return await live.merged(stamp, without or "", rule, caller.least, patterns=several)
 
-    return await _unless_known(request, stamp, found)
+    return await _unless_known(request, caller, stamp, found)
 
 
 async def others(request: Request) -> Response:
-    """Return the sums of all devices but the caller, in groups; 304 if it has them."""
+    """Return the sums of those whom the caller learns from, in groups; 304 if it has them."""
     caller = await caller_of(request)
     # To an administrator all devices are others.
-    without = _asked(request, caller)[0] or ""
+    without, rule = _asked(request, caller)
     federation, service = caller.federation, caller.service
     # Its own change may lead to another group, and so to other sums.
-    stamp = _stamp(
-        federation, await service.store.contributions.revision(federation.name), "others"
-    )
+    revision = await service.store.contributions.revision(federation.name)
+    stamp = _stamp(federation, revision, f"others {rule}")
     live = service.live_others.of(federation, caller.charter)
-    return await _unless_known(request, stamp, partial(live.merged, without, stamp, caller.least))
+    found = partial(live.others, stamp, without or "", rule, caller.least)
+    return await _unless_known(request, caller, stamp, found)
 
 
 async def _unless_known(
-    request: Request, stamp: int, found: Callable[[], Awaitable[Merged]]
+    request: Request, caller: Caller, stamp: int, found: Callable[[], Awaitable[Merged]]
 ) -> Response:
     """Answer with what is found, or with 304 if the caller has what the stamp names."""
     headers = {"ETag": f'"{stamp}"', "Cache-Control": "no-cache"}
     if f'"{stamp}"' in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     merged = await found()
+    if caller.device is not None:
+        entries = caller.service.store.contributions
+        entry = await entries.entry(caller.federation.name, caller.device)
+        own = None if entry is None else Own(entry.epoch, entry.left)
+        merged = replace(merged, own=own)
     blob = await asyncio.to_thread(merged.to_bytes)
     return Response(blob, headers=headers, media_type=BLOB)
 
 
-def _asked(request: Request, caller: Caller) -> tuple[str | None, str | None]:
-    """The device that is left out of the sum, and by what it is grouped."""
+def _asked(request: Request, caller: Caller) -> tuple[str | None, Rule]:
+    """The device that is left out of the sum, and the rule by which others are chosen."""
     without = request.query_params.get("without", caller.device)
     if without is not None:
         caller.require_own(without)
-    grouped = request.query_params.get("grouped")
-    if grouped not in (None, EVIDENCE):
-        raise Problem("malformed", f"grouped: {grouped!r:.40} is not {EVIDENCE}")
-    if grouped is not None and without is None:
-        raise Problem("malformed", "without: name the device whose groups these are to be")
-    return without, grouped
+    return without, rule_of(request.query_params.get("merge", "everyone"))
 
 
 async def _store(
@@ -198,7 +198,6 @@ def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:
         raise Problem("forbidden", f"{name!r} may not publish as {contribution.origin!r}")
     _require_usable(contribution.epoch)
     caller.charter.require(contribution)
-    # Each doubling beyond what others have makes work for all of them (``BoundedSum``).
     if (rows := contribution.evidence.count) >= HIGHEST_USABLE_EPOCH:
         raise Problem("not-admissible", f"{rows:g} rows are more than any device has seen")
     return contribution
@@ -219,9 +218,9 @@ async def _is_intact(caller: Caller, entry: StoredEntry, blob: bytes) -> bool:
     return False
 
 
-def _stamp(federation: FederationRow, revision: int, grouped: str | None) -> int:
+def _stamp(federation: FederationRow, revision: int, asked: str) -> int:
     """Name a state of the sum; a later federation of the same name has other numbers."""
-    state = f"{federation.created!r} {revision}" + ("" if grouped is None else f" {grouped}")
+    state = f"{federation.created!r} {revision} {asked}"
     return int.from_bytes(sha256(state.encode()).digest()[:7], "big")
 
 
@@ -229,29 +228,26 @@ def _version(entry: StoredEntry) -> Version:
     return Version(entry.epoch, None if entry.left else entry.count, entry.digest)
 
 
-def _shown(caller: Caller, entry: StoredEntry, influence: Influence) -> dict[str, object]:
+def _shown(
+    caller: Caller, entry: StoredEntry, less: dict[str, tuple[float, str]]
+) -> dict[str, object]:
     names = ("origin", "epoch", "count", "size", "received", "left", "revision")
+    weight, why = less.get(entry.origin, (1.0, None))
     corrupt = caller.service.corrupt.has(caller.federation, entry.revision)
-    weight = influence.bounded.get(entry.origin, 1.0)
-    why = influence.why(entry.origin) if weight < 1.0 else None
-    return {name: getattr(entry, name) for name in names} | {
-        "weight": weight,
-        "why": why,
-        "corrupt": corrupt,
-    }
+    found = {name: getattr(entry, name) for name in names}
+    return found | {"weight": weight, "why": why, "corrupt": corrupt}
 
 
-async def _bundled(caller: Caller, wanted: list[str]) -> AsyncGenerator[bytes, None]:
+async def _bundled(caller: Caller) -> AsyncGenerator[bytes, None]:
     """Read one after the other: the data base waits for nobody who is slow to take them."""
-    store, federation = caller.service.store, caller.charter.name
-    held = [] if wanted else await store.contributions.entries(federation)
-    for origin in wanted or [entry.origin for entry in held if not entry.left]:
-        found = await store.contributions.blob(federation, origin)
-        entry = await store.contributions.entry(federation, origin) if found is None else None
+    store, federation = caller.service.store.contributions, caller.charter.name
+    for entry in await store.entries(federation):
+        if entry.left:
+            yield framed(Departure(entry.origin, entry.epoch).to_bytes())
+            continue
+        found = await store.blob(federation, entry.origin)
         if found is not None and await _is_intact(caller, *found):
             yield framed(found[1])
-        elif entry is not None and entry.left:
-            yield framed(Departure(origin, entry.epoch).to_bytes())
 
 
 async def _streamed(first: bytes, blobs: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
@@ -260,20 +256,3 @@ async def _streamed(first: bytes, blobs: AsyncGenerator[bytes, None]) -> AsyncIt
         with suppress(NotFound):  # it was deleted meanwhile, so there is no more
             async for blob in blobs:
                 yield blob
-
-
-async def groups(request: Request) -> Response:
-    """Return which patterns of which devices form groups: as they stand, or grouped again."""
-    caller, query = await caller_of(request), request.query_params
-    regroup, count = query.get("regroup"), query.get("groups")
-    if regroup not in (None, "true", "false"):
-        raise Problem("malformed", f"regroup: {regroup!r:.40} is not true or false")
-    if count is not None and not (count.isascii() and count.isdigit() and len(count) < 10):
-        raise Problem("malformed", f"groups: {count!r:.40} is not a whole number")
-    live, which = caller.service.live_groups, (caller.federation, caller.charter)
-    if regroup != "true" and count is None:
-        made = await live.grouping(*which).fields()
-    else:
-        asker = f"{caller.charter.name} {caller.device}"
-        made = await live.regrouped(*which, None if count is None else int(count), asker)
-    return JSONResponse(of_enough(made, caller.device, caller.least))

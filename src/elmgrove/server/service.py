@@ -14,7 +14,7 @@ from elmgrove.server.live import CorruptEntries, LiveFleet
 from elmgrove.server.secrets import Passwords
 from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store
-from elmgrove.server.sums import LiveGroups, LiveOthers, LiveSums
+from elmgrove.server.sums import LiveOthers, LiveSums
 
 #: Longest JSON document that is read: names and scaling of some 50,000 features in a charter...
 LONGEST_CHARTER = 4 * 2**20
@@ -34,21 +34,19 @@ class Service:
     corrupt: CorruptEntries = field(default_factory=CorruptEntries, init=False)
     passwords: Passwords = field(default_factory=Passwords, init=False)
     live_sums: LiveSums = field(init=False)
-    live_groups: LiveGroups = field(init=False)
     live_others: LiveOthers = field(init=False)
     live_fleet: LiveFleet = field(init=False)
     _charters: dict[tuple[str, float], Charter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.live_sums = LiveSums(self.store, self.corrupt)
-        self.live_groups = LiveGroups(self.store, self.corrupt)
         self.live_others = LiveOthers(self.store, self.corrupt)
         self.live_fleet = LiveFleet(self.store)
 
     @property
-    def live(self) -> tuple[LiveSums, LiveGroups, LiveOthers, LiveFleet]:
+    def live(self) -> tuple[LiveSums, LiveOthers, LiveFleet]:
         """All that is kept up with the store while the server runs."""
-        return self.live_sums, self.live_groups, self.live_others, self.live_fleet
+        return self.live_sums, self.live_others, self.live_fleet
 
     def wake(self) -> None:
         """Tell that something was stored, so that all that is live takes it in at once."""

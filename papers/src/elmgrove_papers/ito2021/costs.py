@@ -187,7 +187,7 @@ def _merge(setting: PairsSetting, width: int) -> tuple[int, int]:
     ):
         member.detector.learn_many(rows)
         exchange.publish(member.contribution())
-    others = exchange.merged(A, None)
+    others = exchange.merged(A)
     # To a device that knows nothing yet, all is new.
     assert others is not None
     return len(members[0].contribution().to_bytes()), len(others.to_bytes())

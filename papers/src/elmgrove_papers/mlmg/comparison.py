@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 
 from elmgrove.algebra import Basis
 from elmgrove.detector import PatternRule
-from elmgrove.federation import Contribution, Grouping, by_parameters, group
+from elmgrove.federation import Contribution, Grouping, group
 from elmgrove_papers.data import mnist
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.mlmg.clients import RIDGE, Client, basis, digits
 from elmgrove_papers.mlmg.matching import averaged, matched, summed
 from elmgrove_papers.mlmg.others import ITEMS, counted, faces, sounds
+from elmgrove_papers.mlmg.parameters import by_parameters
 from elmgrove_papers.mlmg.trial import lowest_loss, tried
 
 #: Local models of a client, by MNIST's case: as many as it has classes.
@@ -89,15 +90,18 @@ def _compared(clients: Sequence[Client], basis: Basis, plan: Plan) -> Numbers:
         contributions, choice = known[paradigm.local_models], paradigm.counts[0]
         silhouettes = dict[int, float]()
         if len(paradigm.counts) > 1:
-            chosen = _chosen(contributions, paradigm.distance)
-            choice, silhouettes = chosen.count, chosen.silhouettes
+            if paradigm.distance == "parameters":
+                chosen, silhouettes = by_parameters(contributions, RIDGE, silhouette=-1.0)
+            else:
+                chosen = group(contributions, RIDGE)
+            choice = chosen.count
         found[name] = {
             "local_models": [len(contribution.parts) for contribution in contributions],
             "chosen": choice,
             "silhouettes": {str(count): score for count, score in silhouettes.items()},
             "groups": {
                 str(count): _tested(
-                    clients, basis, group(contributions, RIDGE, paradigm.distance, count)
+                    clients, basis, _grouped(contributions, paradigm.distance, count)
                 )
                 for count in sorted({*paradigm.counts, choice})
             },
@@ -105,10 +109,10 @@ def _compared(clients: Sequence[Client], basis: Basis, plan: Plan) -> Numbers:
     return found
 
 
-def _chosen(contributions: Sequence[Contribution], distance: str) -> Grouping:
+def _grouped(contributions: Sequence[Contribution], distance: str, count: int) -> Grouping:
     if distance == "parameters":
-        return by_parameters(contributions, RIDGE, silhouette=-1.0)
-    return group(contributions, RIDGE, distance)
+        return by_parameters(contributions, RIDGE, count).grouping
+    return group(contributions, RIDGE, count)
 
 
 def _contributions(clients: Sequence[Client], basis: Basis, count: int) -> list[Contribution]:

@@ -9,13 +9,13 @@ import numpy as np
 
 from elmgrove.algebra import Array, Basis
 from elmgrove.detector import PatternRule
-from elmgrove.federation import by_parameters
 from elmgrove_papers.answers import ANOMALOUS, UNKNOWN
 from elmgrove_papers.data import mnist
 from elmgrove_papers.figure import Numbers, Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.mlmg.clients import RIDGE, RULE, Client, basis, digits, distance_basis
 from elmgrove_papers.mlmg.matching import averaged, matched
+from elmgrove_papers.mlmg.parameters import by_parameters
 from elmgrove_papers.mlmg.trial import (
     Model,
     anomalous_models,
@@ -132,7 +132,7 @@ def printed_rows(clients: Sequence[Client], basis: Basis, rules: Sequence[Patter
         own = [[part.solve(RIDGE) for part in one.parts] for one in given]
         alone = tried(clients, [lowest_loss(basis, betas) for betas in own])
         counts = [len(one.parts) for one in given]
-        betas = matched(by_parameters(given, RIDGE), RIDGE)
+        betas = matched(by_parameters(given, RIDGE).grouping, RIDGE)
         models = [lowest_loss(basis, betas[client.name]) for client in clients]
         row = tried(clients, models).numbers(alone)
         name = f"Patterns ({rule.patterns}), as printed"

@@ -237,8 +237,7 @@ class DemoFleet:
 
     def held(self) -> dict[str, Contribution]:
         """Ask the server what it holds of each pump."""
-        exchange = self._exchange
-        entries = exchange.fetch([one.origin for one in exchange.listings() if not one.left])
+        entries = self._exchange.entries()
         return {one.origin: one for one in entries if isinstance(one, Contribution)}
 
     def in_memory(self) -> MemoryExchange:

@@ -392,7 +392,7 @@ class Story:
 
 def _difference(member: Member, never: MemoryExchange) -> float:
     """How far the sums that a device got are from another fleet's, relatively."""
-    merged, wanted = member.merged, never.others(member.name, None)
+    merged, wanted = member.merged, never.others(member.name)
     assert merged is not None
     assert wanted is not None
     if LEAVES in str(merged.labels) or len(merged.loans) != len(wanted.loans):

@@ -455,6 +455,7 @@ def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
         ("Flagged", f"{_percent(share)} of rows, {_percent(rate)} stated"),
         *([("Unlike all others", unlike)] if (unlike := _text(status.get("unlike"))) else []),
+        ("Learns from", _text(status.get("uses")) or "nobody yet"),
         ("Last sync", _text(sync.get("said")) or "—"),
     ]
 

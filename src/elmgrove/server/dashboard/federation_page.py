@@ -335,7 +335,6 @@ def _settings(caller: Caller) -> list[tuple[str, str, Any]]:
             "what decides on a device",
             "one of all devices" if charter.merged else "its own",
         ),
-        ("Shows", "what devices see of each other", terms.shows),
         ("Least", "other devices in a sum before it is given out", terms.least),
         ("Keys last", "until a device needs another", lasts),
         ("Members", "which names may join", members),
