@@ -133,20 +133,6 @@ class Deaf:
         return self.answer
 
 
-@pytest.mark.parametrize(("status", "problem"), [(404, "not-found"), (405, "method-not-allowed")])
-def test_a_server_that_is_too_old_is_asked_once(
-    status: int, problem: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    server = Deaf(status, problem)
-    with told_of(server, 0.01):
-        wait_until(lambda: synced(caplog) >= 5)
-    assert len(server.asked) == 1
-    old = [r for r in caplog.records if "too old" in r.getMessage()]
-    assert [r.levelno for r in old] == [logging.INFO]
-    assert "sync failed" not in caplog.text
-
-
 @pytest.mark.parametrize("status", [500, 404, 200])
 def test_a_server_that_does_not_hear_is_told_again_and_the_sync_goes_well(
     status: int, caplog: pytest.LogCaptureFixture

@@ -18,7 +18,7 @@ from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import Contribution, Entry
+from elmgrove.federation.contribution import Contribution, Departure, Entry
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
 
@@ -281,6 +281,10 @@ class FleetOnMemory(Fleet):
         with suppress(Unreachable):  # that is what a bad line is for
             self.session(device, line).leave()
         device.inside = line == "down"
+        if line == "breaks":
+            # It may have asked first what is held of it, and not come to leaving.
+            held = [one for one in self.entries() if one.origin == device.member.name]
+            device.inside = not (held and isinstance(held[0], Departure))
         event(f"left with the line {line}")
 
     def require_what_is_held(self, device: Device) -> None:
