@@ -138,30 +138,22 @@ class Window:
 
     def __init__(self, size: int, columns: int) -> None:
         self.size = size
-        self._rows: Array = np.empty((size - 1 + 256, columns))
-        self._end = 0
+        self._rows: Array = np.empty((size, columns))
         self._times: deque[float] = deque(maxlen=size)
 
     def __len__(self) -> int:
-        return min(self._end, self.size - 1)
+        return min(len(self._times), self.size - 1)
 
     def restart(self) -> None:
-        self._end = 0
         self._times.clear()
 
     def add(self, row: Array, time: float = math.nan) -> Array | None:
         """Add a row, and return the input it completes; None where rows are missing."""
         self._times.append(time)
-        if self._end == len(self._rows):
-            self._rows[: self.size - 1] = self._rows[self._end - self.size + 1 :]
-            self._end = self.size - 1
-        self._rows[self._end] = row
-        self._end += 1
-        if self._end < self.size:
-            return None
-        # The rows lie one behind the other, so this is no copy, and stays valid till the next row.
-        window: Array = self._rows[self._end - self.size : self._end].reshape(-1)
-        return window
+        self._rows[:-1] = self._rows[1:]
+        self._rows[-1] = row
+        # No copy: it stays valid till the next row.
+        return None if len(self._times) < self.size else self._rows.reshape(-1)
 
     def with_next(self, row: Array) -> Array:
         """The rows up to now and this one as one input, shorter where rows are missing."""
@@ -171,9 +163,10 @@ class Window:
         """Add rows, and return the inputs they complete, one a row."""
         joined, when = np.concatenate([self.tail, rows]), self._joined(rows, times)
         # Only the last ones are needed by what comes, and those held are among them.
+        held = min(len(joined), self.size)
         self.restart()
-        for place in range(max(len(joined) - self.size + 1, 0), len(joined)):
-            self.add(joined[place], float(when[place]))
+        self._rows[self.size - held :] = joined[len(joined) - held :]
+        self._times.extend(when[len(joined) - held :].tolist())
         return stacked(joined, self.size)
 
     @property
@@ -199,8 +192,7 @@ class Window:
     @property
     def tail(self) -> Array:
         """The rows that the next input begins with."""
-        held = len(self)
-        return self._rows[self._end - held : self._end]
+        return self._rows[self.size - len(self) :]
 
 
 def stacked(rows: Array, size: int) -> Array:

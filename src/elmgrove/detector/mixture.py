@@ -10,7 +10,7 @@ from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import Moments, Packed
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.similarity import fit, groups
-from elmgrove.detector.gaussian import SingleModel, typical_score
+from elmgrove.detector.gaussian import SingleModel, single_model, typical_score
 from elmgrove.detector.model import Answer, Part
 from elmgrove.detector.patterns import OwnPatterns, Pattern, PatternRule
 from elmgrove.errors import BadInput, require_whole
@@ -253,7 +253,10 @@ class Mixture:
         self.places = places
         sums = list(zip(places, self._received.sums, strict=True))
         foreign = [evidence for number, evidence in sums if number is None]
-        self.foreign = [self.patterns.foreign(evidence) for evidence in foreign]
+        settings = {"ridge": self.ridge, "forgetting": self.forgetting}
+        self.foreign = [single_model(self.basis, **settings) for _ in foreign]
+        for model, evidence in zip(self.foreign, foreign, strict=True):
+            model.use_prior(evidence)
         for pattern in self.own:
             pattern.set_prior([evidence for number, evidence in sums if number == pattern.number])
         self.models = [*(pattern.model for pattern in self.own), *self.foreign]
@@ -265,7 +268,7 @@ class Mixture:
         )
         # Foreign ones count as much as own ones.
         self._weights = here.mean() / np.concatenate([here, elsewhere])
-        self._arranged = self.patterns.arrangement
+        self._typical = {pattern.number: pattern.typical for pattern in self.own}
         # Scores computed before are out of date.
         self.version += 1
 
@@ -278,5 +281,6 @@ class Mixture:
         """Find new places for what was received, if that makes a difference."""
         fading = self.forgetting < 1.0 and any(pattern.joined for pattern in self.own)
         places = self._received.places(self.own)
-        if fading or (places, self.patterns.arrangement) != (self.places, self._arranged):
+        typical = {pattern.number: pattern.typical for pattern in self.own}
+        if fading or (places, typical) != (self.places, self._typical):
             self._place(places)

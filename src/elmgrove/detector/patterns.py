@@ -226,20 +226,9 @@ class OwnPatterns:
         for pattern in self.used:
             pattern.model.set_loan(loan)
 
-    def foreign(self, evidence: Evidence) -> SingleModel:
-        """A model of what others know, which never learns."""
-        model = single_model(self.basis, **self._settings)
-        model.use_prior(evidence)
-        return model
-
     @property
     def numbers(self) -> list[int]:
         return [pattern.number for pattern in self.used]
-
-    @property
-    def arrangement(self) -> list[tuple[int, float]]:
-        """The number of each pattern, and what is typical of it."""
-        return [(pattern.number, pattern.typical) for pattern in self.used]
 
     @property
     def parts(self) -> tuple[Part, ...]:
