@@ -78,12 +78,6 @@ def test_p_itself_in_8_bits_would_not_stay_so() -> None:
         np.linalg.cholesky(Quantized.of(definite(1)).matrix)
 
 
-def test_what_was_quantized_once_does_not_change_again() -> None:
-    once = model()
-    again = CompactModel.of(once.state)
-    np.testing.assert_allclose(again.state.beta, once.state.beta, rtol=1e-6)
-
-
 def test_what_is_not_positive_definite_is_not_sent() -> None:
     with pytest.raises(SingularSystem):
         CompactModel.of(RoundModel(np.zeros((10, 3)), -np.eye(10)))
@@ -101,13 +95,6 @@ def test_sums_of_32_bits_never_overflow_even_at_the_worst_row() -> None:
     wide = small._hidden(X).astype(object) @ small.beta.values.astype(object)
     np.testing.assert_array_equal(small.sums(X), wide)
     assert small.sums(X).dtype == np.int32
-
-
-def test_sums_decide_as_the_outputs_do() -> None:
-    X = np.random.default_rng(1).uniform(-2, 2, (200, 6))
-    small = classifier()
-    np.testing.assert_array_equal(small.predict(X), small.outputs(X).argmax(axis=1))
-    assert len(set(small.predict(X).tolist())) == 3
 
 
 def test_inputs_beyond_the_range_are_cut_off() -> None:

@@ -32,11 +32,6 @@ def test_accuracy_and_error_are_those_of_the_literal_equations() -> None:
     assert plain.value == pytest.approx(error, rel=1e-12)
 
 
-def test_without_a_model_there_is_nothing_to_say() -> None:
-    assert Exam(X, T).evaluate(IDENTITY, []) is None
-    assert SumRule("all", IDENTITY).models() == ()
-
-
 def test_groups_are_tested_one_by_one_and_their_mean_is_weighted_by_rows() -> None:
     always = [np.zeros((2, 2)), beta_that_copies(IDENTITY, T)]
     models = [GlobalModel(always[0], 30.0), GlobalModel(always[1], 10.0)]
