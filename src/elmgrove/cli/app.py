@@ -189,11 +189,11 @@ def _options(
         False, "--version", help="Print the version and stop.", callback=_version, is_eager=True
     ),
 ) -> None:
-    """Takes the options before the command."""
+    """Take the options before the command."""
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Run the command line."""
     try:
         app()
     except (ElmgroveError, OSError, MemoryError) as error:

@@ -34,7 +34,7 @@ class Device(NamedTuple):
     state: Path
 
     def ask(self, action: str, **asked: Any) -> tuple[dict[str, Any], bool]:
-        """Asks the device; returns the answer, and whether a running agent gave it.
+        """Ask the device; return the answer, and whether a running agent gave it.
 
         An agent that has the state is asked through its socket. Else the state is loaded, and
         a change is saved under the lock before it is reported.
@@ -58,7 +58,7 @@ class Device(NamedTuple):
                 time.sleep(0.1)
 
     def change(self, action: str, dry_run: bool, **asked: Any) -> None:
-        """Asks for a change, and prints what it did, or what it would do."""
+        """Ask for a change, and print what it did, or what it would do."""
         said, live = self.ask(action, **asked, **{DRY_RUN: dry_run})
         console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
         for line in said["said"]:
@@ -68,7 +68,7 @@ class Device(NamedTuple):
 
 
 def _done(state: Path, action: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Does it to the state file."""
+    """Do it to the state file."""
     if not ACTIONS[action].changes or asked.get(DRY_RUN):
         # Files are replaced whole: what is there is a state, even while it changes.
         return perform(load(state, Member.from_bytes), action, asked)
@@ -187,7 +187,7 @@ def undo(
 
 
 def _span(begin: str | None, end: str | None) -> dict[str, Any]:
-    """Reads the times and prints them: what somebody wrote may be another day's."""
+    """Read the times and print them: what somebody wrote may be another day's."""
     given = {FROM: begin, TO: end}
     span = {word: moment(text) for word, text in given.items() if text is not None}
     if span:
@@ -197,7 +197,7 @@ def _span(begin: str | None, end: str | None) -> dict[str, Any]:
 
 
 def _given(device: Device, rows: Path) -> dict[str, Any]:
-    """Reads the rows of a file as the device's state remembers."""
+    """Read the rows of a file as the device's state remembers."""
     member = load(device.state, Member.from_bytes)
     table = read_for(member, rows)
     times = {} if table.times is None else {"times": table.times.tolist()}

@@ -143,7 +143,7 @@ def _option(one: Field[Any]) -> inspect.Parameter:
 
 
 def _help_all(context: typer.Context, wanted: bool) -> None:
-    """Shows the help with all options, and ends."""
+    """Show the help with all options, and end."""
     if wanted and not context.resilient_parsing:
         for parameter in context.command.params:
             setattr(parameter, "hidden", False)  # noqa: B010 (arguments of click have none)

@@ -86,7 +86,7 @@ class Found:
 
 
 def stretches_of(labels: Array, calm: int) -> list[slice]:
-    """Finds labelled rows that belong together; fewer than ``calm`` others may lie between them.
+    """Find labelled rows that belong together; fewer than ``calm`` others may lie between them.
 
     No alarm rule tells stretches apart that are closer than the calm that ends an event.
 
@@ -101,7 +101,7 @@ def stretches_of(labels: Array, calm: int) -> list[slice]:
 def found_by(
     events: Sequence[Interval], labels: Array, calm: int, tolerance: int, times: Array | None = None
 ) -> Found:
-    """Compares events with labels: an event finds a stretch only if it opened for it.
+    """Compare events with labels: an event finds a stretch only if it opened for it.
 
     An event that opened more than ``tolerance`` rows before a stretch is false, even where it lasts
     into it: otherwise one event without an end would find everything.
@@ -208,16 +208,16 @@ class Evaluation:
         return len(self._prepared.whole) - len(self.places)
 
     def own(self) -> Measured:
-        """Judges by the detector as it is, as ``elmgrove score`` does."""
+        """Judge by the detector as it is, as ``elmgrove score`` does."""
         scores = self._prepared.scores[self.places]
         return self._measured(OWN, scores, self.limit, ~(scores <= self.limit))
 
     def learning_on(self) -> Measured:
-        """Judges by a copy of the detector that learns what it finds normal, as the agent does."""
+        """Judge by a copy of the detector that learns what it finds normal, as the agent does."""
         return self._observed(LEARNING_ON, Member.from_bytes(self._member.to_bytes()).detector)
 
     def from_stream(self, before: Table, window: int | None) -> Measured:
-        """Judges by a detector that ``elmgrove device run`` makes without ``learn``.
+        """Judge by a detector that ``elmgrove device run`` makes without ``learn``.
 
         Its first rows decide scaling and window, and more of them decide again, if they ask for
         another window. All rows come as a stream: these first, with whatever anomalies there are
@@ -248,7 +248,7 @@ class Evaluation:
         return self._measured(name, scores, detector.threshold, flagged, events)
 
     def mahalanobis(self, learned: Table) -> list[Measured]:
-        """Judges by the textbook's distance over the rows learned, and over windows of them."""
+        """Judge by the textbook's distance over the rows learned, and over windows of them."""
         train = ScoredRows(self.detector, learned.rows, learned.gaps)
         window, judged = self.detector.basis.window, self._prepared
         tries = [("Mahalanobis", train.rows, judged.rows[self.places])]
@@ -271,7 +271,7 @@ class Evaluation:
         flagged: Array,
         events: Sequence[Interval] | None = None,
     ) -> Measured:
-        """Compares with the labels; without ``events`` the alarm rule makes them."""
+        """Compare with the labels; without ``events`` the alarm rule makes them."""
         events = intervals_by_rule(flagged, self.rule) if events is None else events
         return Measured(
             name,

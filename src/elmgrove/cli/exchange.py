@@ -105,7 +105,7 @@ def merge(
 
 
 def _shared(path: Path) -> Contribution:
-    """Loads what a device shared; a state, which is not meant for others, is refused."""
+    """Load what a device shared; a state, which is not meant for others, is refused."""
 
     def read(blob: bytes) -> Contribution:
         if format_of(blob) == STATE_FORMAT:
@@ -141,7 +141,7 @@ def forget(
 
 
 def _show(member: Member, comparison: Comparison) -> None:
-    """Prints a comparison, feature by feature."""
+    """Print a comparison, feature by feature."""
     if comparison.untold:
         return
     units = " (in own units)" if member.detector.basis.scaling.kind == OWN else ""

@@ -104,7 +104,7 @@ class Marks:
 
 
 def show_rounds(plan: Plan, reports: Sequence[RoundReport], merged: Merged, marks: Marks) -> None:
-    """Prints what happened in each round, who was left out and why, and what came of it."""
+    """Print what happened in each round, who was left out and why, and what came of it."""
     Console().print(_grid(reports, marks))
     for reason, names in _left_out(reports).items():
         rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
@@ -122,7 +122,7 @@ def show_rounds(plan: Plan, reports: Sequence[RoundReport], merged: Merged, mark
 
 
 def _grid(reports: Sequence[RoundReport], marks: Marks) -> Grid:
-    """Makes a table with one line for each round."""
+    """Make a table with one line for each round."""
     # Without frames between them, all columns have room on a narrow screen.
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     headings = ("round", "asked", "answered", "left out", "bytes down", "bytes up", "seconds")
@@ -402,7 +402,7 @@ def _place(predictor: Predictor, group: int | None) -> int:
 def _note_marks(
     predictor: Predictor, place: int, table: Table, column: ColumnCells, decimal: str
 ) -> None:
-    """Notes how right the predictions are, beside what needs no model."""
+    """Note how right the predictions are, beside what needs no model."""
     target = predictor.target
     there = np.array([not is_missing(cell) for cell in column.cells], bool)
     fits = target.fits(column.cells, decimal)

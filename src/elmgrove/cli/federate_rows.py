@@ -29,7 +29,7 @@ class Digits:
 
     @classmethod
     def load(cls, seed: int) -> "Digits":
-        """Loads the digits, in an order that the seed decides."""
+        """Load the digits, in an order that the seed decides."""
         bunch = require_extra("sklearn.datasets", "sklearn").load_digits()
         order = np.random.default_rng(seed).permutation(len(bunch.data))
         rows, digits = bunch.data[order] / 16.0, bunch.target[order]

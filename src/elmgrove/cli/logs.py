@@ -29,7 +29,7 @@ class JsonLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Makes the line; an exception's traceback is one of its fields."""
+        """Make the line; an exception's traceback is one of its fields."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
             "time": at.replace("+00:00", "Z"),
@@ -49,13 +49,13 @@ class JsonLines(logging.Formatter):
 
 
 def require_log_format(log_format: str) -> None:
-    """Raises ``BadInput`` for a format that there is not."""
+    """Raise ``BadInput`` for a format that there is not."""
     if log_format not in LOG_FORMATS:
         raise BadInput(f"--log-format: {' or '.join(LOG_FORMATS)}, not {log_format!r}")
 
 
 def write_json_lines(level: int) -> None:
-    """Writes all logs and warnings of this process to standard error as lines of JSON."""
+    """Write all logs and warnings of this process to standard error as lines of JSON."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler])

@@ -39,7 +39,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def moment(text: str, now: float | None = None) -> float:
-    """Reads a time: ISO 8601, seconds since 1970, ``14:20`` for today, or ``-2h`` for ago.
+    """Read a time: ISO 8601, seconds since 1970, ``14:20`` for today, or ``-2h`` for ago.
 
     >>> moment("14:20", now=86400.0), moment("-2h", now=86400.0), moment("1970-01-02T01:00+01:00")
     (138000.0, 79200.0, 86400.0)
@@ -58,7 +58,7 @@ def moment(text: str, now: float | None = None) -> float:
 
 
 def shown(when: str | float | None, day: str | float | None = None) -> str:
-    """Writes a time (ISO 8601 or seconds since 1970) for people: without the date if it is today.
+    """Write a time (ISO 8601 or seconds since 1970) for people: without the date if it is today.
 
     Or if it is on the same ``day`` as another time.
     """
@@ -106,7 +106,7 @@ T = TypeVar("T")
 
 
 def new_state_option(text: str, *names: str, **more: Any) -> Any:
-    """Makes an option that counts only where something new is made."""
+    """Make an option that counts only where something new is made."""
     return typer.Option(*names, help=text, rich_help_panel="For a new state", **more)
 
 
@@ -116,7 +116,7 @@ MergedFlag = Annotated[
 
 
 def require_not_given(context: typer.Context, options: Iterable[str], because: str) -> None:
-    """Raises ``BadInput`` if any of these options was given, where it would change nothing."""
+    """Raise ``BadInput`` if any of these options was given, where it would change nothing."""
     sources = {name: context.get_parameter_source(name) for name in options}
     # By name: releases of Typer bring the enumeration from different packages.
     given = [name for name, by in sources.items() if by and by.name == "COMMANDLINE"]
@@ -126,7 +126,7 @@ def require_not_given(context: typer.Context, options: Iterable[str], because: s
 
 
 def alarm_changes(text: str | None) -> dict[str, int]:
-    """Reads ``--alarm`` as what ``tune`` takes; a cooldown that is not given stays as it is."""
+    """Read ``--alarm`` as what ``tune`` takes; a cooldown that is not given stays as it is."""
     if text is None:
         return {}
     rule = AlarmRule.parsed(text)
@@ -135,7 +135,7 @@ def alarm_changes(text: str | None) -> dict[str, int]:
 
 
 def basis_like(paths: Sequence[Path]) -> Basis:
-    """Reads the basis of a state or evidence; of several, with a scaling for the rows of all.
+    """Read the basis of a state or evidence; of several, with a scaling for the rows of all.
 
     The scaling comes from what they learned, without a row. Layer and columns must be the same.
     """
@@ -164,13 +164,13 @@ def basis_like(paths: Sequence[Path]) -> Basis:
 
 
 def note_window(choice: Choice | None) -> None:
-    """Notes which window was chosen, and why; nothing where a file says it."""
+    """Note which window was chosen, and why; nothing where a file says it."""
     if choice is not None:
         notes.print(f"Window of {choice.window}: {choice.reason}.")
 
 
 def note_others(member: Member) -> None:
-    """Notes from whom a device learns, and what they are to it."""
+    """Note from whom a device learns, and what they are to it."""
     others = ", ".join(held.origin for held in member.ledger)
     if not others:
         notes.print(f"{member.name} now uses its own rows alone.")
@@ -181,7 +181,7 @@ def note_others(member: Member) -> None:
 
 
 def note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:
-    """Notes which other devices are alike, and what to do about those that are not."""
+    """Note which other devices are alike, and what to do about those that are not."""
     each = [one for one in comparisons if one.name is not None]
     alike = [str(one.name) for one in each if one.alike and not one.untold]
     if alike:
@@ -196,13 +196,13 @@ def note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:
 
 
 def percent(share: float) -> str:
-    """Writes a share for people, with a digit behind the point where it is small."""
+    """Write a share for people, with a digit behind the point where it is small."""
     digits = 1 if share < 0.1 else 0
     return f"{100.0 * share:.{digits}f} %"
 
 
 def bar() -> Progress:
-    """Makes a progress bar on standard error that leaves nothing behind."""
+    """Make a progress bar on standard error that leaves nothing behind."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -214,13 +214,13 @@ def bar() -> Progress:
 
 
 def tracked(items: Sequence[T], text: str) -> Iterable[T]:
-    """Yields the items, with a progress bar on standard error."""
+    """Yield the items, with a progress bar on standard error."""
     with bar() as progress:
         yield from progress.track(items, description=text)
 
 
 def file_or_folder(text: str) -> Path:
-    """Takes an argument that is a file, a folder, or ``-`` for standard input."""
+    """Take an argument that is a file, a folder, or ``-`` for standard input."""
     # Typer's own check of a path refuses the dash.
     if text != STANDARD_INPUT and not Path(text).exists():
         raise typer.BadParameter(f"file {text!r} does not exist.")
@@ -336,7 +336,7 @@ def read_for(
 
 
 def labelled(table: Table, data: Path, spans: str | None) -> Table:
-    """Labels the rows that are within what ``--label-spans`` says; others stay as they are."""
+    """Label the rows that are within what ``--label-spans`` says; others stay as they are."""
     if spans is None:
         return table
     if table.times is None:
@@ -351,7 +351,7 @@ def read(
     layout: Layout,
     skip_bad: bool = False,
 ) -> Table:
-    """Reads the rows of a file, in the columns of a basis or a table, with a progress bar.
+    """Read the rows of a file, in the columns of a basis or a table, with a progress bar.
 
     Notes what was left out, and whatever else the reader found.
     """

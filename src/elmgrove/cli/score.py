@@ -166,7 +166,7 @@ class Judged:
         return tuple(name for name, count in counts.most_common() if 2 * count > len(found))
 
     def worst(self, number: int) -> list[int]:
-        """Finds the places of the most anomalous rows; those that are not judged come last."""
+        """Find the places of the most anomalous rows; those that are not judged come last."""
         whole = self._rows.whole
         last = np.where(whole, 0.0, np.inf)
         found = np.argpartition(last - self.scores, min(number, len(last)) - 1)[:number]

@@ -80,7 +80,7 @@ class DemoProcesses:
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """Delays a signal: a process that is not on the list yet would outlive the demo."""
+        """Delay a signal: a process that is not on the list yet would outlive the demo."""
         self._starting = True
         yield
         self._starting = False
