@@ -78,6 +78,8 @@ def test_less_than_a_frame_has_no_line(elmgrove: Elmgrove, fan: Path) -> None:
     ran = elmgrove("score", "new.csv", "--state", fan, "--format", "jsonl")
     assert (ran.code, ran.out) == (0, "")
     assert "0 of 0 frames are anomalous." in ran.err
+    ran = elmgrove("score", "new.csv", "--state", fan)
+    assert (ran.code, ran.out) == (0, ""), "nor is there a table"
 
 
 def test_frames_may_overlap(elmgrove: Elmgrove) -> None:

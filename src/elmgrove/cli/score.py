@@ -79,13 +79,17 @@ def score(
     judged = Judged(detector, table)
     scores = judged.scores
     if style is Format.table:
-        rows = [judged.row(place, explain) for place in judged.worst(worst)]
-        _write_table(rows, sys.stdout)
+        # There is no row at all where samples are fewer than a frame.
+        if rows := [judged.row(place, explain) for place in judged.worst(worst)]:
+            _write_table(rows, sys.stdout)
     else:
         # Millions of rows are normal, and nobody asks why.
         places = tracked(range(len(scores)), "Writing")
         every = (judged.row(i, explain if judged.anomalous[i] else 0) for i in places)
-        (_write_csv if style is Format.csv else _write_jsonl)(every, judged.columns, sys.stdout)
+        if style is Format.csv:
+            _write_csv(every, judged.columns, sys.stdout)
+        else:
+            _write_jsonl(every, sys.stdout)
     found = int(judged.anomalous.sum())
     if detector.state == "learning":
         more = f"{detector.rows_missing} more {detector.basis.counted}"
@@ -167,11 +171,8 @@ class Judged:
 
     def worst(self, number: int) -> list[int]:
         """Find the places of the most anomalous rows; those that are not judged come last."""
-        whole = self._rows.whole
-        last = np.where(whole, 0.0, np.inf)
-        found = np.argpartition(last - self.scores, min(number, len(last)) - 1)[:number]
-        order = np.lexsort((found, -self.scores[found], ~whole[found]))
-        return list(found[order].tolist())
+        order = np.lexsort((-self.scores, ~self.whole))
+        return list(order[:number].tolist())
 
     @property
     def columns(self) -> list[str]:
@@ -247,7 +248,7 @@ def _write_csv(rows: Iterable[dict[str, Any]], columns: list[str], out: TextIO) 
         writer.writerow(row)
 
 
-def _write_jsonl(rows: Iterable[dict[str, Any]], columns: list[str], out: TextIO) -> None:
+def _write_jsonl(rows: Iterable[dict[str, Any]], out: TextIO) -> None:
     for row in rows:
         row["threshold"] = row["threshold"] if np.isfinite(row["threshold"]) else None
         row["causes"] = [cause._asdict() for cause in row["causes"]]
