@@ -163,16 +163,6 @@ def test_evidence_of_another_basis_or_of_another_type_is_not_equal() -> None:
 # Solving
 
 
-@pytest.mark.parametrize("ridge", [1e-6, 1e-3, 1.0, 10.0])
-def test_solve_is_the_ridge_regression_of_the_rows(ridge: float) -> None:
-    X, T = rows(1, 40)
-    H = BASIS.layer(X)
-    # The textbook's other way: least squares with √λ rows below.
-    stacked = np.vstack([H, np.sqrt(ridge) * np.eye(5)])
-    expected = np.linalg.lstsq(stacked, np.vstack([T, np.zeros((5, 2))]), rcond=None)[0]
-    np.testing.assert_allclose(evidence_of(X, T).solve(ridge), expected, rtol=1e-9, atol=1e-12)
-
-
 @settings(max_examples=law_examples(50), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 30), st.sampled_from(["identity", "relu", "tanh"]))
 def test_error_of_is_the_squared_error_over_the_rows(

@@ -62,11 +62,6 @@ def test_the_energy_is_what_the_hidden_outputs_explain_of_the_targets() -> None:
     assert recovered(learned(6, 1, 0.5)).close_to(learned(6, 1, 0.5).evidence, 1e-9)
 
 
-def test_a_model_without_a_ridge_has_all_of_u_in_p() -> None:
-    model = learned(50, 2, 0.0)
-    assert np.abs(recovered(model).U - model.evidence.U).max() < 1e-9
-
-
 def test_a_ridge_that_was_not_learned_with_is_noticed_if_it_is_too_large() -> None:
     few = learned(3, 1, 0.1)
     with pytest.raises(NotAdmissible, match="was it learned with a smaller ridge"):

@@ -41,18 +41,6 @@ def test_k_means_ends_where_each_row_is_nearest_to_its_own_mean(
     np.testing.assert_array_equal(k_means(X, clusters), labels)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("clusters", [2, 3, 4])
-def test_clusters_that_lie_apart_are_found(clusters: int, dtype: type) -> None:
-    middles = 9.0 * np.random.default_rng(clusters).permutation(np.eye(6))[:clusters]
-    truth = np.random.default_rng(1).integers(0, clusters, size=120)
-    X = middles[truth] + np.random.default_rng(2).normal(size=(120, 6))
-    found = cluster(X.astype(dtype), 6, 0.1)
-    assert max(found.scores, key=lambda count: found.scores[count]) == clusters
-    pairs = set(zip(truth.tolist(), found.labels.tolist(), strict=True))
-    assert len(pairs) == clusters
-
-
 @settings(max_examples=law_examples(40), deadline=None)
 @given(SEEDS, st.integers(4, 50), st.floats(0.0, 0.9), st.integers(1, 6))
 def test_the_number_is_that_of_algorithm_1(seed: int, count: int, least: float, most: int) -> None:

@@ -18,11 +18,6 @@ numbers = st.floats(-1e6, 1e6)
 columns = st.lists(st.tuples(numbers, st.floats(1e-6, 1e6)), min_size=1, max_size=6)
 
 
-def test_none_gives_back_the_very_same_rows() -> None:
-    X = np.ones((2, 3))
-    assert Scaling()(X) is X
-
-
 def test_minmax_maps_the_bounds_to_0_and_1_and_does_not_clip() -> None:
     scaling = Scaling.minmax([0, -10], [4, 10])
     X = np.array([[0.0, -10.0], [4.0, 10.0], [2.0, 0.0], [8.0, -30.0]])

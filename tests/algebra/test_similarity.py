@@ -67,13 +67,6 @@ def test_nothing_joins_with_anything_and_costs_nothing() -> None:
     assert nothing.loss_with(fitted(rows_of(0, 1, 50))) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_rows_that_are_explained_to_rounding_can_be_compared() -> None:
-    """Equal rows: their own model leaves nothing, and no difference of rounding counts."""
-    same = fitted(np.full((50, INPUTS), 0.5))
-    assert np.isfinite(same.loss_with(fitted(rows_of(1, 1, 50))))
-    assert groups([same, same], 0.02) == [[0, 1]]
-
-
 # By distance
 
 
