@@ -124,9 +124,9 @@ def create(
         int, typer.Option(help="The fewest devices in a sum that is given out.", min=1)
     ] = 1,
     most_rows: Annotated[
-        str,
-        typer.Option(help="A device counts with at most this many rows in sums, or 'none'."),
-    ] = "1000000",
+        float,
+        typer.Option(help="A device counts with at most this many rows in sums; 0: no bound."),
+    ] = 1e6,
     exchange: Annotated[
         str | None,
         typer.Option(
@@ -148,7 +148,7 @@ def create(
     basis = basis_like(like) if data is None else _fitted(data)
     ridge = load(like[0], _ridge_of) if like else 1e-3
     members = None if member is None else tuple(member)
-    terms = Terms(least, _bound(most_rows), key_days)
+    terms = Terms(least, most_rows or None, key_days)
     charter = Charter(name, basis, ridge, members, merged, terms)
     if exchange is not None:
         _create_elsewhere(context, charter, exchange)
@@ -179,14 +179,6 @@ def _ridge_of(blob: bytes) -> float:
     if format_of(blob) != STATE_FORMAT:
         return 1e-3
     return float(Member.from_bytes(blob).detector.model.ridge)
-
-
-def _bound(text: str) -> float | None:
-    """Reads how much one device can weigh; None for no bound."""
-    try:
-        return None if text == "none" else float(text) or None
-    except ValueError:
-        raise BadInput(f"--most-rows: a number, or 'none', not {text!r:.40}") from None
 
 
 def _create_elsewhere(context: typer.Context, charter: Charter, place: str) -> None:
