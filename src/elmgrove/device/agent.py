@@ -99,7 +99,6 @@ class Saving:
 
     @property
     def fails(self) -> bool:
-        """Whether the last attempt failed."""
         return self._trouble.lasts
 
     @property
@@ -176,7 +175,6 @@ class Work:
             self._sync = BackgroundSync(session, settings.sync_seconds, peers.compare)
 
     def _watch(self) -> None:
-        """Begins with a detector."""
         on_change = self._settings.on_change
         self._log = StateLog(self.member.detector)
         self._response = None if on_change == ASK else DriftResponse(on_change, self.member)
@@ -249,7 +247,6 @@ class Work:
             self._sink.look(self.member, self._note)
 
     def save(self) -> None:
-        """Puts what was learned and the place in the source on disk, in one file."""
         with self._saved(self.member):
             pass
 
@@ -492,7 +489,6 @@ class Agent:
             self._work.step()
 
     def _begin(self) -> None:
-        """Starts with the first rows, if nothing else said how."""
         rows, self._first = self._first, []
         if self._work is None and rows:
             member = member_for_rows(self._settings, [one.row for one in rows], self._source)

@@ -114,7 +114,6 @@ class Commands:
         return [one for one in self._noted if one["said"] is not None]
 
     def _do(self, command: Command) -> bool:
-        """Does a command; says whether something came of it."""
         try:
             if self._allowed == NONE:
                 raise ElmgroveError("this device takes no commands (server_commands = none)")
@@ -183,7 +182,6 @@ def _taken(member: Member, now: float) -> list[list[float]]:
 def _require_bounded(
     member: Member, rows: int, taken: list[list[float]], times: tuple[float | None, float]
 ) -> None:
-    """Raises ``BadInput`` where a command took out more than a server may ask for."""
     before, (first, last) = int(sum(one[1] for one in taken)), times
     # A tenth of what is in the model, in all commands of a day together.
     most = int(0.1 * (member.detector.learned - member.detector.taken + rows + before))

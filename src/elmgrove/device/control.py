@@ -150,7 +150,6 @@ class LocalSocket:
         log.info("no local socket, so no commands while it runs. %s", "; ".join(reasons))
 
     def close(self) -> None:
-        """Stops listening, and removes the socket."""
         listener, self._listener = self._listener, None
         if listener is not None:
             with suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
@@ -260,7 +259,6 @@ def _is_of(state: Path, place: Path) -> bool:
 
 
 def hash_of(state: Path) -> str:
-    """A short hash of where a state is."""
     return hashlib.sha256(os.fsencode(_beside(state))).hexdigest()[:16]
 
 

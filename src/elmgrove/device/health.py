@@ -56,7 +56,6 @@ class InputHealth:
         return counts | some | ({"reason": self.reason, "deaf": self.deaf} if self.reason else {})
 
     def use(self) -> None:
-        """Counts a row that was used."""
         self.used += 1
         self._remember(True)
         if self._told and not self.deaf:

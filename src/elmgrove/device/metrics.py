@@ -95,7 +95,6 @@ class AgentMetrics:
         self._server.server_close()
 
     def observe(self, seen: Observation) -> None:
-        """Counts a row, and the events that opened with it."""
         verdict = seen.verdict
         if verdict is None:
             return
@@ -110,7 +109,6 @@ class AgentMetrics:
     def look(
         self, member: Member, hearing: InputHealth, saving: "Saving", sync: BackgroundSync | None
     ) -> None:
-        """Looks at the rest, in the agent's own thread, if it is time again."""
         now = time.monotonic()
         if now - self._looked < LOOK:
             return
@@ -124,7 +122,6 @@ class AgentMetrics:
             self._state, self._measured = member.detector.state, measured
 
     def collect(self) -> Iterator[Any]:
-        """Gives all numbers, as of one moment."""
         with self._lock:
             counts, measured, state = dict(self._counts), dict(self._measured), self._state
             scores, total = list(self._scores), self._sum

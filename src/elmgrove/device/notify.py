@@ -56,7 +56,6 @@ class Alarms:
         self._queues = [AlarmQueue(tell) for tell in tells]
 
     def observe(self, seen: Observation) -> None:
-        """Delivers what is new of events and drift."""
         for one in seen.news:
             self.send(one)
 

@@ -60,7 +60,6 @@ def event_message(where: str | None, update: EventUpdate) -> dict[str, Any]:
 
 
 def wants(only: str, verdict: Verdict) -> bool:
-    """Whether a verdict is written: ``only`` is all, anomalies, alarms or events."""
     if only == "anomalies":
         return verdict.anomalous
     return only == "all" or (only == "alarms" and verdict.alarm)
@@ -110,9 +109,7 @@ class Observation:
 class Observer(Protocol):
     """Part of an agent that sees each verdict once, and changes nothing."""
 
-    def observe(self, seen: Observation) -> None:
-        """Logs, counts, writes or sends what it cares about."""
-        ...
+    def observe(self, seen: Observation) -> None: ...
 
 
 class StateLog:
@@ -132,7 +129,6 @@ class StateLog:
             log.warning("still: %s", detector.drift.report)
 
     def observe(self, seen: Observation) -> None:
-        """Logs events, drift, and the state if it is another one than before."""
         for update in seen.updates:
             level = logging.INFO if update.kind == ENDED else logging.WARNING
             log.log(level, "%s", update, extra={"news": update.kind, "event": update.event.fields})
@@ -190,7 +186,6 @@ class PeerLog:
         self._unlike: set[str | None] = set()
 
     def compare(self) -> None:
-        """Compares the device with those that it uses now, and logs what is new."""
         member = self._member
         unlike = worth_telling(compare_used(member))
         new = [one for one in unlike if one.name not in self._unlike]
@@ -237,7 +232,6 @@ class Verdicts:
             self._trouble.begin(error)
 
     def observe(self, seen: Observation) -> None:
-        """Writes the verdict if it is wanted, or news where ``only`` is events."""
         if self._only == "events":
             for one in seen.news:
                 self.write(one, seen.point)
@@ -270,7 +264,6 @@ class Verdicts:
                 self._lost = 0
 
     def close(self) -> None:
-        """Closes the file; standard output stays open."""
         if self._lost:
             log.warning("verdicts: %d were not written", self._lost)
         if self._path is not None and self._out is not None:

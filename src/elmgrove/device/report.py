@@ -67,7 +67,6 @@ class GrowingMinute:
             self.quantiles = tuple(quantiles)
 
     def close(self) -> None:
-        """Lets go of the scores."""
         self.quantiles, self.scores = self._quantiles(), None
 
     def fields(self, minute: int) -> list[Any]:
@@ -106,7 +105,6 @@ class Minutes:
         self._random = Random(0).random
 
     def follow(self, verdict: Verdict) -> None:
-        """Counts a row."""
         when = verdict.time
         number = int((time.time() if when is None else when) // 60)
         piece = self._piece if number == self._number else self._turned(number)
@@ -149,7 +147,6 @@ class Minutes:
         ]
 
     def _turned(self, number: int) -> GrowingMinute:
-        """Turns to another minute, maybe one of before."""
         piece = self._pieces.pop(number, None)
         if piece is None:
             piece = GrowingMinute()
@@ -196,7 +193,6 @@ class AgentReports:
         self._told_trouble = False
 
     def observe(self, seen: Observation) -> None:
-        """Takes in a row."""
         verdict = seen.verdict
         if verdict is None:
             return
@@ -207,7 +203,6 @@ class AgentReports:
             self._discretion.choose(event)
 
     def note(self) -> None:
-        """Notes in the member what a restart must know."""
         notes = {MINUTES: self._minutes.fields, CHOSEN: self._discretion.chosen}
         self._member.notes.update(notes | {LAST_ROW: self._last_row})
 
@@ -416,7 +411,6 @@ class Redaction:
         return self.chosen[key]
 
     def event(self, event: Event) -> Event:
-        """Gives an event as it is told."""
         chosen = self.choose(event)
         causes = (_rounded(one, self._sensor(one) in chosen) for one in event.causes)
         return replace(event, causes=tuple(causes), peak=_figures(event.peak, 3))

@@ -234,17 +234,14 @@ class Settings:
 
     @property
     def own_name(self) -> str:
-        """The name for a new device: the one that was set, or else this machine's."""
         return self.name or socket.gethostname()
 
     @property
     def path(self) -> Path:
-        """The path of the state file."""
         return Path(self.state)
 
     @property
     def layout(self) -> Layout:
-        """How the rows are written."""
         known = [one.name for one in fields(Layout) if hasattr(self, one.name)]
         # '' is how a setting says nothing.
         return Layout(**{name: getattr(self, name) for name in known if getattr(self, name) != ""})
@@ -259,27 +256,22 @@ class Settings:
 
     @property
     def alarm_rule(self) -> AlarmRule:
-        """When events open and end."""
         return AlarmRule.parsed(self.alarm)
 
     @property
     def chosen_spectrum(self) -> Spectrum | None:
-        """The spectrum that turns samples into rows; None where rows are no samples."""
         return Spectrum.parsed(self.spectrum) if self.spectrum else None
 
     @property
     def first_rows(self) -> int:
-        """The rows that a new device is made for: ``start_rows``, and frames enough of samples."""
         return first_rows(self.start_rows, self.chosen_spectrum)
 
     @property
     def rule(self) -> Rule:
-        """The rule by which the device chooses the devices to learn from."""
         return rule_of(self.merge)
 
 
 def first_rows(start_rows: int, spectrum: Spectrum | None) -> int:
-    """The rows that a new device is made for; of samples at least some frames."""
     return start_rows if spectrum is None else max(start_rows, 20 * spectrum.length)
 
 

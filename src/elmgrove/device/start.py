@@ -97,7 +97,6 @@ def member_joined(settings: Settings, exchange: Exchange, member: Member) -> Mem
 
 
 def member_like(settings: Settings) -> Member:
-    """Makes a member with the basis of a state or an evidence file."""
     basis = load(Path(settings.like), basis_of)
     return _member(settings, Charter("alone", basis), f"{settings.like} has")
 
@@ -189,7 +188,6 @@ class LearnedAlready:
         self._skipped, self._until, self._follows = 0, 0.0, True
 
     def passed(self, reading: Reading) -> Reading | None:
-        """Gives a row on; None where it is skipped."""
         time = reading.time
         if time is not None and any(first <= time <= last for first, last in self._spans):
             self._skipped, self._until, self._follows = self._skipped + 1, time, False
@@ -199,7 +197,6 @@ class LearnedAlready:
         return reading._replace(follows=follows)
 
     def tell(self) -> None:
-        """Says how many rows were skipped since it was last said."""
         if self._skipped:
             until = when_text(self._until)
             log.info("skipped %d rows that were learned already (up to %s)", self._skipped, until)
@@ -258,7 +255,6 @@ def _require_made_so(settings: Settings, detector: Detector, found: str) -> None
 
 
 def _tune(settings: Settings, detector: Detector) -> None:
-    """Lets settings that were given hold for a device that was made with others."""
     given: dict[str, float] = {}
     if "rate" in settings.given:
         given["rate"] = settings.rate

@@ -42,7 +42,6 @@ class AgentSession(Session):
         self._unheard = ""
 
     def prepare(self) -> Outgoing:
-        """Gathers what to send now, and how the device is doing."""
         outgoing = super().prepare()
         if self._reports is None:
             return outgoing
@@ -153,7 +152,6 @@ class BackgroundSync:
         return updated
 
     def close(self) -> None:
-        """Closes connections, without waiting for a sync under way."""
         self._session.close()
 
     def _start(self) -> None:

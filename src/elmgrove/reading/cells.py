@@ -61,19 +61,16 @@ def plain_name(text: str) -> str:
 
 
 def is_number(cell: Any, decimal: str = ".") -> bool:
-    """Whether a cell is a number, finite or not."""
     return number(cell, decimal) is not None
 
 
 def boolean(cell: Any) -> float | None:
-    """Reads a cell that is a word for yes or no, as 1 or 0; None if it is another."""
     if isinstance(cell, bool):
         return float(cell)
     return BOOLEANS.get(cell.strip().lower()) if isinstance(cell, str) else None
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell says that there is no value."""
     if isinstance(cell, str):
         return cell.strip().lower() in _MISSING
     return cell is None or (isinstance(cell, float) and math.isnan(cell))

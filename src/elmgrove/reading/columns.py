@@ -59,7 +59,6 @@ def is_label(name: str, cells: Sequence[Any]) -> bool:
 
 
 def is_time(name: str | None, cells: Sequence[Any]) -> bool:
-    """Whether a column is obviously the time: written dates, or epochs named like a time."""
     if are_dates(cells):
         return True
     return name is not None and is_named_like_a_time(name) and are_epochs(cells)
@@ -161,7 +160,6 @@ class Header(NamedTuple):
         return [first[name] for name in names if name in first]
 
     def describe(self, place: int) -> str:
-        """Names a column for a message."""
         return f"column {place + 1}" + (f" ({self.cells[place]!r})" if self.named else "")
 
 
@@ -303,7 +301,6 @@ class Columns:
     # Records
 
     def record(self, where: str, cells: Sequence[Any]) -> Record:
-        """Reads a record; ``BadInput`` says where in it something is wrong."""
         if len(cells) != self.width:
             raise BadInput(f"{where}: expected {self.width} columns, got {len(cells)}")
         time = label = None
@@ -393,11 +390,9 @@ class Held:
         return [list(self._last), list(self._runs.items())]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Goes on from what was known."""
         self._last, self._runs = state[0], dict(state[1])
 
     def saw(self, values: Sequence[float]) -> None:
-        """Takes note of a row without a missing value."""
         self._last, self._runs = values, {}
 
     def fill(self, values: list[float]) -> int | None:

@@ -26,14 +26,11 @@ CHUNK, LONGEST_LINE = 1 << 22, 1 << 24
 
 
 class TextBlock:
-    """Some lines of a CSV file."""
-
     def __init__(self, name: str, text: bytes, first: int, delimiter: str) -> None:
         self._name, self._text, self._first = name, text, first
         self._delimiter = delimiter
 
     def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
-        """Reads all lines at once; None where that is not sure to be right."""
         data = self._text
         if not columns.plain or b'"' in data or b"\n#" in data or data.startswith(b"#"):
             return None
@@ -65,7 +62,6 @@ class TextBlock:
         return rows
 
     def _beside(self, lines: list[str], columns: Columns) -> tuple[Any, Any, Sequence[str]]:
-        """The times and the labels of lines, and the cells of the column beside."""
         if (columns.time, columns.label, columns.beside) == (None, None, None):
             return None, None, ()
         cells = [line.split(self._delimiter) for line in lines]
@@ -82,7 +78,6 @@ class TextBlock:
         return times, labels, beside
 
     def records(self) -> Iterator[tuple[int, Cells]]:
-        """The cells of each record with the number of its last line; not of blank lines."""
         text = io.StringIO(_decoded(self._name, self._text), newline="\n")
         past = ("\n" if line.startswith("#") else line for line in text)
         reader = csv.reader(past, delimiter=self._delimiter)
@@ -106,8 +101,6 @@ class TextBlock:
 
 
 class CsvText:
-    """A CSV file: its header, and its lines in blocks."""
-
     unit = "line"
 
     def __init__(
@@ -127,7 +120,6 @@ class CsvText:
         self.header = Header(name, names, head.named, sample)
 
     def blocks(self) -> Iterator[TextBlock]:
-        """The lines behind the header, many at a time."""
         line, skip = 1, self._head.lines
         for text in whole_lines(self._name, self._file, self._encoding):
             if skip:

@@ -109,13 +109,10 @@ def _seekable(source: BinaryIO) -> BinaryIO:
 
 
 class ArrayBlock:
-    """Some rows of a file that has whole columns."""
-
     def __init__(self, columns: Sequence[NDArray[Any]] | NDArray[Any], first: int) -> None:
         self._columns, self._first = columns, first
 
     def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
-        """All rows at once; None where one is not finite, or no number, or has a label."""
         read = [self._columns[place] for place in columns.places]
         beside = (columns.label, columns.beside) != (None, None)
         if beside or not columns.plain or any(one.dtype.kind not in "fiu" for one in read):
@@ -131,7 +128,6 @@ class ArrayBlock:
         return Numbers(rows, self._first + np.arange(len(rows)), times)
 
     def records(self) -> Iterator[tuple[int, list[Any]]]:
-        """The cells of each row with its number, from 0."""
         # A time stays NumPy's: not all that it can tell are times of Python.
         cells = [list(one) if one.dtype.kind == "M" else one.tolist() for one in self._columns]
         return enumerate(map(list, zip(*cells, strict=True)), self._first)
@@ -154,8 +150,6 @@ _BLOCK = 1 << 16
 
 
 class NpyArray:
-    """A .npy file of rows × columns, whose columns have numbers for names."""
-
     unit = "row"
 
     def __init__(self, name: str, file: BinaryIO) -> None:
@@ -172,7 +166,6 @@ class NpyArray:
         self.header = Header(name, [str(i + 1) for i in range(self._width)], False, [])
 
     def blocks(self) -> Iterator[ArrayBlock]:
-        """The rows, many at a time."""
         self._file.seek(self._start)
         if self._turned:
             whole = self._read(self._count * self._width)
@@ -222,7 +215,6 @@ class ParquetTable:
         self.header = Header(name, names, True, sample)
 
     def blocks(self, size: int = _BLOCK) -> Iterator[ArrayBlock]:
-        """The rows, many at a time."""
         first = 0
         for batch in self._file.iter_batches(batch_size=size):
             yield ArrayBlock([self._column(one) for one in batch.columns], first)

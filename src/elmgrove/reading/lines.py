@@ -59,7 +59,6 @@ class Head(NamedTuple):
 
 
 def is_read_past(text: str) -> bool:
-    """Whether a line holds nothing to be read: blank, ``sep=;``, or a remark."""
     text = text.strip()
     return not text or text.startswith("#") or _SEPARATOR.fullmatch(text) is not None
 
@@ -78,7 +77,6 @@ def delimiter_of(line: str, decimal: str) -> str:
 
 
 def split(line: str, delimiter: str) -> list[str]:
-    """The cells of a line, without the blanks around them."""
     try:
         return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
     except csv.Error as error:
@@ -156,7 +154,6 @@ class LineReader:
 
     @property
     def held(self) -> int:
-        """How many missing values were filled with the last ones."""
         return 0 if self._held is None else self._held.count
 
     def begin(self, at_start: bool = True, name: str = "") -> None:

@@ -87,9 +87,7 @@ def _time(clock: Clock, cell: str) -> float | None:
 class RecordBlock(Protocol):
     """Some records of a file."""
 
-    def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
-        """Reads all at once; None where that is not sure to be right."""
-        ...
+    def numbers(self, columns: Columns, decimal: str) -> Numbers | None: ...
 
     def records(self) -> Iterator[tuple[int, Cells]]:
         """The cells of each record, or why it has none, with its line."""
@@ -109,8 +107,6 @@ class Blocks(Protocol):
 
 
 class _Objects(NamedTuple):
-    """Records of some lines, which are read one by one."""
-
     found: Iterator[tuple[int, Cells]]
 
     def numbers(self, columns: Columns, decimal: str) -> Numbers | None:
@@ -180,7 +176,6 @@ class ObjectText:
 
 
 def blocks_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> Blocks:
-    """An open file as blocks of records, whatever it is; ``wanted`` are its known columns."""
     if file.format == NPY:
         return NpyArray(file.name, file.file)
     if file.format == PARQUET:
@@ -235,7 +230,6 @@ class ColumnCells:
         return len(self.cells)
 
     def at(self, places: Any) -> "ColumnCells":
-        """Some of the cells, by their places or a mask."""
         return replace(self, cells=self.cells[places], lines=self.lines[places])
 
     def where(self, place: int) -> str:
@@ -268,12 +262,10 @@ class Table:
 
     @property
     def stretches(self) -> list[slice]:
-        """The places of rows that follow each other."""
         edges = sorted({0, *self.gaps, len(self.rows)})
         return [slice(start, end) for start, end in pairwise(edges)]
 
     def sliced(self, part: slice) -> Self:
-        """Some rows that follow each other."""
         start, end, _ = part.indices(len(self.rows))
         return replace(
             self,
@@ -353,8 +345,6 @@ def read_table(
 
 
 class _Gathering:
-    """Gathers the rows of a file, block by block."""
-
     def __init__(
         self,
         source: Blocks,
@@ -380,7 +370,6 @@ class _Gathering:
             taken()
 
     def _take(self, block: RecordBlock) -> None:
-        """Reads a block, at once or else record by record."""
         found = block.numbers(self._columns, self._layout.decimal)
         if found is None:
             found = self._one_by_one(block)
@@ -447,7 +436,6 @@ class _Gathering:
             )
 
     def table(self, doubted: bool) -> Table:
-        """The table of all rows that were taken."""
         columns = self._columns
         times = None if columns.time is None else np.concatenate([np.empty(0), *self._times])
         labels = [np.empty(0, bool), *self._labels]
@@ -525,7 +513,6 @@ class _Component(NamedTuple):
         return usual_interval(np.diff(self.times)) or np.inf
 
     def at(self, times: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """The last values at these times, and where they are too old, or there is none."""
         places = np.searchsorted(self.times, times, side="right") - 1
         ages = times - self.times[places]
         return self.rows[places], (places < 0) | (ages > SEVERAL * self.usual)

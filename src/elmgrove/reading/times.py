@@ -35,7 +35,6 @@ class Clock:
         self.form = form
 
     def __call__(self, cell: Any) -> float:
-        """Reads one; ``ValueError`` if it is none, or none of the years 1 to 9999."""
         return require_time(self._seconds(cell))
 
     def _seconds(self, cell: Any) -> float:
@@ -103,12 +102,10 @@ def format_time(when: float) -> str:
 
 
 def is_named_like_a_time(name: str) -> bool:
-    """Whether a column's name is one that times have."""
     return _NAMES.fullmatch(name.strip()) is not None
 
 
 def are_dates(cells: Sequence[Any]) -> bool:
-    """Whether all cells are written dates, which can be nothing but times."""
     return bool(cells) and all(_is_date(cell) for cell in cells)
 
 
@@ -221,7 +218,6 @@ class Gaps:
         return [self._last, self._seen, self._usual, list(self._intervals)]
 
     def idle(self) -> None:
-        """Takes note that there is nothing more for now."""
         self._idle = True
 
     def before(self, when: float | None) -> Gap | None:

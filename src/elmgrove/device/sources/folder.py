@@ -59,7 +59,6 @@ class Folder(Source):
             yield None
 
     def saved(self, bookmark: Bookmark) -> None:
-        """Moves the files to ``done/`` that end before the bookmark."""
         for name, (inode, last) in list(self._finished.items()):
             here = bookmark["inode"] == inode and bookmark["offset"] >= last
             if here or bookmark["finished"].get(name) == inode:
@@ -152,7 +151,6 @@ class Folder(Source):
             self._move(path, DONE)
 
     def _move(self, path: Path, where: str) -> Path:
-        """Moves a file, if that is possible; gives where it is then."""
         folder = self._path / where
         try:
             folder.mkdir(exist_ok=True)

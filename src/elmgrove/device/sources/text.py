@@ -51,7 +51,6 @@ class Line(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether its ending was written."""
         return self.data.endswith((b"\n", b"\r"))
 
 
@@ -80,7 +79,6 @@ class Text:
         self._decoder: codecs.IncrementalDecoder | None = decoder
 
     def position(self, line: Line) -> dict[str, Any] | None:
-        """Gives what finds the place after this line again; None where there is no way back."""
         return None
 
     def feed(self, data: bytes) -> Iterator[Line]:
@@ -125,7 +123,6 @@ class BookmarkedFile(Text):
         """Gives the complete lines from here to the present end."""
 
     def position(self, line: Line) -> dict[str, Any]:
-        """Gives the bookmark after this line."""
         return {
             "file": self._path.name,
             "inode": self.inode,
@@ -176,7 +173,6 @@ class TextFile(BookmarkedFile):
             self._go_to(bookmark)
 
     def lines(self) -> Iterator[Line]:
-        """Gives the complete lines from here to the present end."""
         yield from self.feed(b"")
         while data := self._read():
             yield from self.feed(data)
@@ -189,7 +185,6 @@ class TextFile(BookmarkedFile):
 
     @property
     def read(self) -> int:
-        """How many bytes were read so far."""
         return self._raw.tell()
 
     @property
@@ -259,7 +254,6 @@ class TableFile(BookmarkedFile):
             self._go_to(bookmark)
 
     def lines(self) -> Iterator[Line]:
-        """Gives the rows after the bookmark."""
         return (line for line in self._rows() if line.number >= self.began)
 
     def __exit__(self, *error: Any) -> None:
@@ -345,17 +339,14 @@ class Source(ABC):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The columns' names in the order of the row; None where the file has no names."""
         return self._lines.names
 
     @property
     def width(self) -> int | None:
-        """How many numbers a row has; None before the first row."""
         return self._lines.width
 
     @property
     def held(self) -> int:
-        """How many missing values were filled with the last ones."""
         return self._lines.held
 
     @abstractmethod
@@ -423,7 +414,6 @@ class Source(ABC):
         return self._lines.read(where, text)
 
     def _tell(self) -> None:
-        """Logs what there is to tell of the lines."""
         for note in self._lines.findings:
             log.info("%s", note)
         for note in self._lines.notes:
@@ -496,7 +486,6 @@ class FollowedFile(File):
             yield None
 
     def _read(self, trouble: Outage) -> Iterator[Item]:
-        """Reads the file until another is in its place."""
         with TextFile(self._path, self._bookmark, self._layout.encoding) as text:
             self._begin(text)
             for item in self._growing(text):
