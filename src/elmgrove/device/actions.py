@@ -18,8 +18,6 @@ from elmgrove.reading.times import stated_time
 
 #: Asks what an action would do: it is done to a copy.
 DRY_RUN = "dry_run"
-#: Rows of the quarantine that are listed, the newest: to explain each takes a while.
-LISTED = 50
 #: Who asks, where that is all that is known: the owner at the device, or whoever may write to the
 #: broker.
 COMMAND_LINE, MQTT = "command line", "mqtt"
@@ -98,7 +96,8 @@ def _quarantine(member: Member, asked: Asked, by: str, at: float) -> dict[str, A
     detector = member.detector
     rows = [
         {**one, "time": None if one["time"] is None else json_when(one["time"])}
-        for one in listed(detector, last=LISTED)
+        # The newest: to explain each takes a while.
+        for one in listed(detector, last=50)
     ]
     limit = detector.threshold
     return {

@@ -23,7 +23,7 @@ from elmgrove.device.mqtt import Access, Sink
 from elmgrove.device.notify import Alarms
 from elmgrove.device.output import Observation, Observer, PeerLog, StateLog, Verdicts
 from elmgrove.device.report import AgentReports
-from elmgrove.device.settings import ASK, NO_REPORTS, Settings
+from elmgrove.device.settings import Settings
 from elmgrove.device.sources import open_source
 from elmgrove.device.sources.mqtt import Subscription, subscribed
 from elmgrove.device.sources.text import Bad, Bookmark, Item, Reading, Source
@@ -169,7 +169,7 @@ class Work:
         self._watch()
         peers = PeerLog(member)
         if exchange is not None:
-            if settings.reports != NO_REPORTS:
+            if settings.reports != "none":
                 self._reports = AgentReports(settings, member, self._commands, self._note)
             session = AgentSession(member, exchange, settings, self._reports, self._save_to_send)
             self._sync = BackgroundSync(session, settings.sync_seconds, peers.compare)
@@ -177,7 +177,7 @@ class Work:
     def _watch(self) -> None:
         on_change = self._settings.on_change
         self._log = StateLog(self.member.detector)
-        self._response = None if on_change == ASK else DriftResponse(on_change, self.member)
+        self._response = None if on_change == "ask" else DriftResponse(on_change, self.member)
 
     def process(self, reading: Reading) -> None:
         """Scores a row, or a frame with its last sample; ``BadInput`` if that can't be done."""

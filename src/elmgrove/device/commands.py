@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 from elmgrove.device.actions import perform
-from elmgrove.device.settings import BOUNDED, NONE
 from elmgrove.errors import BadInput, ElmgroveError, InconsistentState
 from elmgrove.exchange.responses import plain
 from elmgrove.federation.commands import Command, CommandResult
@@ -23,8 +22,6 @@ log = logging.getLogger("elmgrove.device")
 
 #: The member's note of commands that were done: saved in one file with what they changed.
 COMMANDS = "commands"
-#: Commands that are remembered after their outcome was told, the newest: as many as a server keeps.
-REMEMBERED = 200
 #: A command waits this many times as long as the one before it took: rows come first.
 REST = 3.0
 #: The member's note of rows that were taken out for a server in the last day, and when.
@@ -52,7 +49,7 @@ class Commands:
         saved: Callable[[Member], AbstractContextManager[Any]],
         look: Callable[[], None] = lambda: None,
         *,
-        allowed: str = BOUNDED,
+        allowed: str = "bounded",
     ) -> None:
         self._member, self._saved, self._look, self._allowed = member, saved, look, allowed
         self._waiting: deque[Command] = deque()
@@ -115,7 +112,7 @@ class Commands:
 
     def _do(self, command: Command) -> bool:
         try:
-            if self._allowed == NONE:
+            if self._allowed == "none":
                 raise ElmgroveError("this device takes no commands (server_commands = none)")
             self._look()
             answers = self._member.detector.answers
@@ -155,7 +152,7 @@ class Commands:
             if again:
                 taken.remove(again[-1])
         elif rows:
-            if self._allowed == BOUNDED:
+            if self._allowed == "bounded":
                 _require_bounded(member, rows, taken, (feedback["first"], feedback["last"]))
             taken.append([now, rows])
         _note(member, command, now, False, " ".join(said["said"]))
@@ -167,8 +164,8 @@ class Commands:
 
 def _note(member: Member, command: Command, now: float, refused: bool, said: str) -> None:
     outcome = CommandResult(command.id, now, refused, (plain(said, 500),))
-    # What is not told yet is far less: nothing of it is forgotten.
-    kept = member.notes.get(COMMANDS, [])[1 - REMEMBERED :]
+    # As many as a server keeps; what is not told yet is far less, and nothing of it is forgotten.
+    kept = member.notes.get(COMMANDS, [])[-199:]
     member.notes[COMMANDS] = [*kept, outcome.fields]
 
 

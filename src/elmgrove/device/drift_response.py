@@ -6,7 +6,6 @@ from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.drift import SPIKE, Drift
 from elmgrove.detector.feedback import accept
 from elmgrove.detector.history import Span, fade
-from elmgrove.device.settings import ADAPT, PATTERN, RELEARN
 from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
 
@@ -14,8 +13,6 @@ log = logging.getLogger("elmgrove.device")
 
 #: The member's note of what is still left to forget, while it adapts.
 ADAPTING = "adapting"
-# While it adapts, what was learned counts a quarter after each step.
-_STEP = 0.25
 #: The member's note of how often it may still begin its scores again, once it has adapted.
 SETTLING = "settling"
 
@@ -33,12 +30,12 @@ class DriftResponse:
     def __init__(self, on_change: str, member: Member) -> None:
         self._on_change, self._member = on_change, member
         patterns = member.detector.patterns
-        if on_change == PATTERN and patterns is None:
+        if on_change == "pattern" and patterns is None:
             raise BadInput(
                 "on_change = pattern: this device has one model for all that is normal; make a "
                 "new one with patterns = auto, or choose ask, adapt or relearn"
             )
-        if on_change == ADAPT and patterns is not None:
+        if on_change == "adapt" and patterns is not None:
             raise BadInput(
                 "on_change = adapt: a device with patterns would forget those that are not at "
                 "work; choose pattern, ask or relearn"
@@ -74,8 +71,8 @@ class DriftResponse:
         watch.restart()
         known = detector.evidence.count
         by = f"on_change = {self._on_change}"
-        told = accept(detector, Span(since), instead=self._on_change == RELEARN, by=by)
-        if self._on_change == ADAPT:
+        told = accept(detector, Span(since), instead=self._on_change == "relearn", by=by)
+        if self._on_change == "adapt":
             self._member.notes[ADAPTING] = {"left": known, "rows": 0}
             self._member.notes[SETTLING] = 10
             self._forget()
@@ -96,8 +93,8 @@ class DriftResponse:
     def _forget(self) -> None:
         """Fades what was learned; once little is left of what was learned before, no more."""
         noted = self._member.notes[ADAPTING]
-        fade(self._member.detector, _STEP)
-        noted["left"], noted["rows"] = _STEP * noted["left"], 0
+        fade(self._member.detector, 0.25)
+        noted["left"], noted["rows"] = 0.25 * noted["left"], 0
         # A few rows that are far away would still make room for faults.
         if noted["left"] < 1e-4 * self._step_rows:
             del self._member.notes[ADAPTING]

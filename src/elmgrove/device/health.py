@@ -13,8 +13,6 @@ log = logging.getLogger("elmgrove.device")
 
 #: The last rows that are judged, and how many there must be at least.
 WINDOW, LEAST = 200, 20
-#: Seconds between two times that the same is said.
-AGAIN = 3600.0
 #: Seconds after a gap was told in which others are only counted.
 QUIET = 60.0
 #: Bad rows that are logged one by one; the rest are only counted.
@@ -121,7 +119,8 @@ class InputHealth:
 
     def _say(self, what: str) -> None:
         now = time.monotonic()
-        if self._told_at is None or now - self._told_at >= AGAIN:
+        # Once an hour.
+        if self._told_at is None or now - self._told_at >= 3600.0:
             log.error("%s; the last: %s", what, self.reason)
             self._told_at, self._told = now, True
 

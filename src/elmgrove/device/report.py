@@ -20,7 +20,7 @@ from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.device.commands import Commands
 from elmgrove.device.output import Observation
-from elmgrove.device.settings import ROWS, Settings
+from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of, told
 from elmgrove.errors import BadInput
 from elmgrove.exchange.responses import plain
@@ -238,7 +238,7 @@ class AgentReports:
 
     def _made(self) -> Report:
         member, events = self._member, self._member.detector.events
-        shows, waiting = self._settings.reports == ROWS, member.detector.quarantine.waiting
+        shows, waiting = self._settings.reports == "rows", member.detector.quarantine.waiting
         now = (*events.closed, *(() if events.open is None else (events.open,)))
         new = [event for event in now if event not in self._heard]
         self._under_way, status = now, self._status()
@@ -257,7 +257,7 @@ class AgentReports:
         settings, status = self._settings, status_of(self._member)
         # They are told as events, once.
         del status["last_events"]
-        if settings.reports != ROWS:
+        if settings.reports != "rows":
             status |= self._without_rows(status)
         status["version"], status["sync_seconds"] = __version__, settings.sync_seconds or None
         status["last_row"] = None if self._last_row is None else json_when(self._last_row)

@@ -19,16 +19,8 @@ from elmgrove.reading.layout import REFUSE, Layout
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
-#: What an agent does about a change: it asks, or reacts by itself.
-ASK, ADAPT, PATTERN, RELEARN = ON_CHANGE = "ask", "adapt", "pattern", "relearn"
-#: What a server may ask of a device.
-NONE, BOUNDED = "none", "bounded"
-#: What a server is told of a device.
-NO_REPORTS, ROWS = "none", "rows"
 # The groups of settings, as ``device run --help`` shows them.
 DEVICE, SOURCE, ALARMS, FLEET, NEW = "Device", "Source", "Alarms", "Fleet", "New device"
-#: What a webhook may be given: the plain object, or what Slack or ntfy take.
-FORMATS = ("json", "slack", "ntfy")
 
 
 @dataclass(frozen=True)
@@ -120,7 +112,7 @@ class Settings:
         "What the server may ask for, as its dashboard does: none, bounded (accept, reject and "
         "undo, which may take out a tenth of what was learned a day), or any.",
         FLEET,
-    ] = BOUNDED
+    ] = "bounded"
 
     save_rows: Annotated[int, "Rows between two saves: the most a crash can lose.", DEVICE] = 1000
     save_seconds: Annotated[float, "Seconds between two saves, if there were rows.", DEVICE] = 60.0
@@ -132,9 +124,7 @@ class Settings:
         str, "Which verdicts: all, anomalies or alarms; or events instead of rows.", ALARMS
     ] = "all"
     webhook: Annotated[str, "URL that alarms are posted to.", ALARMS] = ""
-    webhook_format: Annotated[
-        str, f"What is posted: {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.", ALARMS
-    ] = "json"
+    webhook_format: Annotated[str, "What is posted: json, slack or ntfy.", ALARMS] = "json"
     command: Annotated[
         str, "Command that gets each alarm on its standard input, as one line of JSON.", ALARMS
     ] = ""
@@ -147,10 +137,10 @@ class Settings:
 
     on_change: Annotated[
         str,
-        f"When rows have changed for good: {', '.join(ON_CHANGE)} (wait for a person; forget "
+        "When rows have changed for good: ask, adapt, pattern, relearn (wait for a person; forget "
         "faster; add a pattern; learn from the beginning).",
         ALARMS,
-    ] = ASK
+    ] = "ask"
 
     like: Annotated[str, "New device: a state or evidence file to take the layer from.", NEW] = ""
     start_rows: Annotated[
@@ -197,11 +187,11 @@ class Settings:
     def __post_init__(self) -> None:
         for name, known in {
             "only": ("all", "anomalies", "alarms", "events"),
-            "webhook_format": FORMATS,
+            "webhook_format": ("json", "slack", "ntfy"),
             "log_format": ("text", "json"),
-            "on_change": ON_CHANGE,
-            "server_commands": (NONE, BOUNDED, "any"),
-            "reports": (NO_REPORTS, "figures", ROWS),
+            "on_change": ("ask", "adapt", "pattern", "relearn"),
+            "server_commands": ("none", "bounded", "any"),
+            "reports": ("none", "figures", "rows"),
         }.items():
             if (value := getattr(self, name)) not in known:
                 raise BadInput(f"{name}: {', '.join(known[:-1])} or {known[-1]}, not {value!r}")

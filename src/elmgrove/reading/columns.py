@@ -102,8 +102,6 @@ def some_of(names: Sequence[str], most: int = 8) -> str:
 
 #: The columns of a table, at most: as many as a spreadsheet has.
 MOST_COLUMNS = 1 << 14
-#: The most words that were never learned of which there is a note.
-MOST_UNSEEN = 100
 
 
 class Record(NamedTuple):
@@ -366,7 +364,7 @@ class Columns:
         raise MissingValue(f"{where}, {self._header.describe(int(place))}: {MISSING}")
 
     def _note_unseen(self, name: str, word: str, words: Sequence[str]) -> None:
-        if word in words or f"{name}={word}" in self._unseen or len(self._unseen) >= MOST_UNSEEN:
+        if word in words or f"{name}={word}" in self._unseen or len(self._unseen) >= 100:
             return
         self._unseen.add(f"{name}={word}")
         self.notes.append(

@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 from elmgrove.errors import BadInput
 from elmgrove.reading.cells import plain_name
 
-#: The column that a point's time is: line protocol reserves the name, so no field has it.
-TIME = "time"
-
 # As in Telegraf's grammar, a backslash takes the next character with it.
 _NAME = r"(?:\\.|[^\\, ])++"
 _KEY = r"(?:\\.|[^\\,= ])++"
@@ -29,8 +26,6 @@ _BOOLEANS = {
 }
 _ESCAPED = re.compile(r"\\([,= ])")
 _ESCAPED_IN_STRING = re.compile(r'\\(["\\])')
-# The numbers that 64 bits hold, with a sign and without.
-_SIGNED, _UNSIGNED = range(-(1 << 63), 1 << 63), range(1 << 64)
 
 
 class Point(NamedTuple):
@@ -110,7 +105,8 @@ class Measurement:
             return None
         self._note_mixed(where, point)
         self.point = point
-        time = {} if point.time is None else {TIME: point.time}
+        # Line protocol reserves the name, so no field has it.
+        time = {} if point.time is None else {"time": point.time}
         # First of all: a field such as boot_time looks like a time, too.
         return {**time, **point.fields, **time}
 
@@ -169,7 +165,9 @@ def _value(where: str, key: str, text: str) -> Any:
     if found := _WHOLE.fullmatch(text):
         # Digits of a number that fits are few; Python refuses to read thousands of them.
         number = int(text[:-1]) if len(text) < 32 else None
-        if number is not None and number in (_SIGNED if found[1] else _UNSIGNED):
+        # What 64 bits hold, with a sign and without.
+        held = range(-(1 << 63), 1 << 63) if found[1] else range(1 << 64)
+        if number is not None and number in held:
             return number
     raise BadInput(f"{where}, field {key!r}: {text!r:.60} is no value of InfluxDB line protocol")
 

@@ -32,8 +32,6 @@ from elmgrove.reading.line_protocol import Measurement
 from elmgrove.reading.lines import json_object
 from elmgrove.reading.times import SEVERAL, Clock, first_back, format_time, gaps_in, usual_interval
 
-_WAY_OUT = "FILE=FORMAT says how times are written, like labels.csv=%m/%d/%Y %H:%M"
-
 
 def read_label_spans(said: str) -> list[tuple[float, float]]:
     """Reads the spans in which something was wrong: begin and end, in the first two columns.
@@ -71,7 +69,8 @@ def _spans(name: str, lines: Iterator[str], clock: Clock) -> Iterator[tuple[floa
             continue  # names
         begin, end = (_time(clock, cell) for cell in (*cells, "", "")[:2])
         if begin is None or end is None:
-            raise BadInput(f"{name}, line {number}: {cells[:2]} are no begin and end; {_WAY_OUT}")
+            way_out = "FILE=FORMAT says how times are written, like labels.csv=%m/%d/%Y %H:%M"
+            raise BadInput(f"{name}, line {number}: {cells[:2]} are no begin and end; {way_out}")
         if end < begin:
             raise BadInput(f"{name}, line {number}: ends before it begins")
         yield begin, end
