@@ -47,7 +47,10 @@ class ExactSum:
         for place, part in parts:
             signed = part if sign > 0 else -part
             held[place] = held[place] + signed if place in held else signed
-        made._bins = {place: held[place] for place in held if held[place].any()}
+        # What was not added to is not 0 now.
+        made._bins = {
+            place: one for place, one in held.items() if one is self._bins.get(place) or one.any()
+        }
         return made if made._addends <= _MOST_ADDENDS else made._settled()
 
     def _settled(self) -> "ExactSum":

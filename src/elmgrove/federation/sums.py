@@ -53,6 +53,8 @@ class RunningSum:
         self._sums = {name: ExactSum(int(np.prod(shape))) for name, shape in self._shapes.items()}
         self._sums[_NUMBERS] = ExactSum(len(self._numbers))
         self._coarse = 0
+        # What the last moments are larger by about 0.
+        self._lifts: list[tuple[Evidence, dict[str, Parts]]] = []
 
     @property
     def nbytes(self) -> int:
@@ -99,19 +101,19 @@ class RunningSum:
         sums = {name: total.plus(values[name], sign) for name, total in self._sums.items()}
         if not isinstance(evidence, Moments) or not evidence.centre.any():
             return sums
-        s, count = (ExactSum(len(values[name])).plus(values[name]) for name in ("s", _NUMBERS))
-        level = rows_at(evidence.centre, count)
-        return self._lifted(sums, evidence.centre, s, s.plus_products(level), level, sign)
+        # A device asks for the sum without what it has just put.
+        found = next((lift for one, lift in self._lifts if one is evidence), None)
+        if found is None:
+            s, count = (ExactSum(len(values[name])).plus(values[name]) for name in ("s", _NUMBERS))
+            level = rows_at(evidence.centre, count)
+            found = self._lift(evidence.centre, s, s.plus_products(level), level)
+            self._lifts = [*self._lifts[-7:], (evidence, found)]
+        return _lifted(sums, found, sign)
 
-    def _lifted(
-        self, sums: Sums, c: Array, s: ExactSum, t: ExactSum, level: Parts, sign: float
-    ) -> Sums:
-        """Adds what moments about 0 are larger by than those about c, or subtracts it."""
-        return sums | {
-            "C": sums["C"].plus_products(lifted_products(self.basis, c, s, t), sign),
-            "s": sums["s"].plus_products(level, sign),
-            "e": sums["e"].plus_products(lifted_squares(c, s, t), sign),
-        }
+    def _lift(self, c: Array, s: ExactSum, t: ExactSum, level: Parts) -> dict[str, Parts]:
+        """What moments about 0 are larger by than those about c."""
+        products = lifted_products(self.basis, c, s, t)
+        return {"C": products, "s": level, "e": lifted_squares(c, s, t)}
 
     def _moments(self, sums: Sums, coarse: int) -> Evidence:
         """The moments about 0 where rows are scaled, else about a centre near their mean."""
@@ -119,7 +121,8 @@ class RunningSum:
         if self.basis.scaling.kind == "none" and sums[_NUMBERS].rounded()[0] > 0.0:
             centre = _near_mean(sums["s"], sums["e"], sums[_NUMBERS])
             t, level = sums["s"], rows_at(centre, sums[_NUMBERS])
-            sums = self._lifted(sums, centre, t.plus_products(level, -1.0), t, level, -1.0)
+            lift = self._lift(centre, t.plus_products(level, -1.0), t, level)
+            sums = _lifted(sums, lift, -1.0)
         given = self._rounded(sums, coarse, {"centre": centre})
         # Of what never moved, products with others may have kept some rounding.
         return given.stilled(given.e <= 0.0) if isinstance(given, Moments) else given
@@ -143,6 +146,10 @@ def _near_mean(t: ExactSum, squares: ExactSum, count: ExactSum) -> Array:
     s = t.plus_products(rows_at(mean, count), -1.0)
     left = squares.plus_products(lifted_squares(mean, s, t), -1.0).rounded()
     return centre_near(mean, np.maximum(left, 0.0) / rows)
+
+
+def _lifted(sums: Sums, lift: dict[str, Parts], sign: float) -> Sums:
+    return sums | {name: sums[name].plus_products(lift[name], sign) for name in lift}
 
 
 def _is_coarse(evidence: Evidence) -> int:

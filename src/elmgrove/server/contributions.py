@@ -178,6 +178,7 @@ async def _store(
         count,
         blob,
         time.time(),
+        digest=digest,
         successor=successor,
         actor=caller.actor,
     )

@@ -85,10 +85,13 @@ class Contributions:
         blob: bytes | None,
         received: float,
         *,
+        digest: str | None = None,
         successor: Callable[[StoredEntry | None], bool],
         actor: str = SERVER,
     ) -> StoredEntry:
         """Store a contribution, or a departure (no blob), under the federation's next revision.
+
+        ``digest`` is the SHA-256 of the blob, where that is known already.
 
         ``successor`` MUST see the newest entry of that origin, with no other put in between, and
         be quick and pure. What it raises MUST reach the caller unchanged, with nothing stored.
@@ -96,7 +99,9 @@ class Contributions:
         ``ValueError`` where none is held), unless the bytes that are held are corrupted: those MUST
         be replaced. Revisions MUST be 1, 2, 3, ... without gaps.
         """
-        digest, size = ("", 0) if blob is None else (sha256(blob).hexdigest(), len(blob))
+        if digest is None:
+            digest = "" if blob is None else sha256(blob).hexdigest()
+        size = 0 if blob is None else len(blob)
         made = StoredEntry(origin, 0, epoch, count, digest, size, received, blob is None)
         async with self._database.write(federation) as tx:
             newest, held = await _newest(tx, federation, origin)
