@@ -109,6 +109,11 @@ def test_a_rule_that_makes_no_sense_is_refused(rule: dict[str, Any]) -> None:
         PatternRule(**rule)
 
 
+def test_patterns_that_are_not_at_work_are_not_forgotten() -> None:
+    with pytest.raises(BadInput, match="forgetting would lose patterns"):
+        detector(forgetting=0.99)
+
+
 # Which pattern answers
 
 
@@ -247,22 +252,6 @@ def test_joined_to_what_was_joined_keeps_parts_apart() -> None:
     first.take_in(third)
     del known.model.own[2:]
     assert known.parts == before
-
-
-def test_what_was_joined_is_forgotten_with_the_rest_and_given_away_whole() -> None:
-    known = Detector(LAYER, patterns=PatternRule(start_rows=60, join=1.0, most=5), forgetting=0.99)
-    known.learn_many(mixed(1, 200))
-    known.model.adopt(rows_of(0, 7, 200))
-    before = {part.number: part for part in known.parts}
-    known.model.tune()
-    (joined,) = (pattern for pattern in known.model.own if pattern.joined)
-    known.learn_many(rows_of(0, 8, TUNE_EVERY - known.model.patterns.rows_seen % TUNE_EVERY))
-    rows = joined.learned - before[joined.number].learned
-    (part,) = joined.joined
-    assert part.weight == pytest.approx(0.99**rows)
-    expected = before[3].evidence.count * part.weight + joined.model.evidence.count
-    assert joined.model.total.count == pytest.approx(expected)
-    assert {part.number: part for part in known.parts}[3] == before[3]
 
 
 def test_different_patterns_stay_apart_and_0_never_joins() -> None:

@@ -246,7 +246,9 @@ def test_observing_many_gives_the_verdicts_of_observing_one_by_one(
     X = rows(seed, 330)
     X[150:170] += 30.0
     X[250::9] *= 15.0
-    options: dict[str, Any] = {"window": window, "patterns": patterns, "forgetting": forgetting}
+    options: dict[str, Any] = {"window": window, "patterns": patterns}
+    if patterns is None:
+        options["forgetting"] = forgetting
     options |= {"threshold": SOON, "quarantine": 7}
     single, together = made(setting, **options), made(setting, **options)
     one_by_one = [single.observe(row) for row in X]

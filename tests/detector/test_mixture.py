@@ -23,7 +23,7 @@ JOIN = {"loss": 0.1, "distance": 1.0}
 
 def mixture(score: str, **rule: Any) -> Mixture:
     rule = {"start_rows": 60, "join": JOIN[score], **rule}
-    return Mixture(BASES[score], PatternRule(**rule), ridge=1e-3, forgetting=1.0)
+    return Mixture(BASES[score], PatternRule(**rule), ridge=1e-3)
 
 
 def trained_mixture(score: str, **options: Any) -> Mixture:

@@ -120,11 +120,12 @@ class Detector:
         )
         #: How patterns come and go; None where there is one model.
         self.patterns = patterns
-        settings = {"ridge": ridge, "forgetting": forgetting}
+        if patterns is not None and forgetting != 1.0:
+            raise BadInput("forgetting would lose patterns that are not at work: leave one of them")
         self.model: Model = (
-            single_model(basis, **settings)
+            single_model(basis, ridge=ridge, forgetting=forgetting)
             if patterns is None
-            else Mixture(basis, patterns, **settings)
+            else Mixture(basis, patterns, ridge=ridge)
         )
         self.gate = AlarmGate(
             basis,

@@ -72,14 +72,16 @@ class Mixture:
     distance is that already).
     """
 
-    def __init__(self, basis: Basis, rule: PatternRule, *, ridge: float, forgetting: float) -> None:
+    #: A pattern that is not at work would be forgotten with the others.
+    forgetting = 1.0
+
+    def __init__(self, basis: Basis, rule: PatternRule, *, ridge: float) -> None:
         self.basis = basis
         self.rule = rule
-        self.patterns = OwnPatterns(basis, rule, ridge=ridge, forgetting=forgetting)
-        model = self.own[0].model
-        self.ridge, self.forgetting = model.ridge, model.forgetting
+        self.patterns = OwnPatterns(basis, rule, ridge=ridge)
+        self.ridge = self.own[0].model.ridge
         self.version = 0
-        #: Rows learned here since the start, forgotten or not.
+        #: Rows learned here since the start.
         self.learned = 0
         self._received = Received((), basis, rule, self.ridge)
         #: The number of the own pattern where each group of received parts belongs, or None.
@@ -253,8 +255,7 @@ class Mixture:
         self.places = places
         sums = list(zip(places, self._received.sums, strict=True))
         foreign = [evidence for number, evidence in sums if number is None]
-        settings = {"ridge": self.ridge, "forgetting": self.forgetting}
-        self.foreign = [single_model(self.basis, **settings) for _ in foreign]
+        self.foreign = [single_model(self.basis, ridge=self.ridge) for _ in foreign]
         for model, evidence in zip(self.foreign, foreign, strict=True):
             model.use_prior(evidence)
         for pattern in self.own:
@@ -279,8 +280,7 @@ class Mixture:
 
     def _rearrange(self) -> None:
         """Find new places for what was received, if that makes a difference."""
-        fading = self.forgetting < 1.0 and any(pattern.joined for pattern in self.own)
         places = self._received.places(self.own)
         typical = {pattern.number: pattern.typical for pattern in self.own}
-        if fading or (places, typical) != (self.places, self._typical):
+        if (places, typical) != (self.places, self._typical):
             self._place(places)

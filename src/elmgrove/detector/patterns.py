@@ -56,8 +56,7 @@ class Pattern:
     """A model of rows that are alike, and where they lie: sums, so that both can be merged.
 
     The model's own evidence is that of the rows learned here. It rests on the patterns that were
-    ``joined`` to this one, and on what others know of it. Of a pattern that was joined, ``weight``
-    says how much is not forgotten yet, and ``when`` how many rows the other one had learned then.
+    ``joined`` to this one, and on what others know of it.
     """
 
     def __init__(self, number: int, model: SingleModel) -> None:
@@ -66,17 +65,16 @@ class Pattern:
         #: Σ x and how many, of the rows learned here.
         self.total: Array = np.zeros(model.basis.inputs)
         self.count = 0.0
-        #: Rows learned here since the start, forgotten or not.
+        #: Rows learned here since the start, taken out again or not.
         self.learned = 0
         #: The score of a typical row, when it was last measured; infinite if not known.
         self.typical = np.inf
         self.joined: list[Pattern] = []
-        self.weight, self.when = 1.0, 0
         self._received: tuple[Evidence, ...] = ()
 
     @property
     def parts(self) -> list[Part]:
-        """What was learned here, and in each pattern that was joined, forgotten since or not."""
+        """What was learned here, and in each pattern that was joined."""
         return [
             Part(one.number, one.learned, one.model.evidence, one.total, one.model.fresh)
             for one in (self, *self.joined)
@@ -85,27 +83,19 @@ class Pattern:
     @property
     def evidence(self) -> Evidence:
         """That of the rows learned here and of those that were joined."""
-        return Evidence.sum([self.model.evidence, *(one.faded for one in self.joined)])
-
-    @property
-    def faded(self) -> Evidence:
-        """What is not forgotten of the rows learned here."""
-        known = self.model.evidence
-        return known if self.weight == 1.0 else known.weighted(self.weight)
+        return Evidence.sum(one.model.evidence for one in (self, *self.joined))
 
     @property
     def centroid(self) -> Array:
         """The mean of its rows."""
-        total, count = self.total, self.count
-        for one in self.joined:
-            total, count = total + one.weight * one.total, count + one.weight * one.count
-        return total / (count or 1.0)
+        every = (self, *self.joined)
+        total: Array = sum((one.total for one in self.joined), self.total)
+        return total / (sum(one.count for one in every) or 1.0)
 
     def move(self, x: Array) -> None:
-        """Move the centroid towards a row (Algorithm 2), as fast as the model forgets."""
-        keep = self.model.forgetting
-        self.total = keep * self.total + x
-        self.count = keep * self.count + 1.0
+        """Move the centroid towards a row (Algorithm 2)."""
+        self.total = self.total + x
+        self.count += 1.0
         self.learned += 1
 
     @property
@@ -123,10 +113,7 @@ class Pattern:
 
     def take_in(self, other: "Pattern") -> None:
         """Join another pattern to this one."""
-        other.age()
-        for one in (other, *other.joined):
-            one.when = self.learned
-            self.joined.append(one)
+        self.joined += [other, *other.joined]
         other.joined = []
         other.set_prior(())
         self._update()
@@ -141,16 +128,8 @@ class Pattern:
             self.joined = [one for one in self.joined if one.count > 0.0]
             self._update()
 
-    def age(self) -> None:
-        """Forget of what was joined what the rows learned since then make it forget."""
-        for one in self.joined:
-            one.weight *= self.model.forgetting ** (self.learned - one.when)
-            one.when = self.learned
-        if self.model.forgetting < 1.0 and self.joined:
-            self._update()
-
     def _update(self) -> None:
-        known = [*(one.faded for one in self.joined), *self._received]
+        known = [*(one.model.evidence for one in self.joined), *self._received]
         self.model.use_prior(Evidence.sum(known) if known else None)
 
     # On disk
@@ -165,8 +144,6 @@ class Pattern:
             "learned": self.learned,
             # JSON has no infinity.
             "typical": self.typical if self.typical < np.inf else None,
-            "weight": self.weight,
-            "when": self.when,
             "joined": [],
             **numbers,
         }
@@ -182,7 +159,6 @@ class Pattern:
         self.model.merge(unpack_part(basis, prefix, fields, arrays))
         self.total, self.count = arrays[f"{prefix}.total"], fields["rows"]
         self.learned = self.model.learned = require_whole("learned", fields["learned"], 0)
-        self.weight, self.when = fields["weight"], require_whole("when", fields["when"], 0)
         if fields["typical"] is not None:
             self.typical = float(fields["typical"])
         if self.total.shape != (basis.inputs,):
@@ -301,8 +277,6 @@ class OwnPatterns:
         before = self.numbers
         if self.rule.patterns == AUTO and self.rule.join != 0.0 and len(self.used) > 1:
             self._join()
-        for pattern in self.used:
-            pattern.age()
         # What is typical is held as long as it hardly changes.
         self._measure(steady=0.05 if self.numbers == before else 0.0)
 

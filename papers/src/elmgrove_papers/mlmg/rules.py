@@ -40,8 +40,7 @@ class PatternsByLoss(OwnPatterns):
 def by_loss(detector: Detector) -> None:
     """Lets a detector that has learned nothing assign rows by loss."""
     model: Any = detector.model
-    settings = {"ridge": model.ridge, "forgetting": model.forgetting}
-    model.patterns = PatternsByLoss(detector.basis, model.rule, **settings)
+    model.patterns = PatternsByLoss(detector.basis, model.rule, ridge=model.ridge)
     model.set_prior(())
 
 
