@@ -338,7 +338,8 @@ class MixedFleet(FleetOnMemory):
         self.devices[name].back_up()
 
     def require_what_is_held(self, device: Device) -> None:
-        entries = self.exchange.fetch(set(NAMES) - {device.member.name})
+        every = self.exchange.entries()
+        entries = [entry for entry in every if entry.origin != device.member.name]
         counts = [entry.evidence.count for entry in entries if isinstance(entry, Contribution)]
         received = device.member.detector.received
         assert (0.0 if received is None else received.count) == sum(counts)
