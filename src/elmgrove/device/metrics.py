@@ -128,10 +128,9 @@ class AgentMetrics:
         made = self._families
         for name, meaning in _COUNTED.items():
             yield made.CounterMetricFamily(_PREFIX + name, meaning, value=counts[name])
-        for name, meaning in _MEASURED.items():
-            value = measured.get(name, math.nan)
+        for name, value in measured.items():
             if math.isfinite(value):
-                yield made.GaugeMetricFamily(_PREFIX + name, meaning, value=value)
+                yield made.GaugeMetricFamily(_PREFIX + name, _MEASURED[name], value=value)
         meaning = "1 for the state that the agent is in."
         states = made.GaugeMetricFamily(f"{_PREFIX}state", meaning, labels=["state"])
         for one in ("waiting", LEARNING, WATCHING, CHANGING):

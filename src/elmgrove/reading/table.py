@@ -40,13 +40,32 @@ def read_label_spans(said: str) -> list[tuple[float, float]]:
     holds names; further columns are not looked at.
     """
     name, _, form = (said, "", "") if Path(said).exists() else said.partition("=")
+    clock, spans = Clock(form or None), list[tuple[float, float]]()
     try:
         with Path(name).open(encoding="utf-8-sig", newline="") as file:
-            return list(_spans(name, file, Clock(form or None)))
+            for number, cells in enumerate(csv.reader(file), 1):
+                text = "".join(cells).strip()
+                # A first line without a digit holds names.
+                if text and (number > 1 or any(map(str.isdecimal, text))):
+                    spans.append(_span(f"{name}, line {number}", cells, clock))
     except UnicodeDecodeError as error:
         raise BadInput(f"{name}: {NOT_TEXT}") from error
     except csv.Error as error:
         raise BadInput(f"{name}: this is no CSV ({error})") from error
+    return spans
+
+
+def _span(where: str, cells: list[str], clock: Clock) -> tuple[float, float]:
+    try:
+        begin, end = map(clock, cells[:2])
+    except (ValueError, OverflowError) as error:
+        raise BadInput(
+            f"{where}: {cells[:2]} are no begin and end; FILE=FORMAT says how times are written, "
+            "like labels.csv=%m/%d/%Y %H:%M"
+        ) from error
+    if end < begin:
+        raise BadInput(f"{where}: ends before it begins")
+    return begin, end
 
 
 def within(times: NDArray[np.float64], spans: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
@@ -59,28 +78,6 @@ def within(times: NDArray[np.float64], spans: Sequence[tuple[float, float]]) -> 
     for begin, end in spans:
         found |= (times >= begin) & (times <= end)
     return found
-
-
-def _spans(name: str, lines: Iterator[str], clock: Clock) -> Iterator[tuple[float, float]]:
-    for number, cells in enumerate(csv.reader(lines), 1):
-        if not any(cell.strip() for cell in cells):
-            continue
-        if number == 1 and not any(map(str.isdecimal, "".join(cells))):
-            continue  # names
-        begin, end = (_time(clock, cell) for cell in (*cells, "", "")[:2])
-        if begin is None or end is None:
-            way_out = "FILE=FORMAT says how times are written, like labels.csv=%m/%d/%Y %H:%M"
-            raise BadInput(f"{name}, line {number}: {cells[:2]} are no begin and end; {way_out}")
-        if end < begin:
-            raise BadInput(f"{name}, line {number}: ends before it begins")
-        yield begin, end
-
-
-def _time(clock: Clock, cell: str) -> float | None:
-    try:
-        return clock(cell)
-    except (ValueError, OverflowError):
-        return None
 
 
 class RecordBlock(Protocol):
