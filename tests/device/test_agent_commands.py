@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import Detector, FalseAlarmRate
+from elmgrove import Detector
 from elmgrove.exchange.mqtt import MqttExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.storage.disk import save
@@ -93,20 +93,6 @@ def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Fed
     kept = member_in("pump.elm")
     # None of the 30 rows that came while the event was open.
     assert kept.detector.learned == ROWS + ANOMALOUS
-
-
-def test_others_and_what_they_changed_are_told(pumps: Federation) -> None:
-    soon = FalseAlarmRate(confidence=0.0)
-    save(Path("other.elm"), pumps.charter.start("other", threshold=soon))
-    write_rows(Path("other.csv"), normal_rows(5, 200, 4))
-    with (
-        at_work(**joined(pumps, "other", follow=True, sync_seconds=0.05)),
-        at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05)),
-    ):
-        wait_until(lambda: (cooperation(pumps) or {}).get("others") == 1)
-    found = cooperation(pumps)
-    assert (found["before"], found["after"], found["share"]) == (1.0, 1.0, 0.0)
-    assert found["contributors"] == ["other"]
 
 
 def cooperation(federation: Federation) -> Any:

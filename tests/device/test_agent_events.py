@@ -1,6 +1,5 @@
 """What a person is told of a machine that goes wrong: an event, a question, an end, and no more."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -142,24 +141,3 @@ def test_a_simulated_day_with_three_faults_is_three_events(seed: int, elmgrove: 
     # A fault of half an hour may be asked about, if it ends too late for a spike.
     assert len(told) <= 3 * len(faults)
     assert Counter(one["kind"] for one in told)["opened"] == len(faults)
-
-
-@pytest.mark.parametrize("server", ["m1-3", "m1-5", "m2-1"])
-def test_a_day_of_a_real_server_is_events_and_not_rows(server: str, elmgrove: Elmgrove) -> None:
-    """The day of each with most labelled rows; these servers had no part in choosing the rule."""
-    path = Path(os.environ.get("ELMGROVE_DATA", "nowhere")) / "smd_servers.npz"
-    if not path.exists():
-        pytest.skip("ELMGROVE_DATA names no folder with smd_servers.npz")
-    with np.load(path) as archive:
-        parts = ("train", "test", "label")
-        normal, rows, labels = (archive[f"{server}_{part}"] * 1.0 for part in parts)
-    begin = max(range(0, len(rows) - DAY, DAY), key=lambda start: labels[start:][:DAY].sum())
-    X, known = rows[begin : begin + DAY] * 1e-4, labels[begin : begin + DAY] > 0
-    told = day(server, X, normal * 1e-4, elmgrove)
-    opened = [one for one in told if one["kind"] == "opened"]
-    assert 1 <= len(opened) <= 8
-    assert len(told) <= 3 * len(opened) + 1
-    anomalous = sum(one["rows"] for one in told if one["kind"] == "ended")
-    assert anomalous > 3 * len(opened), "many rows, few events"
-    found = [int(one["where"].rpartition(" ")[2]) - 2 for one in opened]
-    assert any(known[max(row - 10, 0) : row + 1].any() for row in found)

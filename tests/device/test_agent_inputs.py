@@ -64,17 +64,6 @@ def test_what_was_said_once_is_remembered_with_the_state(device: Start) -> None:
 # Newcomer 8, 9, 13: what is no sensor, and what is no row
 
 
-def test_what_was_learned_before_the_source_was_refused_is_saved(device: Start) -> None:
-    text = pump().to_csv(index=False).encode()
-    Path("pump.csv").write_bytes(gzip.compress(text)[:-500])
-    run = device("pump", start_rows=50)
-    assert run.end() == 1
-    assert "Error: pump.csv: this is gzip, but damaged or cut short" in run.log
-    assert (
-        50 < len(verdicts(Path("pump.jsonl"))) == member_in("pump.elm").notes[HEARING]["used"] < 300
-    )
-
-
 # Missing values and words
 
 
@@ -208,9 +197,3 @@ def test_a_source_without_a_row_is_an_error(device: Start, content: str) -> None
     run = device("pump", source="-")
     assert run.end() == 1
     assert "Error: no rows in standard input" in run.log
-
-
-def test_a_source_without_a_new_row_is_none(device: Start) -> None:
-    pump().to_csv("pump.csv", index=False)
-    assert device("pump").end() == 0
-    assert device("pump").end() == 0

@@ -56,22 +56,6 @@ def test_a_restart_goes_on_within_the_frame() -> None:
     assert detector.score_many(X) == pytest.approx(at_once.score_many(X), rel=1e-9)
 
 
-@pytest.mark.parametrize("bad", ["1,two", "1e300,1e300"])
-def test_a_bad_row_begins_the_frame_again(bad: str) -> None:
-    X = samples(1, 60)
-    cut = 40 * LENGTH + 13
-    write_rows(Path("fan.csv"), X[:cut], NAMES)
-    with Path("fan.csv").open("a") as file:
-        file.write(f"{bad}\n")
-    append_rows(Path("fan.csv"), X[cut:])
-    detector = run(spectrum=TEXT)
-    apart = trained(Detector.for_basis(detector.basis), X[: 40 * LENGTH])
-    apart.interrupt()
-    apart.learn_many(X[cut:])
-    assert detector.learned == apart.learned == 59
-    assert detector.score_many(X) == pytest.approx(apart.score_many(X), rel=1e-9)
-
-
 def test_the_first_frames_decide_scaling_and_window(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     settings = Settings(spectrum=TEXT)

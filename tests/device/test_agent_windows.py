@@ -67,15 +67,6 @@ def test_a_restart_goes_on_within_the_window() -> None:
     assert detector.score_many(X) == pytest.approx(at_once.score_many(X), rel=1e-9)
 
 
-def test_where_the_place_is_lost_the_window_starts_again() -> None:
-    X = fan_series(1, 60)
-    write_rows(Path("fan.csv"), X[:30], NAMES)
-    run(window=str(WIDE), start_rows=20)
-    write_rows(Path("other.csv"), X[30:], NAMES)
-    Path("other.csv").rename("fan.csv")
-    assert run().learned == 2 * 27
-
-
 # What the log says about the state
 
 

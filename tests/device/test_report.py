@@ -192,12 +192,3 @@ def test_what_a_merge_changed_is_told_from_sums() -> None:
     assert cooperation["borrowed_rows"] == 0.0
     again = Member.from_bytes(device.to_bytes())
     assert made(reports(again)).cooperation == cooperation, "it is remembered"
-
-
-def test_of_many_others_some_are_named() -> None:
-    device = member(number=50)
-    with reports(device).comparing():
-        device.receive_all(others(60))
-    cooperation = made(reports(device)).cooperation
-    assert cooperation is not None
-    assert (cooperation["others"], len(cooperation["contributors"])) == (60, 50)

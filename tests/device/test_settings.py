@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, fields
@@ -105,13 +104,6 @@ def test_flag_over_environment_over_file_over_default(
     assert made.given == {name}
 
 
-def test_without_anything_the_defaults_hold(settled: Callable[..., Settings]) -> None:
-    assert settled() == Settings()
-    assert settled().given == frozenset()
-    assert Settings().own_name == socket.gethostname()
-    assert Settings(name="fan").own_name == "fan"
-
-
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -156,12 +148,6 @@ def test_a_bad_setting_is_one_clear_line(
     assert line.startswith("Error: ")
     assert complaint in line
     assert [path.name for path in Path().iterdir()] == ["device.toml"]
-
-
-def test_a_window_is_a_number_or_auto() -> None:
-    for window in ("0", "-1", "2.5", "some", ""):
-        with pytest.raises(BadInput, match=f"window: auto or a number from 1 on, not '{window}'"):
-            Settings(window=window)
 
 
 @pytest.mark.parametrize(

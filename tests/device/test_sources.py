@@ -59,18 +59,6 @@ def test_a_file_is_read_to_its_end(path: Path) -> None:
     assert (read.names, read.width) == (("a", "b"), 2)
 
 
-def test_bad_rows_are_told_and_passed_over(path: Path) -> None:
-    path.write_bytes(b'a,b\n1,hot\n1,2\n3\n4,"5\n\xff,1\n6,7\n8,' + b"9" * 200_000 + b"\n10,11\n")
-    items = list(open_rows(path))
-    assert rows_in(items) == [[1, 2], [6, 7], [10, 11]]
-    found = {where.rpartition(" ")[2]: reason for where, reason in bad(items)}
-    assert found["2"].startswith("column 2 ('b'): 'hot' is not a finite number (--categories b ")
-    assert found["4"] == "expected 2 columns, got 1"
-    assert found["5"] == "a quotation mark without its pair"
-    assert found["6"] == "not text in UTF-8"
-    assert "field larger" in found["8"]
-
-
 @pytest.mark.parametrize(
     ("content", "options", "complaint"),
     [
@@ -88,15 +76,6 @@ def test_a_file_of_other_columns_is_refused(
     append(path, content)
     with pytest.raises(BadInput, match=complaint):
         read_now(iter(open_rows(path, follow=follow, **options)))
-
-
-def test_a_file_that_is_not_there_is_an_error_unless_it_is_followed(path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        list(open_rows(path))
-    items = iter(open_rows(path, follow=True))
-    assert read_now(items) == []
-    path.write_text("1,2\n")
-    assert rows_in(read_now(items)) == [[1, 2]]
 
 
 def test_a_line_without_an_end_is_cut_before_it_fills_the_memory(
@@ -238,18 +217,6 @@ def test_a_file_that_is_not_there_yet_is_waited_for_and_that_is_said_once(
     assert caplog.messages == [f"{path} is not there: waiting for it"]
     path.write_text("a,b\n1,2\n")
     assert rows_in(read_now(items)) == [[1.0, 2.0]]
-
-
-def test_columns_keep_their_order_over_files_and_restarts(path: Path) -> None:
-    path.write_text("t,a,b\n0,1,2\n")
-    items = iter(open_rows(path, follow=True, drop=["t"]))
-    read_now(items)
-    path.rename(path.with_suffix(".1"))
-    path.write_text("b,a\n4,3\n6,5\n")
-    first, second = read_now(items)
-    again = open_rows(path, follow=True, drop=["t"], bookmark=saved(first.bookmark))
-    assert read_now(iter(again)) == [second]
-    assert second.row == [5, 6]
 
 
 # Standard input

@@ -295,15 +295,6 @@ def test_who_is_asked_to_wait_waits_so_long_and_no_other_wait_grows_by_it() -> N
     assert 1 <= backoff.failed() <= 2
 
 
-def test_two_devices_wait_for_different_times_and_one_seed_for_the_same() -> None:
-    def waits(seed: int) -> list[float]:
-        backoff = Backoff(random=random.Random(seed))
-        return [backoff.failed() for _ in range(20)]
-
-    assert waits(1) == waits(1)
-    assert not set(waits(1)) & set(waits(2))
-
-
 def test_waits_spread_over_the_upper_half_of_their_step() -> None:
     backoff = Backoff(first=8.0, longest=8.0, random=random.Random(3))
     waits = [backoff.failed() for _ in range(200)]

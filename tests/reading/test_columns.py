@@ -79,13 +79,6 @@ def _paths(table: Any) -> list[str]:
 MODES = "heat,mode\n1,auto\n2,off\n3, auto \n"
 
 
-def test_each_word_becomes_a_column(table: Any) -> None:
-    read = table(MODES, categories=("mode",))
-    assert read.names == ("heat", "mode=auto", "mode=off")
-    assert read.rows.tolist() == [[1, 1, 0], [2, 0, 1], [3, 1, 0]]
-    assert read.categories == {"mode": ("auto", "off")}
-
-
 LEARNED = {
     "features": ("heat", "mode=auto", "mode=off"),
     "categories": {"mode": ("auto", "off")},
@@ -109,14 +102,6 @@ def test_a_word_that_was_never_learned_is_none_of_them_and_said_once(table: Any)
 def test_words_that_can_not_be_learned_are_refused(table: Any, text: str, complaint: str) -> None:
     with pytest.raises(BadInput, match=complaint):
         table(text, categories=("mode",))
-
-
-@pytest.mark.parametrize(("yes", "no"), [("true", "False"), ("yes", "no"), ("ON", "off")])
-def test_columns_of_yes_and_no_are_numbers(table: Any, yes: str, no: str) -> None:
-    read = table(f"a,valve\n1,{yes}\n2,{no}\n3,1\n")
-    assert read.rows.tolist() == [[1, 1], [2, 0], [3, 1]]
-    with pytest.raises(BadInput, match=f"'{no}' is not a finite number"):
-        table(f"a,heat\n1,21.5\n2,{no}\n")
 
 
 # Missing values
@@ -170,14 +155,6 @@ def test_a_time_in_another_way_of_writing_is_noticed(table: Any) -> None:
 
 
 # What can't be read is named with the option that reads it
-
-
-@pytest.mark.parametrize("cell", ["NA", "null", "None", "-", "nan"])
-def test_a_word_for_a_missing_value_is_named_as_one(table: Any, cell: str) -> None:
-    with pytest.raises(
-        BadInput, match=r"the value is missing \(--missing hold keeps the last valu"
-    ):
-        table(f"a,b\n1,2\n{cell},3\n")
 
 
 def test_a_column_of_words_is_named_with_the_option_that_reads_it(table: Any) -> None:

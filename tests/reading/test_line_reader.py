@@ -24,14 +24,6 @@ def values(reader: LineReader, *lines: str) -> list[Any]:
     return found
 
 
-def test_names_remarks_and_rows() -> None:
-    reader = LineReader()
-    assert values(reader, "# hello", "", "a;b", "1;2", "# more", "3;4") == [
-        None, None, None, [1, 2], None, [3, 4],
-    ]  # fmt: skip
-    assert (reader.names, reader.width) == (("a", "b"), 2)
-
-
 def test_the_first_row_says_which_column_is_the_time() -> None:
     reader = LineReader()
     assert reader.read("x", "when,a") is None
@@ -86,12 +78,6 @@ def test_a_bookmark_leads_to_the_same_columns(lines: list[str]) -> None:
     again.begin(at_start=False)
     assert values(again, lines[-1]) == [[1, 2]]
     assert again.names == ("a", "b")
-
-
-def test_words_must_be_known() -> None:
-    reader = LineReader(features=("mode=auto", "a"), categories={"mode": ("auto",)})
-    assert values(reader, "a,mode", "1,auto", "2,off") == [None, [1, 1], [0, 2]]
-    assert reader.notes == ["the word mode=off was never learned: it is none of ['auto']"]
 
 
 @pytest.mark.parametrize("bad", ["[" * 100000, '{"a":' * 5000])

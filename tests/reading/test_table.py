@@ -129,10 +129,6 @@ def test_columns_that_can_not_be_told_are_refused(
         table(text, **options)
 
 
-def test_columns_of_one_name_may_be_dropped(table: Any) -> None:
-    assert table("a,b,a\n1,2,3\n", drop=["a"]).rows.tolist() == [[2]]
-
-
 # Bad cells and rows
 
 BAD = {
@@ -160,13 +156,6 @@ def test_a_bad_cell_is_named_by_file_line_and_column(table: Any, text: str) -> N
         table(text)
 
 
-def test_bad_rows_are_left_out_and_listed_if_that_is_wanted(table: Any) -> None:
-    read = table("a,b\n1,\n2,3\nx,y\n4\n5,6\n", skip_bad=True)
-    assert read.rows.tolist() == [[2, 3], [5, 6]]
-    assert read.lines.tolist() == [3, 6]
-    assert [text.partition(", ")[2][:6] for text in read.skipped] == ["line 2", "line 4", "line 5"]
-
-
 @pytest.mark.parametrize(
     ("bad", "place"),
     [("{", 0), ('{"a":' * 5000, 0), ("[" * 100000, 1), ('{"a":' * 5000, 150), ("[1]", 150)],
@@ -181,11 +170,6 @@ def test_a_bad_line_among_objects_is_a_bad_row(table: Any, bad: str, place: int)
     read = table(text, skip_bad=True)
     assert read.rows[:].ravel().tolist() == [n for n in range(200) if n != place]
     assert len(read.skipped) == 1
-
-
-def test_objects_that_are_all_bad_are_no_table(table: Any) -> None:
-    with pytest.raises(BadInput, match="line 1: not JSON"):
-        table("{\n[1]\n", skip_bad=True)
 
 
 @pytest.mark.parametrize("cell", ["x", "0"])
@@ -471,12 +455,6 @@ def test_what_may_be_no_sensor_is_learned_and_said(
     first, way_out = said.split(" .* " if " .* " in said else ".* ")
     assert note.startswith(first)
     assert note.endswith(way_out)
-
-
-def test_what_was_said_is_done(with_first: Any) -> None:
-    assert with_first("id", "counts", Layout(drop=("id",))).names == ("heat",)
-    assert with_first("reading", "epoch", Layout(time="reading")).names == ("heat",)
-    assert with_first("ts", "epoch", Layout(columns=("ts", "heat"))).names == ("ts", "heat")
 
 
 # Labels as spans of time
