@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from river import anomaly, checks, preprocessing
+from river import checks, preprocessing
 from sklearn.datasets import load_digits
 
 from elmgrove import BadInput, Detector, HiddenLayer
@@ -118,26 +118,6 @@ def test_a_bad_row_is_refused_by_the_name_of_its_feature_and_changes_nothing(row
         with pytest.raises(BadInput, match=message):
             attempt(row)
     assert [model.score_one(x) for x in good] == before
-
-
-def test_a_bad_first_row_fixes_nothing():
-    model = ElmgroveDetector()
-    with pytest.raises(BadInput):
-        model.learn_one({"wrong": float("nan"), "names": 1.0})
-    assert model.detector is None
-    model.learn_one({"a": 1.0, "b": 2.0})
-    assert model.detector.basis.features == ("a", "b")
-    with pytest.raises(BadInput, match="'b' is missing"):
-        ElmgroveDetector(features=("a", "b")).learn_one({"a": 1.0})
-
-
-def test_rivers_filter_keeps_anomalous_rows_out():
-    model = anomaly.QuantileFilter(ElmgroveDetector(), q=0.9)
-    for row in ZEROS:
-        model.learn_one(named(row))
-    learned = model.anomaly_detector.detector.learned
-    model.learn_one(named(1.0 - ZEROS[0]))
-    assert 0.5 * len(ZEROS) < learned == model.anomaly_detector.detector.learned < len(ZEROS)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from elmgrove import BadInput, Detector, HiddenLayer
@@ -105,18 +103,6 @@ def test_scores_are_minus_those_of_the_plain_detector_with_the_same_seed(score, 
     np.testing.assert_array_equal(estimator.score_samples(ONES), -plain.score_many(ONES))
 
 
-@pytest.mark.parametrize(
-    ("score", "columns", "units"),
-    [
-        *[("loss", 1, 1), ("loss", 2, 1), ("loss", 15, 7), ("loss", 16, 4), ("loss", 64, 16)],
-        *[("distance", 1, 1), ("distance", 15, 15), ("distance", 64, 64), (None, 64, 64)],
-    ],
-)
-def test_units_follow_from_the_columns_when_not_given(score, columns, units):
-    estimator = ElmgroveOutlierDetector(measure=score).fit(PIXELS[:, :columns])
-    assert estimator.detector_.basis.layer.units == units
-
-
 @pytest.mark.parametrize("contamination", [0.01, 0.1, 0.5])
 def test_contamination_is_the_share_of_the_learned_rows_called_outliers(contamination):
     rows = np.vstack([ZEROS, ONES])[:300]
@@ -165,12 +151,6 @@ def test_rows_that_can_not_be_learned_leave_the_estimator_as_it_was():
 # The classifier and the regressor
 
 
-def test_the_classifier_names_digits_it_never_saw():
-    model = make_pipeline(StandardScaler(), OSELMClassifier())
-    model.fit(PIXELS[:1200], DIGITS[:1200])
-    assert model.score(PIXELS[1200:], DIGITS[1200:]) > 0.9
-
-
 def test_labels_can_be_text_and_a_single_class_is_no_problem():
     names = np.array(["zero", "one"])[DIGITS[:360] % 2]
     model = OSELMClassifier(32).fit(PIXELS[:360], names)
@@ -198,18 +178,6 @@ def test_a_label_outside_the_classes_is_refused_and_nothing_learned():
     with pytest.raises(ValueError, match="11 is not one of the classes"):
         model.partial_fit(PIXELS[:2], [3, 11])
     np.testing.assert_array_equal(model.decision_function(PIXELS), before)
-
-
-def test_classifiers_that_saw_half_of_the_rows_each_merge_into_one_that_saw_all():
-    whole = OSELMClassifier(64).fit(PIXELS, DIGITS)
-    one, other = (
-        OSELMClassifier(64).partial_fit(PIXELS[part], DIGITS[part], classes=range(10))
-        for part in (slice(None, None, 2), slice(1, None, 2))
-    )
-    one.model_.merge(other.model_.evidence)
-    np.testing.assert_allclose(
-        one.decision_function(PIXELS), whole.decision_function(PIXELS), atol=1e-9
-    )
 
 
 def test_the_regressor_takes_one_target_or_several_and_gives_them_back_in_that_shape():

@@ -78,15 +78,6 @@ def test_a_bad_file_is_named(
         load(path, read)
 
 
-def test_a_file_of_another_format_is_named(tmp_path: Path, old: Member) -> None:
-    save(tmp_path / "fan.elm", old)
-    with pytest.raises(BadFile, match=r"fan\.elm: this holds 'elmgrove\.state'"):
-        load(tmp_path / "fan.elm", Contribution.from_bytes)
-    save(tmp_path / "fan.evidence", old.contribution())
-    with pytest.raises(BadFile, match=r"fan\.evidence: this holds 'elmgrove\.evidence'"):
-        load(tmp_path / "fan.evidence", Member.from_bytes)
-
-
 def test_a_compact_file_is_read_but_is_nothing_to_merge_with(tmp_path: Path) -> None:
     name = "classifier-1.compact"
     held = load(GOLDEN / name, CompactClassifier.from_bytes)

@@ -440,7 +440,7 @@ class OSELM:
     def beta(self) -> Array:
         """The output weights, computed from the evidence when it has changed."""
         if self._beta is None:
-            self._beta = self.total.solve(self.ridge).astype(np.float64, copy=False)
+            self._beta = self.total.solve(self.ridge)
             self._beta.setflags(write=False)
         return self._beta
 
@@ -457,7 +457,7 @@ class OSELM:
         age = np.arange(len(X) - 1, -1, -1.0)
         leverage = np.einsum("ij,ji->i", H, W) * self.forgetting**age
         left = np.maximum(1.0 - leverage, math.sqrt(EPSILON))
-        errors: Array = _squares(R) / left**2
+        errors: Array = np.einsum("ij,ij->i", R, R) / left**2
         return errors
 
     # The steps of one row, for callers that share them between scoring and learning
@@ -523,8 +523,3 @@ class OSELM:
 def _threads(rows: int) -> AbstractContextManager[None]:
     """One thread for what takes a few milliseconds: there, waiting for a second one costs more."""
     return one_thread if rows <= _BLOCK else nullcontext()
-
-
-def _squares(R: Array) -> Array:
-    squares: Array = np.einsum("ij,ij->i", R, R)
-    return squares
