@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Detector, Evidence, PatternRule
-from elmgrove.detector.decision import WATCHING
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.feedback import accept, reject, undo
 from elmgrove.detector.history import Span
@@ -295,11 +294,3 @@ def test_what_was_put_together_since_cant_be_undone_and_says_so() -> None:
     machine.detector.increments.join()
     with pytest.raises(BadInput, match="can't be undone any more"):
         undo(machine.detector)
-
-
-def test_rows_that_somebody_gave_as_normal_end_learning() -> None:
-    rng = np.random.default_rng(0)
-    detector = Detector.for_data(rng.normal(size=(100, 4)), window=1)
-    detector.observe_many(rng.normal(size=(20, 4)))
-    accept(detector, rows=rng.normal(size=(60, 4)))
-    assert detector.state == WATCHING

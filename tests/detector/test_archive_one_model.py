@@ -102,28 +102,6 @@ def test_an_unpacked_detector_goes_on_as_the_original(name: str, cut: int) -> No
     assert_go_on_alike(original, restored, rows[cut : cut + 350])
 
 
-def test_many_strays_means_many() -> None:
-    detector = Detector(LAYER, **SETTINGS["5 % false alarms, many near_misses"])
-    for row in stream(1, 625):
-        detector.observe(row)
-    assert len(detector.gate.recent.near_misses) > 5
-
-
-def test_in_the_middle_of_a_cool_down() -> None:
-    original = Detector(LAYER, **SETTINGS["alarm rule with a cool-down"])
-    rows = iter(stream(1, 1000))
-    while original.events.open is None:
-        original.observe(next(rows))
-    for _ in range(20):
-        original.observe(next(rows))
-    assert original.events.open is not None
-    restored = unpacked(original)
-    assert restored.events.open == original.events.open
-    ahead = np.array(list(rows))[:350]
-    assert_go_on_alike(original, restored, ahead)
-    assert any(original.observe(row).alarm for row in anomalous_rows(1, 200))
-
-
 @pytest.mark.parametrize("rows", [0, 1, 98, 99, 600])
 def test_a_detector_taught_in_one_go_is_the_same_afterwards(rows: int) -> None:
     """Whether it was learning or watching, and however old its distance was."""

@@ -14,7 +14,6 @@ from elmgrove.detector.feedback import accept, reject
 from elmgrove.detector.history import Span
 from elmgrove.detector.state import converted
 from elmgrove.errors import Mismatch
-from elmgrove.federation.member import Member
 from support.factories import trained
 from support.laws import law_examples
 from support.snapshots import held
@@ -102,13 +101,6 @@ def test_scores_threshold_and_state_go_on(window: int) -> None:
     # The window goes on with the next row.
     verdicts = [one.observe(tried[0], 4000 * 60.0) for one in (own, made)]
     assert len(verdicts[0].row) == len(verdicts[1].row) == 4 * window
-
-
-def test_it_can_be_saved_and_loaded() -> None:
-    X = rows(1)
-    made = converted(learned(basis_for(X, window=3), X), other_basis(3, "standard", 6, 5))
-    member = Member("pump", made)
-    assert Member.from_bytes(member.to_bytes()).to_bytes() == member.to_bytes()
 
 
 def test_columns_may_be_in_another_order() -> None:

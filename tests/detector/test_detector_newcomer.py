@@ -35,22 +35,6 @@ def test_a_sensor_that_is_off_is_flagged_and_named(seed: int, size: float) -> No
         assert np.mean(blamed) >= 0.95, name
 
 
-@pytest.mark.parametrize("seed", law_seeds(10))
-def test_where_columns_tell_each_other_almost_everything_twelve_deviations_are_flagged(
-    seed: int,
-) -> None:
-    """Less than 1 % of what these columns do is their own: part of that is taken for chance."""
-    noise = np.array([5.0, 0.5, 1.0, 0.2])
-    normal = load_rows(2000, seed, noise)
-    off = residual(load_rows(20000, 0, noise))
-    assert ((off / normal.std(axis=0)) ** 2)[[0, 1]].max() < 0.01
-    detector = detector_for(normal)
-    for column, name in enumerate(NAMES):
-        faulty = load_rows(200, seed + 100, noise)
-        faulty[:, column] -= 12.0 * off[column]
-        assert np.mean(detector.score_many(faulty) > detector.threshold) >= 0.95, name
-
-
 @pytest.mark.parametrize("seed", law_seeds(3))
 def test_the_order_of_the_columns_makes_no_difference(seed: int) -> None:
     normal, later, faulty = (
@@ -71,32 +55,6 @@ def test_the_order_of_the_columns_makes_no_difference(seed: int) -> None:
         assert detector.threshold == pytest.approx(threshold, rel=1e-6)
 
 
-@pytest.mark.parametrize("units", ["K", "mV"])
-def test_the_units_of_the_data_make_no_difference(units: str) -> None:
-    normal, later = load_rows(2000, 0), load_rows(300, 0)
-    shift, scale = {"K": (273.15, 1.0), "mV": (0.0, 1000.0)}[units]
-    plain, other = Detector.for_data(normal), Detector.for_data(normal * scale + shift)
-    plain.learn_many(normal)
-    other.learn_many(normal * scale + shift)
-    np.testing.assert_allclose(
-        other.score_many(later * scale + shift), plain.score_many(later), rtol=1e-6
-    )
-
-
-@pytest.mark.parametrize("seed", law_seeds(50))
-def test_one_column_is_watched_on_both_sides(seed: int) -> None:
-    normal = np.random.default_rng(seed).normal(50.0, 1.0, size=(1500, 1))
-    detector = detector_for(normal)
-    assert detector.state == "watching"
-    for value in (44.0, 56.0):
-        verdict = detector.observe([value])
-        assert verdict.anomalous
-        (cause,) = verdict.explain()
-        assert cause.seen == pytest.approx(value)
-        assert cause.expected == pytest.approx(50.0, abs=0.5)
-    assert not detector.observe([50.5]).anomalous
-
-
 @pytest.mark.parametrize("seed", law_seeds(5))
 @pytest.mark.parametrize("constant", [7.0, 0.0, -1e6])
 def test_a_column_that_never_moved_is_flagged_when_it_does_and_named(
@@ -112,16 +70,6 @@ def test_a_column_that_never_moved_is_flagged_when_it_does_and_named(
         assert cause.feature == "column 3"
         assert cause.seen == pytest.approx(constant + moved)
         assert cause.expected == pytest.approx(constant, abs=0.1)
-
-
-@pytest.mark.parametrize("constant", [0.02, -3e-6])
-def test_a_small_column_that_never_moved_is_flagged_when_it_doubles(constant: float) -> None:
-    rng = np.random.default_rng(0)
-    normal = np.hstack([rng.normal(size=(1500, 3)), np.full((1500, 1), constant)])
-    detector = detector_for(normal)
-    verdict = detector.observe([0.0, 0.0, 0.0, 2.0 * constant])
-    assert verdict.anomalous
-    assert verdict.explain(1)[0].feature == "column 3"
 
 
 def test_two_normals_taught_one_after_the_other_leave_a_threshold_that_finds_faults() -> None:

@@ -79,25 +79,6 @@ def test_what_waits_has_its_time_its_score_and_its_causes() -> None:
     assert listed(again(detector)) == [told]
 
 
-def test_of_a_window_the_time_of_its_oldest_row_is_known_as_well() -> None:
-    pump = Pump()
-    detector = watching(pump, window=5)
-    for number, row in enumerate(pump.rows(10)):
-        detector.observe(row, float(number))
-    detector.observe([1500.0, 175.0, 230.0, 10.0], 10.0)
-    waiting = again(detector).quarantine.waiting[-1]
-    assert (waiting.since, waiting.time) == (6.0, 10.0)
-
-
-def test_a_row_without_a_time_waits_without_one() -> None:
-    detector = watching(Pump())
-    detector.observe([1500.0, 75.0, 230.0, 10.0])
-    assert listed(detector)[0]["time"] is None
-    assert accept(detector, Span()).rows == 0
-    assert reject(detector, Span()).rows == 0
-    assert reject(detector).rows == 1
-
-
 # Accept
 
 
@@ -162,26 +143,6 @@ def test_one_model_of_two_normals_is_blunt_and_says_so_and_instead_is_sharp() ->
     assert share_flagged(sharp, pump.rows(100)) > 0.9
 
 
-def test_instead_with_patterns_leaves_the_new_one_alone() -> None:
-    pump = Pump()
-    detector, _ = changed(pump, patterns=PatternRule())
-    told = accept(detector, instead=True)
-    assert len(detector.parts) == 1
-    assert detector.evidence.count == told.rows
-    assert share_flagged(detector, pump.rows(500, 15.0)) < 0.05
-    assert share_flagged(detector, pump.rows(500)) > 0.9
-
-
-def test_instead_of_nothing_nothing_is_lost() -> None:
-    detector = watching(Pump())
-    assert detector.threshold < np.inf
-    before = pack_detector(detector)
-    told = accept(detector, instead=True)
-    assert (told.rows, told.taken) == (0, 0)
-    assert str(told).startswith("No row waited")
-    assert pack_detector(detector)[0] == before[0]
-
-
 def test_rows_of_a_span_alone_are_accepted() -> None:
     detector, _ = changed(Pump())
     times = [one.time for one in detector.quarantine.waiting]
@@ -190,17 +151,6 @@ def test_rows_of_a_span_alone_are_accepted() -> None:
     told = accept(detector, Span(begin=middle))  # type: ignore[arg-type]
     assert told.rows == len(times) - 100
     assert [one.time for one in detector.quarantine.waiting] == times[:100]
-
-
-def test_what_was_accepted_can_be_taken_out_again() -> None:
-    detector, seen = changed(Pump())
-    before = detector.evidence
-    accepted = accept(detector).rows
-    told = reject(detector, Span(0.0, seen * MINUTE))
-    assert told.taken > accepted
-    fresh = watching(Pump())
-    assert detector.evidence.close_to(fresh.evidence, 1e-9)
-    assert before.count > detector.evidence.count
 
 
 @pytest.mark.parametrize("window", [1, 4])
@@ -214,15 +164,6 @@ def test_rows_that_are_given_are_accepted(window: int) -> None:
     assert reject(detector, Span(1e6, 2e6)).taken == told.rows
     # What follows the last row of the stream is not what was given.
     assert len(detector.preparation.last_rows) == window - 1
-
-
-def test_accepting_ends_a_rejection() -> None:
-    detector, _ = changed(Pump())
-    reject(detector)
-    assert detector.quarantine.rejected
-    detector.observe([1500.0, 75.0, 230.0, 10.0], 1e6)
-    accept(detector)
-    assert not detector.quarantine.rejected
 
 
 # Reject
@@ -247,17 +188,6 @@ def test_rejected_rows_are_dropped_and_what_was_learned_meanwhile_goes() -> None
         if not 60 <= number < 120:
             fresh.observe(row, number * MINUTE)
     assert detector.evidence.close_to(fresh.evidence, 1e-9)
-
-
-def test_without_a_span_only_what_waits_is_dropped() -> None:
-    detector, _ = changed(Pump())
-    evidence = detector.evidence
-    told = reject(detector)
-    assert told.rows == 256
-    assert told.taken == 0
-    assert "256 rows were dropped, never to be learned; nothing learned was taken out" in str(told)
-    assert detector.evidence == evidence
-    assert len(detector.quarantine) == 0
 
 
 def test_a_rejected_change_is_a_fault_until_rows_are_normal_again() -> None:
@@ -302,11 +232,6 @@ def test_feedback_is_told_in_words_and_in_fields() -> None:
     assert json.loads(json.dumps(told.fields, allow_nan=False)) == told.fields
     told = Feedback("accept", 3, 0, True, None, None, "learning", None)
     assert str(told) == "3 rows were learned as a new normal. Now learning."
-
-
-def test_times_that_no_calendar_has_are_told_all_the_same() -> None:
-    told = Feedback("reject", 0, 5, False, 1e13, 1e30, "watching", 3.0)
-    assert "from 1e+13 s after 1970 UTC to 1e+30 s after 1970 UTC" in str(told)
 
 
 def test_a_few_accepted_rows_that_raise_the_threshold_are_told() -> None:

@@ -1,6 +1,5 @@
 """What was learned, hour by hour: cut, bounded, saved, and taken out as if there had been a gap."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from elmgrove import BadInput, Detector, Evidence, HiddenLayer, PatternRule, Scaling
 from elmgrove.detector.decision import ROWS
 from elmgrove.detector.feedback import reject
-from elmgrove.detector.history import HOUR, MOST, History, Span, fade
+from elmgrove.detector.history import HOUR, MOST, Span, fade
 from elmgrove.detector.state import pack_detector, unpack_detector
 from support.laws import law_examples
 
@@ -121,19 +120,6 @@ def test_without_an_hour_all_is_as_if_it_had_never_been_learned(
     assert equal(detector.evidence, wanted.evidence, whole)
     assert detector.evidence.admissible()
     assert told.taken == fed(story, how).learned - wanted.learned == detector.taken
-
-
-@settings(max_examples=law_examples(60), deadline=None)
-@given(stories(), st.booleans())
-def test_the_same_hour_twice_is_once(story: Story, saved: bool) -> None:
-    detector = fed(story, "many")
-    reject(detector, story.span)
-    before = pack_detector(detector)
-    told = reject(again(detector) if saved else detector, story.span)
-    assert told.taken == 0
-    after = pack_detector(detector)
-    assert after[0] == before[0]
-    assert all(array.tobytes() == before[1][name].tobytes() for name, array in after[1].items())
 
 
 @settings(max_examples=law_examples(60), deadline=None)
@@ -418,17 +404,6 @@ def test_rows_without_a_time_stay_together_and_are_never_taken_out() -> None:
     assert detector.evidence.close_to(wanted.evidence, 1e-9)
 
 
-def test_rows_that_came_in_another_order_than_their_times_go_by_the_hour() -> None:
-    rng = np.random.default_rng(0)
-    X, times = rng.normal(size=(400, COLUMNS)), rng.permutation(400) * 30.0
-    detector, wanted = (Detector(HiddenLayer(COLUMNS, COLUMNS)) for _ in range(2))
-    detector.learn_many(X, times)
-    inside = (times >= HOUR) & (times < 2 * HOUR)
-    reject(detector, Span(HOUR, 2 * HOUR))
-    wanted.learn_many(X[~inside])
-    assert detector.evidence.count <= wanted.evidence.count
-
-
 @pytest.mark.parametrize(("begin", "end"), [(1.0, 1.0), (2.0, 1.0), (float("nan"), 1.0)])
 def test_a_span_ends_after_it_begins(begin: float, end: float) -> None:
     with pytest.raises(BadInput, match="a span ends after it begins"):
@@ -502,28 +477,6 @@ def test_what_is_not_an_increment_is_refused() -> None:
         unpack_detector(fields, arrays)
 
 
-def test_increments_know_their_boundaries() -> None:
-    detector = Detector(HiddenLayer(COLUMNS, COLUMNS))
-    increments = History(detector.model)
-    ends = HOUR / 10.0 * np.array([1.0, 5.0, 11.0, 12.0, 35.0])
-    assert increments.boundaries(np.stack([ends, ends], axis=1)) == [0, 2, 4, 5]
-    since = np.array([0.0, *ends[:-1]])
-    assert increments.boundaries(np.stack([since, ends], axis=1)) == [0, 2, 3, 4, 5]
-
-
-def test_what_is_joined_counts_the_rows_that_are_left() -> None:
-    story = Story("distance", np.ones((100, COLUMNS)), np.arange(100) * HOUR / 9, 1, 1.0, (0, 1))
-    detector = fed(story, "one")
-    reject(detector, story.span)
-    detector.increments.join()
-    (one,) = detector.increments.kept
-    assert one.rows == 91
-    (part,) = detector.parts
-    assert detector.increments.rows_after(part, 0) == 91
-    assert one.pieces[0].evidence == part.evidence
-    assert not reject(detector, Span(2 * HOUR, 3 * HOUR)).exact
-
-
 def test_of_what_was_faded_whole_increments_go() -> None:
     rng = np.random.default_rng(0)
     X, times = rng.normal(size=(300, COLUMNS)), np.arange(300) * 60.0
@@ -549,31 +502,3 @@ def test_a_time_that_no_calendar_has_is_refused_and_nothing_learned(time: float)
         with pytest.raises(BadInput, match=r"no time between the years 1 and 9999|one finite num"):
             refused()
     assert detector.learned == 0
-
-
-def test_an_absurd_time_of_an_earlier_state_does_not_stop_folding() -> None:
-    rng = np.random.default_rng(0)
-    detector = Detector(HiddenLayer(COLUMNS, COLUMNS))
-    for hour in range(MOST + 5):
-        time = 1e30 if hour == 5 else 1.7e9 + HOUR * hour
-        with patch("elmgrove.detector.inputs.require_time", float):
-            detector.learn_one(rng.normal(size=COLUMNS), time)
-    assert len(detector.increments.kept) <= MOST
-
-
-@pytest.mark.parametrize("many", [False, True])
-def test_rows_without_times_may_follow_rows_with_times_in_a_window(many: bool) -> None:
-    detector = Detector(HiddenLayer(COLUMNS, COLUMNS), window=3)
-    X = np.random.default_rng(0).normal(size=(20, COLUMNS))
-    detector.learn_many(X[:10], 1.7e9 + np.arange(10.0))
-    if many:
-        detector.learn_many(X[10:])
-    else:
-        for row in X[10:]:
-            detector.learn_one(row)
-    fields, arrays = pack_detector(detector)
-    again = unpack_detector(json.loads(json.dumps(fields, allow_nan=False)), arrays)
-    assert [one.times for one in again.increments.kept] == [
-        one.times for one in detector.increments.kept
-    ]
-    assert again.increments.kept[0].times.last == 1.7e9 + 9.0

@@ -114,13 +114,6 @@ def test_it_says_how_many_rows_are_missing_for_so_many_scores(rows: int, wanted:
 # NearMisses
 
 
-def test_a_row_refused_by_a_little_is_remembered_and_one_refused_by_a_lot_is_not() -> None:
-    made = recent(0.9, 1.0, 1.1)
-    made.refuse(2.4, threshold=2.0)
-    made.refuse(40.0, threshold=2.0)
-    assert made.near_misses == [2.4]
-
-
 def test_of_rows_refused_together_those_of_the_first_third_of_a_window_are_remembered() -> None:
     made = Recent(CAPACITY, WIDTH, apart=5, window=10)
     made.accept_many(np.zeros((8, WIDTH)), np.ones(8))
@@ -149,13 +142,6 @@ def test_a_stray_is_forgotten_with_the_scores_of_its_time() -> None:
     assert oldest <= 40 < times(made)[0]
 
 
-def test_there_are_never_more_strays_than_scores_could_be() -> None:
-    made = recent(1.0, 1.0, 1.0)
-    for _ in range(10 * CAPACITY):
-        made.refuse(2.1, threshold=2.0)
-    assert len(made.near_misses) == CAPACITY
-
-
 def test_of_strays_as_many_are_kept_as_of_accepted_scores() -> None:
     """Else one in a hundred would look like one in ten once only every tenth score is kept."""
     made = recent()
@@ -175,26 +161,6 @@ def test_nothing_grows_old_while_rows_are_refused() -> None:
         made.refuse(1e6, threshold=60.0)
     assert made.ordered == before
     assert made.clock == 1050
-
-
-def test_without_scores_no_strays_are_remembered() -> None:
-    made = recent()
-    made.refuse(2.1, threshold=2.0)
-    assert made.near_misses == []
-
-
-def test_strays_follow_a_model_that_others_have_changed() -> None:
-    made = recent(0.5, 1.0, 2.0)
-    made.refuse(2.3, threshold=2.0)
-    made.follow(0.5, 1.5)
-    assert made.near_misses == [pytest.approx(6.9)]
-    assert made.ordered == [1.5, 3.0, 6.0]
-
-
-def test_of_many_rows_the_last_ones_are_kept() -> None:
-    made, rows = recent(1.0, 1.0), np.arange(4.0 * ROWS).reshape(-1, WIDTH)
-    made.accept_many(rows, np.ones(len(rows)))
-    assert made.rows.tolist() == rows[-ROWS:].tolist()
 
 
 def test_restored_it_goes_on_as_the_saved_one() -> None:

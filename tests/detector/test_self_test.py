@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from elmgrove import Spectrum
-from elmgrove.detector import self_test
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.self_test import SmallestError, errors_in_words, smallest_errors
@@ -39,14 +38,6 @@ def test_an_error_of_that_size_is_flagged_and_half_of_it_is_not(scaling: str, sc
             assert np.mean(detector.score_many(half) > detector.threshold) < 0.6
 
 
-def test_what_nothing_else_tells_must_leave_its_own_range() -> None:
-    errors = smallest_errors(detector_for(load_rows(2000, 0)))
-    assert [one.hardly for one in errors] == [False, False, True, False]
-    # What the load explains of these is known from the others.
-    assert errors[1].size is not None
-    assert errors[1].size <= errors[1].usual
-
-
 def test_a_window_sees_an_error_that_lasts() -> None:
     rng = np.random.default_rng(0)
     slow = np.cumsum(rng.normal(size=(4000, 1)), axis=0) % 40.0
@@ -55,15 +46,6 @@ def test_a_window_sees_an_error_that_lasts() -> None:
     for name, one in together.items():
         assert one.size is not None
         assert one.size < 0.8 * (alone[name].size or 0.0)
-
-
-def test_a_sensor_that_never_moved_is_noticed_when_it_does() -> None:
-    rows = load_rows(2000, 0)
-    rows[:, 2] = 230.0
-    one = smallest_errors(detector_for(rows))[2]
-    assert one.size is not None
-    assert one.usual == 0.0 < one.size < 0.5
-    assert not one.hardly
 
 
 def test_patterns_and_a_fixed_threshold_have_one_too() -> None:
@@ -116,11 +98,3 @@ def test_words_name_the_best_and_the_worst() -> None:
     assert few.endswith(", 11 others.")
     alone = errors_in_words([SmallestError("volt", None, 1.0)])
     assert alone == f"{begin}only large ones, as no other sensor tells: volt not at all."
-
-
-def test_of_very_many_sensors_some_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    detector = detector_for(load_rows(500, 0), window=1)
-    monkeypatch.setattr(self_test, "_SENSORS", 2)
-    assert [one.feature for one in smallest_errors(detector)] == ["column 0", "column 3"]
-    monkeypatch.setattr(self_test, "_TRIED", 4)
-    assert [one.feature for one in smallest_errors(detector)] == ["column 0"]

@@ -47,13 +47,6 @@ def test_a_rate_says_how_many_rows_it_needs_and_keeps(
     assert FalseAlarmRate(rate).capacity == capacity
 
 
-@pytest.mark.parametrize("rate", [0.6, 0.9, 0.999])
-def test_even_the_highest_rate_needs_a_row(rate: float) -> None:
-    policy = FalseAlarmRate(rate)
-    assert policy.minimum == 1
-    assert policy.limit(calibrated([3.0])) == 3.0
-
-
 @pytest.mark.parametrize(
     ("rate", "rows", "largest"),
     [(0.01, 99, 1), (0.01, 198, 1), (0.01, 199, 2), (0.01, 499, 5), (0.05, 19, 1), (0.1, 99, 10)],
@@ -85,11 +78,6 @@ def test_more_strays_than_chance_explains_do_not_lift_the_limit_above_what_was_a
     near_misses = [top + 1.0 + number for number in range(burst)]
     assert FalseAlarmRate(rate).limit(calibrated(accepted, near_misses)) == top
     assert FalseAlarmRate(rate).limit(calibrated(accepted)) < top
-
-
-def test_when_all_scores_are_equal_that_is_the_limit() -> None:
-    for score in (0.0, 1.0):
-        assert FalseAlarmRate().limit(calibrated([score] * 200)) == score
 
 
 # The other one
@@ -303,36 +291,6 @@ def test_after_bulk_learning_few_rows_not_seen_before_are_flagged(
 
 
 # Cooperation
-
-
-@RATES
-def test_after_a_merge_the_threshold_is_another_and_the_rate_holds_on_the_own_rows(
-    rate: float,
-) -> None:
-    flagged = []
-    # Of one pair the rate is anywhere between 0.3 and 2 times what is stated.
-    for number in range(5):
-        machine, detector, other = Machine(number), made(rate), made(rate)
-        detector.learn_many(machine.rows(600))
-        alone = detector.threshold
-        other.learn_many(Machine(number + 9).rows(600))
-        detector.merge(other.evidence)
-        assert detector.threshold > 1.2 * alone
-        flagged.append(detector.score_many(machine.rows(5000)) > detector.threshold)
-    require_rate(np.concatenate(flagged), rate, window=25_000)
-    require_rate(flags(detector, machine.rows(5000)), rate)
-
-
-@RATES
-def test_a_device_that_knows_little_itself_may_rest_on_what_it_received(rate: float) -> None:
-    """Much more received than own: the scores of the own rows still decide."""
-    machine = Machine(0)
-    teacher, detector = made(rate), made(rate)
-    teacher.learn_many(machine.rows(50000))
-    detector.learn_many(machine.rows(600))
-    detector.merge(teacher.evidence)
-    assert detector.state == "watching"
-    require_rate(flags(detector, machine.rows(5000)), rate)
 
 
 def test_after_learning_a_threshold_does_not_fall_below_what_comes_in_bursts() -> None:

@@ -35,7 +35,6 @@ from elmgrove.cli.options import (
 )
 from elmgrove.detector.decision import CHANGING, WATCHING, Flagged, RateTest
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.events import when_text
 from elmgrove.detector.inputs import Choice, choose_window, require_window
 from elmgrove.detector.papers import PAPERS, Paper
 from elmgrove.detector.self_test import errors_in_words, smallest_errors
@@ -45,6 +44,7 @@ from elmgrove.errors import BadInput
 from elmgrove.federation.member import Member
 from elmgrove.reading.layout import LAYOUT, Layout
 from elmgrove.reading.table import Table, within
+from elmgrove.reading.times import when_text
 from elmgrove.storage.disk import load, locked, save
 
 

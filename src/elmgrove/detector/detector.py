@@ -31,19 +31,13 @@ from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.peers import Other, Peers
 from elmgrove.detector.quarantine import Quarantine, Waiting
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
-from elmgrove.detector.verdict import Cause, Verdict, bulk_of, explained, score_of, view_of
+from elmgrove.detector.verdict import Cause, Verdict, explained, score_of, view_of
 from elmgrove.errors import BadInput, NotAdmissible, require_whole
 from elmgrove.storage.disk import FilePath, as_path, load, locked, write
 from elmgrove.storage.sealed import seal, unseal
 
 #: Rows that are prepared at once.
 BLOCK = 4096
-# The share of the last rows' scores that is compared when others change the model.
-_LEVEL = 0.95
-# The columns that are named, of many.
-_NAMED = 3
-# Products of fewer numbers are never spread over threads.
-_SMALL = 4096
 
 
 class Detector:
@@ -151,7 +145,7 @@ class Detector:
         #: What somebody said of anomalous rows, and what undoes the last of it.
         self.answers = Answers()
         # For a small matrix even asking for one thread takes longer than the product.
-        large = layer.units * basis.inputs > _SMALL
+        large = layer.units * basis.inputs > 4096
         self._threads: AbstractContextManager[None] = one_thread if large else nullcontext()
 
     @classmethod
@@ -366,9 +360,11 @@ class Detector:
         With a window, the first rows of the stretch are scored by as many rows as there are. With a
         spectrum, rows are samples, and there is a score for each whole frame of the stretch.
         """
-        bulk = bulk_of(self.model) if self.patterns is None else None
-        if bulk is not None:
-            return self._scored_as_they_come(self.preparation.unscaled(rows), bulk)
+        distance = self.patterns is None and self.basis.score == "distance"
+        if distance and self.basis.spectrum is None:
+            _, view = self.model.explainer(np.zeros(self.basis.inputs))
+            if view.of_rows is not None:
+                return self._scored_as_they_come(self.preparation.unscaled(rows), view.of_rows)
         X = self.preparation.many(rows)
         size, scores = self.basis.window, np.empty(len(X))
         for start in range(0, len(X), BLOCK):
@@ -489,7 +485,7 @@ class Detector:
         """Measures how high these of the last rows score, had the model not learned them."""
         if len(rows) < 2 * self.basis.window or not len(self.gate.recent):
             return None
-        return float(np.quantile(self.model.left_out(rows), _LEVEL))
+        return float(np.quantile(self.model.left_out(rows), 0.95))
 
     def _level(self) -> float | None:
         return self.level(self.gate.recent.rows)
@@ -529,8 +525,8 @@ class Detector:
 
     def __repr__(self) -> str:
         basis, gate, rate = self.basis, self.gate, self.gate.policy.rate
-        names = basis.names[:_NAMED] if basis.features else ()
-        more = ", …" if names and len(basis.names) > _NAMED else ""
+        names = basis.names[:3] if basis.features else ()
+        more = ", …" if names and len(basis.names) > 3 else ""
         columns = f"{basis.columns} column{'s' * (basis.columns > 1)}"
         named = f" ({', '.join(names)}{more})" if names else ""
         window = f", window {basis.window}" if basis.window > 1 else ""

@@ -11,9 +11,10 @@ from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
-from elmgrove.detector.events import json_when, normal_at
+from elmgrove.detector.events import normal_at
 from elmgrove.detector.model import Model
 from elmgrove.detector.thresholds import RISES
+from elmgrove.reading.times import json_when
 
 if TYPE_CHECKING:
     from elmgrove.detector.drift_detector import ChangeStatistics
@@ -38,12 +39,6 @@ CHANGE = "change"
 SLOW = "drift"
 #: Far more rows are anomalous than stated, one by one, and the threshold follows.
 SCATTERED = "scattered"
-# Of what is so many deviations from 0, or more, a change is told in per cent.
-_FROM_ZERO = 3.0
-_QUESTION, _COMMANDS = "a new normal or a fault?", " accept or reject"
-_FOLLOWS = "the threshold follows, {:.3g} → {:.3g}; if it was a fault, reject"
-_STAYS = "far above the threshold, which stays"
-_REGIME = "if it is no fault, relearn, or accept it as a new normal"
 
 
 class Shift(NamedTuple):
@@ -146,11 +141,17 @@ anomalous: a new normal or a fault? accept or reject
         if self.raised is not None:
             before, after = self.raised
             share = f"{100.0 * self.anomalous:.1f} % of rows are anomalous, one by one"
-            what = _FOLLOWS.format(before, after) if after > RISES * before else _STAYS
+            what = "far above the threshold, which stays"
+            if after > RISES * before:
+                what = (
+                    f"the threshold follows, {before:.3g} → {after:.3g}; if it was a fault, reject"
+                )
             return f"{self._since} {share}: {what}"
         what = "; ".join([self._moved, *map(str, self.relations)])
         known = f" ({normal_at(self.known)})" if self.known else ""
-        asked = f"{_REGIME}{known}" if self.whole else f"{_QUESTION}{known}{_COMMANDS}"
+        asked = f"a new normal or a fault?{known} accept or reject"
+        if self.whole:
+            asked = f"if it is no fault, relearn, or accept it as a new normal{known}"
         return f"{what}; {100.0 * self.anomalous:.0f} % of rows are anomalous: {asked}"
 
     @property
@@ -191,7 +192,7 @@ anomalous: a new normal or a fault? accept or reject
 
 def percent_of(before: float, after: float, deviation: float) -> float | None:
     """Computes a change in per cent; None where the value is too near to 0 for that."""
-    if not abs(before) > _FROM_ZERO * deviation:
+    if not abs(before) > 3.0 * deviation:
         return None
     return 100.0 * (after - before) / abs(before)
 
@@ -221,19 +222,6 @@ def _signed(value: float) -> str:
 
 # Sensors that are named at most.
 _NAMED = 3
-# Sensors explain a change where, without them, the squared distance of the others is no more than
-# so much, which is usual, or a small share of all; from so much on, the others changed as well.
-_USUAL, _SMALL, _CHANGED = 4.0, 0.2, 12.0
-# A sensor with so small a share of its variance is stuck.
-_STUCK = 1e-3
-# A sensor follows another that tells so much of it, and does no longer when what is left of it
-# has so many times the variance.
-_FOLLOWED, _NO_LONGER = 0.6, 4.0
-# What a ramp may leave, as a share of what a step leaves: it must fit better where rows were others
-# all at once, and else a step must.
-_SUDDEN, _SLOW = 0.7, 1.2
-# A ramp leads at least such a share of the way to where the rows are at last.
-_WAY = 0.4
 
 
 class Learned(NamedTuple):
@@ -310,25 +298,33 @@ def changes(learned: Learned, mean: Array, covariance: Array) -> list[Displaceme
     return _by_spread(learned, omega, d, covariance)
 
 
+def _displaced(
+    learned: Learned,
+    j: int,
+    d: Array,
+    variance: float,
+    size: float,
+    weights: Array,
+    expected: float = 0.0,
+    by_spread: bool = False,
+) -> Displacement:
+    mean, deviation = learned.mean[j], float(learned.deviation[j])
+    varies = float(np.sqrt(max(variance, 0.0)))
+    before, after = float(mean + expected), float(mean + d[j])
+    return Displacement(j, before, after, deviation, varies, float(size), weights, by_spread)
+
+
 def _each_by_itself(learned: Learned, d: Array, variance: Array) -> list[Displacement]:
     off = np.abs(d) / learned.deviation
     ratio = np.sqrt(variance) / learned.deviation
     by_spread = float(np.mean(variance / learned.covariance)) - 1.0 > float(np.mean(off**2))
-    order = np.argsort(ratio if by_spread else off)[::-1][:_NAMED]
+    sizes = ratio if by_spread else off
+    order = np.argsort(sizes)[::-1][:_NAMED]
     unit = np.eye(1, len(d))[0]
     return [
-        Displacement(
-            column,
-            float(learned.mean[column]),
-            float(learned.mean[column] + d[column]),
-            float(learned.deviation[column]),
-            float(np.sqrt(variance[column])),
-            float(ratio[column] if by_spread else off[column]),
-            np.roll(unit, column),
-            by_spread,
-        )
-        for column in map(int, order)
-        if by_spread or 2.0 * off[column] >= off[order[0]]
+        _displaced(learned, j, d, variance[j], sizes[j], np.roll(unit, j), by_spread=by_spread)
+        for j in map(int, order)
+        if by_spread or 2.0 * off[j] >= off[order[0]]
     ]
 
 
@@ -336,12 +332,14 @@ def _by_level(learned: Learned, omega: Array, d: Array, covariance: Array) -> li
     """Those columns that, with any values, leave the others where they were; else the farthest."""
     sigma, total = learned.covariance, float(d @ omega @ d)
     free, left = list[int](), total
-    while len(free) < min(_NAMED, len(d)) and (not free or left > max(_SMALL * total, _USUAL)):
+    # What is left is usual, or a small share of all.
+    while len(free) < min(_NAMED, len(d)) and (not free or left > max(0.2 * total, 4.0)):
         rest = {j: _left_without(sigma, d, [*free, j]) for j in range(len(d)) if j not in free}
         best = min(rest, key=rest.__getitem__)
         free, left = [*free, best], rest[best]
     expected = np.zeros(len(d))
-    if left <= _CHANGED:
+    # Else the others changed as well.
+    if left <= 12.0:
         kept = np.setdiff1d(np.arange(len(d)), free)
         # What the others say: Σ_FR Σ_RR⁻¹ d_R
         told = np.linalg.pinv(sigma[np.ix_(kept, kept)], hermitian=True) @ d[kept]
@@ -350,15 +348,16 @@ def _by_level(learned: Learned, omega: Array, d: Array, covariance: Array) -> li
         off = np.abs(d) / learned.deviation
         free = [int(j) for j in np.argsort(off)[::-1][:_NAMED] if 3.0 * off[j] >= off.max()]
     return [
-        Displacement(
+        _displaced(
+            learned,
             j,
-            float(learned.mean[j] + expected[j]),
-            float(learned.mean[j] + d[j]),
-            float(learned.deviation[j]),
-            float(np.sqrt(max(covariance[j, j], 0.0))),
-            float(abs(d[j] - expected[j]) * np.sqrt(omega[j, j])),
+            d,
+            covariance[j, j],
+            abs(d[j] - expected[j]) * np.sqrt(omega[j, j]),
             omega[j] / omega[j, j],
-            bool(covariance[j, j] < _STUCK * sigma[j, j]),
+            expected[j],
+            # A sensor with so small a share of its variance is stuck.
+            bool(covariance[j, j] < 1e-3 * sigma[j, j]),
         )
         for j in free
     ]
@@ -377,18 +376,9 @@ def _by_spread(learned: Learned, omega: Array, d: Array, covariance: Array) -> l
     """The column whose distance from what the others say varies most beyond the usual."""
     grown = np.einsum("ij,jk,ik->i", omega, covariance, omega) / np.diag(omega)
     j = int(grown.argmax())
-    return [
-        Displacement(
-            j,
-            float(learned.mean[j]),
-            float(learned.mean[j] + d[j]),
-            float(learned.deviation[j]),
-            float(np.sqrt(max(covariance[j, j], 0.0))),
-            float(np.sqrt(grown[j])),
-            omega[j] / omega[j, j],
-            True,
-        )
-    ]
+    weights = omega[j] / omega[j, j]
+    far = np.sqrt(grown[j])
+    return [_displaced(learned, j, d, covariance[j, j], far, weights, by_spread=True)]
 
 
 def no_longer_followed(learned: Learned, covariance: Array, column: int) -> int | None:
@@ -403,13 +393,13 @@ def no_longer_followed(learned: Learned, covariance: Array, column: int) -> int 
     r = sigma[column] / (learned.deviation * learned.deviation[column])
     r[column] = 0.0
     other = int(np.abs(r).argmax())
-    if abs(r[other]) < _FOLLOWED:
+    if abs(r[other]) < 0.6:
         return None
     slope = sigma[column, other] / sigma[other, other]
     before = sigma[column, column] * (1.0 - r[other] ** 2)
     now = covariance[column, column] - 2.0 * slope * covariance[column, other]
     now += slope**2 * covariance[other, other]
-    return other if now > _NO_LONGER * before else None
+    return other if now > 4.0 * before else None
 
 
 class Ramp(NamedTuple):
@@ -437,13 +427,15 @@ def ramp_of(blocks: list[BlockMean], values: Array, sudden: bool) -> Ramp | None
     knees = [0.0, *end[:-2]]
     bends = [_misfit(rows, values, np.maximum(middle - knee, 0.0)) for knee in knees]
     best = int(np.argmin(bends))
-    if bends[best] > (_SUDDEN if sudden else _SLOW) * step:
+    # It must fit better where rows were others all at once, and else a step must.
+    if bends[best] > (0.7 if sudden else 1.2) * step:
         return None
     rising = np.maximum(middle - knees[best], 0.0)
     per_row = _slope(rows, values, rising)
     first = float(np.average(values - per_row * rising, weights=rows))
     rise = per_row * float(rising[-1])
-    if abs(rise) < _WAY * abs(first + rise):
+    # It leads at least such a share of the way to where the rows are at last.
+    if abs(rise) < 0.4 * abs(first + rise):
         return None
     times = np.array([block.time for block in blocks])
     if not np.isfinite(times).all() or times[-1] <= times[best]:

@@ -3,42 +3,13 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
 from elmgrove.detector.decision import CHANGING
 from elmgrove.detector.snapshot import Count
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.errors import BadInput, require_whole
-
-#: When a row was measured: seconds since 1970 (UTC) as a float, or, where that was not told, the
-#: number of the row as an int, counted from the first one observed.
-When = float | int
-
-
-def json_when(when: When) -> str | int:
-    """Gives a time in ISO 8601 (UTC), or the number of a row as it is.
-
-    >>> json_when(1714573200.0), json_when(17)
-    ('2024-05-01T14:20:00Z', 17)
-    """
-    if isinstance(when, int):
-        return when
-    return _written(when, "milliseconds" if when % 1 else "seconds").replace("+00:00", "Z")
-
-
-def when_text(when: When) -> str:
-    """Says when a row was: its time, or which row it is."""
-    return f"row {when}" if isinstance(when, int) else str(json_when(when))
-
-
-def _written(time: float, precise: str) -> str:
-    try:
-        return datetime.fromtimestamp(time, UTC).isoformat("T", precise)
-    except (OverflowError, OSError, ValueError):
-        # No calendar has it: a state of an earlier release may hold such a time.
-        return f"{time:g} s after 1970"
-
+from elmgrove.reading.times import When, json_when, when_text
 
 #: The most rows that an alarm looks back at, or is calm after.
 MOST_ROWS = 1_000_000_000
@@ -228,12 +199,8 @@ class EventUpdate(NamedTuple):
         return f"event {event.number} ended: {event.span}, {event.facts}"
 
 
-#: The strongest rows of an event, whose causes are the event's; and causes that are kept of each.
-STRONGEST, CAUSES = 8, 8
-#: Other devices that are counted as knowing rows of an event.
-KNOWING = 20
-#: An event is worse, and told again, where scores are more than so many times the peak last told.
-WORSE = 4.0
+#: The strongest rows of an event, whose causes are the event's.
+STRONGEST = 8
 
 Explain = Callable[[Verdict, int], list[Cause]]
 
@@ -280,7 +247,7 @@ class OpenEvent:
         if verdict is None:
             return
         for name in verdict.known:
-            if name in self.known or len(self.known) < KNOWING:
+            if name in self.known or len(self.known) < 20:
                 self.known[name] = self.known.get(name, 0) + 1
         score = _number(verdict.score)
         if score <= self.floor or (
@@ -289,7 +256,7 @@ class OpenEvent:
             return
         if len(self.strong) == STRONGEST and score <= self.strong[-1].score:
             return
-        causes = tuple(explain(verdict, CAUSES))
+        causes = tuple(explain(verdict, 8))
         strong = TopRow(score, verdict.threshold, when, causes)
         self.strong = _strongest([*self.strong, strong])
 
@@ -302,7 +269,7 @@ class OpenEvent:
 
     def is_worse(self, verdicts: Iterable[Verdict | None]) -> bool:
         """Says whether all of these rows are far stronger than the peak that was last told."""
-        return all(one and _number(one.score) > WORSE * self.told for one in verdicts)
+        return all(one and _number(one.score) > 4.0 * self.told for one in verdicts)
 
     def tell(self) -> Event:
         """Gives the event to tell somebody, who knows its peak from then on."""
@@ -312,7 +279,7 @@ class OpenEvent:
 
     def tell_worse(self) -> Event:
         """Gives the event to tell again, as the rows show it by which it is worse."""
-        self.floor = WORSE * self.told
+        self.floor = 4.0 * self.told
         self.strongest = [strong for strong in self.strongest if strong.score > self.floor]
         return self.tell()
 
@@ -349,7 +316,7 @@ class OpenEvent:
         order = sorted(shares, key=lambda feature: -shares[feature])
         # What each sensor has to do with a row overlaps: together it is the whole at most.
         whole = max(float(len(self.strongest)), sum(shares.values()))
-        return tuple(seen[name]._replace(share=shares[name] / whole) for name in order[:CAUSES])
+        return tuple(seen[name]._replace(share=shares[name] / whole) for name in order[:8])
 
 
 def _number(score: float) -> float:
@@ -363,9 +330,6 @@ def _strongest(strong: list[TopRow]) -> list[TopRow]:
 
 #: Events that ended and are remembered.
 CLOSED = 20
-
-# While what is normal is changing, it takes so many cool-downs until all is over.
-_LASTING = 4
 
 
 class Events:
@@ -484,7 +448,7 @@ class Events:
         verdict.alarm = True
 
     def _is_over(self, running: OpenEvent, state: str) -> bool:
-        calm = self.rule.calm * (_LASTING if state == CHANGING else 1)
+        calm = self.rule.calm * (4 if state == CHANGING else 1)
         # An answer forgets the last anomalous rows, and undoing it opens the event without them.
         marks = self._alarm.marks
         since = self.row - (marks[-1].row if marks else running.last)

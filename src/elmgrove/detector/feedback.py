@@ -140,8 +140,6 @@ def _clock(at: float) -> str:
 
 # Errors that must be so many times as large as before to show are worth a word.
 _BLUNT = 2.0
-# A span ends before its end: the last row of an event is in it by so many seconds.
-_JUST_AFTER = 0.001
 
 
 @dataclass(frozen=True)
@@ -179,14 +177,14 @@ class Feedback:
 
     def __str__(self) -> str:
         said = [self._of_rows]
-        if self.action == UNDO:
-            said += [f"{_counted(self.put_back)} {_are(self.put_back)} learned again"] * bool(
-                self.put_back
-            )
+        if self.put_back:
+            said.append(_counted(self.put_back, "is learned again", "are learned again"))
         if self.taken and self.action == ACCEPT:
-            said.append(f"all {_counted(self.taken)} learned before {_were(self.taken)} taken out")
+            words = ("was taken out", "were taken out", "learned before")
+            said.append(f"all {_counted(self.taken, *words)}")
         elif self.taken:
-            said.append(f"{_counted(self.taken)} learned {_were(self.taken)} taken out{self._how}")
+            out = _counted(self.taken, "was taken out", "were taken out", "learned")
+            said.append(out + self._how)
         elif self.action == REJECT:
             said.append("nothing learned was taken out" + self._why_nothing)
         if self.already:
@@ -210,15 +208,15 @@ class Feedback:
     @property
     def _of_rows(self) -> str:
         if self.action == UNDO:
-            return f"Undone: {_counted(self.rows)} {'waits' if self.rows == 1 else 'wait'} again"
+            return f"Undone: {_counted(self.rows, 'waits again', 'wait again')}"
         named = self.action == REJECT and self.event is not None and not self.already
         about = f"Event {self.event}: " if named else ""
         if not self.rows:
             return f"{about}no row waited" if named else "No row waited"
-        done = (
-            "learned as a new normal" if self.action == ACCEPT else "dropped, never to be learned"
-        )
-        return f"{about}{_counted(self.rows)} {_were(self.rows)} {done}"
+        done = "dropped, never to be learned"
+        if self.action == ACCEPT:
+            done = "learned as a new normal"
+        return about + _counted(self.rows, f"was {done}", f"were {done}")
 
     @property
     def _how(self) -> str:
@@ -409,7 +407,8 @@ def _waits_in(
 
 def _span_of(event: Event) -> Span:
     assert isinstance(event.begin, float)
-    return Span(event.begin, math.inf if event.end is None else event.end + _JUST_AFTER)
+    # A span ends before its end: so the last row is in it.
+    return Span(event.begin, math.inf if event.end is None else event.end + 0.001)
 
 
 def _taken(detector: "Detector", meant: Event | None, span: Span | None) -> TakenOut:
@@ -518,13 +517,6 @@ def _finite(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _counted(rows: int) -> str:
-    return f"{rows:,} row{'s' * (rows != 1)}"
-
-
-def _were(rows: int) -> str:
-    return "was" if rows == 1 else "were"
-
-
-def _are(rows: int) -> str:
-    return "is" if rows == 1 else "are"
+def _counted(rows: int, one: str, many: str, which: str = "") -> str:
+    named = f"{rows:,} row{'s' * (rows != 1)} {which}".rstrip()
+    return f"{named} {one if rows == 1 else many}"

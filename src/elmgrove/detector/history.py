@@ -213,8 +213,6 @@ class LearnedTimes:
 HOUR = 3600.0
 #: The most increments that are kept, and the most bytes that they have together.
 MOST, MOST_BYTES = 48, 4_000_000
-# About so many of the youngest are told apart where many more are learned at once.
-_FINE = 16.0
 
 
 class History:
@@ -295,7 +293,8 @@ class History:
         change = np.flatnonzero((np.diff(hours, axis=0) != 0.0).any(axis=1)) + 1
         if len(change) > MOST:
             age = np.fmax.reduce(hours[:, 1]) - hours[:, 1]
-            level = np.floor(_FINE * np.log2(1.0 + age / _FINE))
+            # About 16 of the youngest are told apart.
+            level = np.floor(16.0 * np.log2(1.0 + age / 16.0))
             begun = np.flatnonzero(np.diff(level) != 0.0) + 1
             change = change[np.isin(hours[change, 1], hours[begun, 1])]
         return [0, *change.tolist(), len(periods)]
@@ -491,9 +490,6 @@ def _cost(one: Bucket, later: Bucket, now: float) -> float:
     return (last - first) / max(now - last, HOUR)
 
 
-# What was forgotten to less than this share can't be brought back to its former weight.
-_FORGOTTEN = 1e-5
-
 #: Of the stamps of rows: how many come before what is meant, and how many up to its end.
 Places = Callable[[Array], tuple[int, int]]
 #: An increment as what was before, what is meant, and what was after; None if that can't be told.
@@ -535,7 +531,7 @@ def parted(detector: "Detector", one: Bucket, places: Places) -> Parts:
     rows, stamps = recent.rows[known], recent.stamps[known]
     first, last = places(stamps)
     head = one.rows - len(rows)
-    if head and (not first or forgetting ** (len(rows) - first) < _FORGOTTEN):
+    if head and (not first or forgetting ** (len(rows) - first) < 1e-5):
         return None
     if first == last:
         return one, None, None

@@ -13,10 +13,11 @@ import numpy as np
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.events import Alarm, AlarmRule, Hit, when_text
+from elmgrove.detector.events import Alarm, AlarmRule, Hit
 from elmgrove.detector.model import Model
 from elmgrove.detector.verdict import Cause, explained
 from elmgrove.errors import BadInput
+from elmgrove.reading.times import when_text
 
 if TYPE_CHECKING:
     from elmgrove.detector.detector import Detector

@@ -12,18 +12,6 @@ from elmgrove.algebra.scaling import OWN, Levels
 from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.detector import Detector
 
-# The rows that errors are tried on, evenly chosen among the last ones, and the share of them that
-# must be flagged before an error counts as noticed: more than the 9 of 10 that are promised, since
-# rows to come are others.
-_ROWS, _NOTICED = 128, 0.95
-# Sensors that are tried, at most, evenly chosen where there are more, and how many times as many
-# inputs there are: each takes its time.
-_SENSORS, _TRIED = 256, 1 << 17
-# The largest error that is tried, in units of the column, and how often and in how many steps
-# smaller ones are half of those before.
-_LARGEST, _HALVES, _STEPS = 32.0, 16, 8
-# An error that is seen no sooner than at three deviations is seen by the sensor's own range.
-_OWN_RANGE = 3.0
 #: Sensors that are named in words, at most.
 _MOST = 12
 
@@ -41,7 +29,7 @@ class SmallestError(NamedTuple):
     @property
     def hardly(self) -> bool:
         """Whether an error must leave the sensor's own range first: more than three deviations."""
-        return self.size is None or 0.0 < _OWN_RANGE * self.usual < self.size
+        return self.size is None or 0.0 < 3.0 * self.usual < self.size
 
 
 def smallest_errors(detector: Detector) -> list[SmallestError]:
@@ -56,11 +44,12 @@ def smallest_errors(detector: Detector) -> list[SmallestError]:
     rows = detector.gate.recent.rows
     if detector.state == LEARNING or detector.basis.spectrum is not None or not len(rows):
         return []
-    rows = rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)]
+    rows = rows[np.linspace(0, len(rows) - 1, min(128, len(rows))).astype(int)]
     scale, levels = _scale(detector), _levels(detector)
     found = []
     names = detector.basis.names
-    tried = min(_SENSORS, _TRIED // detector.basis.inputs, len(names))
+    # Each takes its time.
+    tried = min(256, (1 << 17) // detector.basis.inputs, len(names))
     for column in np.linspace(0, len(names) - 1, tried).astype(int).tolist():
         size = _smallest(detector, rows, column, float(levels.unit[column]))
         size = None if size is None else size * float(scale[column])
@@ -106,9 +95,10 @@ def _smallest(detector: Detector, rows: Array, column: int, unit: float) -> floa
         # Written so that a score that is no number would be anomalous.
         flagged = ~(detector.model.scores(faulty) <= limit)
         up, down = flagged[: len(rows)], flagged[len(rows) :]
-        return bool(min(up.mean(), down.mean()) >= _NOTICED)
+        # More than the 9 of 10 that are promised, since rows to come are others.
+        return bool(min(up.mean(), down.mean()) >= 0.95)
 
-    sizes = unit * _LARGEST * 2.0 ** (-np.arange(_HALVES * _STEPS) / _STEPS)
+    sizes = unit * 32.0 * 2.0 ** (-np.arange(128) / 8.0)
     # The first ones are noticed, the rest are not.
     known, unknown = -1, len(sizes)
     while unknown - known > 1:

@@ -134,7 +134,6 @@ class FixedThreshold:
 
 #: Any of the ways to say where anomalous begins.
 Threshold = FalseAlarmRate | FixedThreshold
-_BY_KIND: dict[str, type[Threshold]] = {made.kind: made for made in get_args(Threshold)}
 
 
 def threshold_fields(threshold: Threshold) -> dict[str, Any]:
@@ -144,4 +143,5 @@ def threshold_fields(threshold: Threshold) -> dict[str, Any]:
 
 def threshold_from_fields(fields: dict[str, Any]) -> Threshold:
     """Makes a threshold of what ``threshold_fields`` gave."""
-    return _BY_KIND[fields["kind"]](**{k: v for k, v in fields.items() if k != "kind"})
+    kinds: dict[str, type[Threshold]] = {kind.kind: kind for kind in get_args(Threshold)}
+    return kinds[fields["kind"]](**{k: v for k, v in fields.items() if k != "kind"})

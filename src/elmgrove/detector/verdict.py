@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
-from elmgrove.algebra.distance import Bulk, Distance
+from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.decision import Flagged
@@ -39,15 +39,6 @@ def view_of(model: Model, x: Array) -> tuple[Array, Any]:
     if missing and model.basis.score == "distance":
         return x, view.last(len(x))
     return whole, view
-
-
-def bulk_of(model: Model) -> Bulk | None:
-    """Finds what scores rows as they come, for a model without patterns; None if nothing can."""
-    basis = model.basis
-    if basis.score == "loss" or basis.spectrum is not None:
-        return None
-    bulk: Bulk | None = model.explainer(np.zeros(basis.inputs))[1].of_rows
-    return bulk
 
 
 def _padded(model: Model, x: Array) -> Array:

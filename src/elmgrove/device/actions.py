@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-from elmgrove.detector.events import json_when
 from elmgrove.detector.feedback import Feedback, accept, listed, reject, undo
 from elmgrove.detector.history import Span
 from elmgrove.detector.tuning import TUNABLE, tune
@@ -14,7 +13,7 @@ from elmgrove.device.status import mark_state, status_of, told
 from elmgrove.errors import BadInput, InconsistentState, require_whole
 from elmgrove.federation.commands import COMMANDS, EVENT, FROM, INSTEAD, TO
 from elmgrove.federation.member import Member
-from elmgrove.reading.times import stated_time
+from elmgrove.reading.times import json_when, stated_time
 
 #: Asks what an action would do: it is done to a copy.
 DRY_RUN = "dry_run"

@@ -206,7 +206,8 @@ class Work:
 
     def _show(self, verdict: Verdict | None) -> bool:
         """Shows observers a verdict, or what is new without one; whether there was anything."""
-        updates = self.member.detector.events.take_updates()
+        events = self.member.detector.events
+        updates = events.take_updates() if events.news else []
         if verdict is None and not updates:
             return False
         point = None if self._last is None else self._last.point

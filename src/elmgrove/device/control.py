@@ -16,11 +16,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Self
 
-from elmgrove.detector.events import json_when
 from elmgrove.device.actions import ACTIONS, COMMAND_LINE, DRY_RUN, MQTT, perform
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError, InconsistentState, Problem, Refused, Unreachable
 from elmgrove.federation.member import Member
+from elmgrove.reading.times import json_when
 
 log = logging.getLogger("elmgrove.device")
 

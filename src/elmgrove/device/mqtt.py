@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from elmgrove import __version__
 from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING
-from elmgrove.detector.events import json_when
 from elmgrove.detector.verdict import Verdict
 from elmgrove.device.health import Outage
 from elmgrove.device.output import Observation, wants
@@ -30,6 +29,7 @@ from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.federation.charter import address_of
 from elmgrove.federation.commands import COMMANDS
 from elmgrove.federation.member import Member
+from elmgrove.reading.times import json_when
 
 if TYPE_CHECKING:
     from elmgrove.exchange.broker import Broker

@@ -18,13 +18,14 @@ from typing import Any, Protocol
 from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import SPIKE
-from elmgrove.detector.events import ENDED, EventUpdate, json_when
+from elmgrove.detector.events import ENDED, EventUpdate
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.device.health import Outage
 from elmgrove.device.status import UNLIKE
 from elmgrove.federation.member import Member
 from elmgrove.federation.similarity import compare_used, unlike_used, worth_telling
 from elmgrove.reading.line_protocol import Point
+from elmgrove.reading.times import json_when
 from elmgrove.storage.disk import takes_nothing
 
 log = logging.getLogger("elmgrove.device")

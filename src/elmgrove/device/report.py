@@ -15,7 +15,7 @@ import numpy as np
 from elmgrove import __version__
 from elmgrove.algebra.basis import Basis, columns_of
 from elmgrove.detector.drift import Drift, Shift
-from elmgrove.detector.events import Event, json_when
+from elmgrove.detector.events import Event
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.device.commands import Commands
@@ -40,6 +40,7 @@ from elmgrove.federation.report import (
     seconds_of,
 )
 from elmgrove.federation.validation import json_size
+from elmgrove.reading.times import json_when
 
 #: Scores that are held of a minute: of more rows the quantiles are those of as many that are drawn
 #: by lot. The largest score is always that of all rows.

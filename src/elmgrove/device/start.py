@@ -11,7 +11,6 @@ import numpy as np
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.detector import Detector
-from elmgrove.detector.events import when_text
 from elmgrove.detector.inputs import choose_window, rows_to_decide
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.detector.tuning import tune
@@ -25,6 +24,7 @@ from elmgrove.federation.member import Member
 from elmgrove.reading.columns import doubts_about
 from elmgrove.reading.layout import LAYOUT, Layout
 from elmgrove.reading.table import read_table
+from elmgrove.reading.times import when_text
 from elmgrove.storage.disk import load
 
 log = logging.getLogger("elmgrove.device")

@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from elmgrove.detector.drift import Drift
-from elmgrove.detector.events import Event, json_when
+from elmgrove.detector.events import Event
 from elmgrove.detector.feedback import Answer
 from elmgrove.federation.member import Member, borrowed_by
+from elmgrove.reading.times import json_when
 
 #: The member's notes that an agent keeps for its status: the state and since when it is that; how
 #: many rows could be used; what the last sync said; by which sensors it is unlike all others.
