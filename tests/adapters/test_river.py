@@ -14,7 +14,6 @@ from elmgrove import BadInput, Detector, HiddenLayer
 from elmgrove.adapters.river import ElmgroveDetector
 
 PIXELS, DIGITS = load_digits(return_X_y=True)
-ZEROS = PIXELS[DIGITS == 0] / 16.0
 
 # River hands its checks a data set of 150 MB from the network; these are zeros with a few other
 # digits in between, in the same form, over and over where it wants a long stream.
@@ -28,10 +27,6 @@ FIXED_FEATURES = {
     "check_disappearing_features",
     "check_radically_disappearing_features",
 }
-
-
-def named(row):
-    return {f"pixel {i}": float(value) for i, value in enumerate(row)}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ ROWS = _rng.permutation(
     np.concatenate([np.flatnonzero(digit == DIGITS)[: 100 // (digit + 1)] for digit in range(10)])
 )
 X, Y = PIXELS[ROWS], DIGITS[ROWS]
-REST = np.setdiff1d(np.arange(len(DIGITS)), ROWS)
 
 
 def model(**more):
