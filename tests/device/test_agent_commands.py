@@ -1,7 +1,6 @@
 """Agents and a real server: what is told arrives, and what is asked there is done and answered."""
 
 import time
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,10 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.exchange.mqtt import MqttExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.storage.disk import save
-from support.agents import address, append_rows, at_work, joined
+from support.agents import append_rows, at_work, joined
 from support.factories import member_in, normal_rows, write_rows
-from support.mosquitto import running_broker
 from support.serving import ADMIN, Federation, Server, wait_until
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -98,22 +95,3 @@ def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Fed
 def cooperation(federation: Federation) -> Any:
     found = shown(federation)
     return found["report"]["cooperation"] if found else None
-
-
-def test_a_device_on_a_broker_is_looked_after_on_the_server_for_its_blobs(
-    pumps: Federation, mosquitto: None, tmp_path: Path
-) -> None:
-    """Also one whose contribution fits into a message, so that the server holds none of it."""
-    shared = replace(pumps.charter)
-    with running_broker(tmp_path) as place:
-        MqttExchange.create(place.url("federation"), shared)
-        at_both = {"exchange": place.url("federation"), "blobs": address(pumps)}
-        with at_work(**joined(pumps, "pump", follow=True, sync_seconds=0.05, **at_both)):
-            wait_until(lambda: counted(pumps) == 30)
-            command = ask(pumps)
-            wait_until(lambda: outcome(pumps, command)["done"] is not None)
-        with MqttExchange(place.url("federation"), "other") as others:
-            assert [one.origin for one in others.entries()] == ["pump"]
-    assert f"{ANOMALOUS} rows were learned as a new normal" in outcome(pumps, command)["said"][0]
-    assert shown(pumps)["report"]["status"]["state"] == "watching"
-    assert pumps.entries() == {}

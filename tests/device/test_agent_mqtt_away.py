@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from elmgrove.detector.drift import SPIKE
-from elmgrove.device.mqtt import MOST_VERDICTS
+from elmgrove.device.mqtt import MOST_WAITING
 from support.agents import Start, append_rows, verdicts
 from support.factories import write_rows
 from support.mosquitto import Mosquitto, running_broker
@@ -101,13 +101,13 @@ def test_rows_do_not_wait_for_a_broker_and_what_matters_is_told_when_it_is_back(
     agent.until(lambda: len(verdicts(tmp_path / "fan.jsonl")) == 300)
     place.stop()
     append_rows(path, load_rows(50, 3) + TOO_HOT)
-    append_rows(path, load_rows(MOST_VERDICTS + 200, 4))
-    agent.until(lambda: len(verdicts(tmp_path / "fan.jsonl")) == 550 + MOST_VERDICTS)
+    append_rows(path, load_rows(MOST_WAITING + 200, 4))
+    agent.until(lambda: len(verdicts(tmp_path / "fan.jsonl")) == 550 + MOST_WAITING)
     agent.logs("what there is to say waits in memory")
     place.start()
     with somebody_at(place, "told/fan/#") as plant:
         agent.logs("can be used again")
-        last = f"fan.csv, line {551 + MOST_VERDICTS}"
+        last = f"fan.csv, line {551 + MOST_WAITING}"
 
         def told() -> list[str]:
             return [one["where"] for one in plant.objects("told/fan/verdict")]
@@ -117,7 +117,7 @@ def test_rows_do_not_wait_for_a_broker_and_what_matters_is_told_when_it_is_back(
         assert kinds[0] == "opened"
         assert "ended" in kinds
         # All that waited at the end; the oldest made room.
-        assert len(told()) >= MOST_VERDICTS - 50
+        assert len(told()) >= MOST_WAITING - 50
         agent.until(lambda: plant.objects("told/fan/status")[-1]["agent"] == "online")
     assert agent.stop() == 0
     assert agent.log.count("what there is to say waits in memory") == 1

@@ -61,7 +61,7 @@ def test_the_message_is_one_that_the_component_knows() -> None:
 
 @pytest.mark.parametrize("name", ["pump 1", "Pumpe Süd/2", "泵", "a" * 150, "+#"])
 def test_the_topic_of_the_message_is_one_that_the_component_reads(name: str) -> None:
-    topic = discovery_topic("homeassistant", topics(name))
+    topic = discovery_topic(topics(name))
     assert topic.startswith("homeassistant/device/")
     assert re.fullmatch(COMPONENT["topic"], topic.removeprefix("homeassistant/"))
     assert not {*topics(name).status} & {*"+#"}
@@ -70,7 +70,7 @@ def test_the_topic_of_the_message_is_one_that_the_component_reads(name: str) -> 
 def test_devices_are_told_apart_by_name_and_by_where_they_are() -> None:
     here, there = topics("ä"), topics("ö")
     elsewhere = topics("ä", "mqtt://host/other")
-    found = {discovery_topic("homeassistant", one) for one in (here, there, elsewhere)}
+    found = {discovery_topic(one) for one in (here, there, elsewhere)}
     assert len(found) == 3
 
 
@@ -92,7 +92,7 @@ def place_fixture(mosquitto: None, tmp_path: Path) -> Iterator[Mosquitto]:
 def test_a_device_says_it_again_when_home_assistant_begins(place: Mosquitto, device: Start) -> None:
     with somebody_at(place, "homeassistant/#", "told/#") as house:
         agent = device("pump 1", source=place.url("plant"), mqtt=place.url("told"), **QUICK)
-        where = discovery_topic("homeassistant", topics("pump 1", place.url("told")))
+        where = discovery_topic(topics("pump 1", place.url("told")))
         agent.until(lambda: len(house.under(where)) == 1)
         said = house.objects(where)[0]
         assert said["device"]["name"] == "pump 1"
@@ -124,7 +124,7 @@ def test_the_component_takes_the_message_and_leaves_nothing_out(
 def test_a_machine_appears_by_itself_and_its_buttons_work(
     home_assistant: Environment, place: Mosquitto, device: Start, tmp_path: Path
 ) -> None:
-    where = discovery_topic("homeassistant", topics("pump 1", place.url("told")))
+    where = discovery_topic(topics("pump 1", place.url("told")))
     agent = device("pump 1", source=place.url("plant"), mqtt=place.url("told"), **QUICK)
     agent.logs("subscribed to")
     with somebody_at(place, where, "told/#", "homeassistant/status") as plant:

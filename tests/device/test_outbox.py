@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.device.mqtt import AT_ONCE, BORN, MOST_VERDICTS, Outbox, Sink, birth_topic
+from elmgrove.device.mqtt import AT_ONCE, BIRTH, MOST_WAITING, Outbox, Sink
 from elmgrove.device.settings import Settings
-from elmgrove.exchange import broker as broker_module
-from elmgrove.exchange import broker_connection as jobs_module
 from elmgrove.exchange.broker import Broker
 from elmgrove.exchange.broker_address import BrokerAddress
 from support.false_broker import LET_IN, false_broker, scripted
@@ -24,8 +22,7 @@ from support.serving import wait_until
 
 @pytest.fixture(autouse=True)
 def _links_come_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_module, "_FIRST_WAIT", 0.01)
-    monkeypatch.setattr(broker_module, "_LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(Broker, "delays", (0.01, 0.01))
 
 
 @contextmanager
@@ -59,13 +56,10 @@ def test_links_that_are_lost_lose_no_message() -> None:
     assert came == sent
 
 
-def test_what_ends_each_link_is_dropped_alone_and_told(
-    mosquitto: None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_what_is_too_large_is_dropped_alone_and_told(
+    mosquitto: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(jobs_module, "MOST_LOST_PATIENTLY", 2)
+    """By message_size_limit, of which a broker says nothing before."""
     with (
         running_broker(tmp_path, "message_size_limit 2000") as place,
         somebody_at(place, "verdict", "state") as plant,
@@ -74,16 +68,37 @@ def test_what_ends_each_link_is_dropped_alone_and_told(
         outbox.state("state", bytes(3000))
         for number in range(2 * AT_ONCE):
             outbox.verdict("verdict", b"%d" % number if number != 5 else bytes(3000))
-
-        def came() -> list[int]:
-            """Each once: some were under way when a link was lost, and came twice."""
-            return list(dict.fromkeys(int(one.payload) for one in plant.under("verdict")))
-
-        wait_until(lambda: 2 * AT_ONCE - 1 in came())
-        assert came() == [number for number in range(2 * AT_ONCE) if number != 5]
+        wait_until(lambda: len(plant.under("verdict")) == 2 * AT_ONCE - 1)
+        came = [int(one.payload) for one in plant.under("verdict")]
+        assert came == [number for number in range(2 * AT_ONCE) if number != 5]
     told = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
     assert [one[:14] for one in told] == ["not published:"] * 2
-    assert all("2 times while this was sent; is it more than" in one for one in told)
+    assert all("Quota exceeded; let the broker take larger messages" in one for one in told)
+
+
+def test_what_ends_each_link_is_dropped_alone_and_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Broker, "most_lost", 3)
+    came = list[bytes]()
+
+    def take(topic: str, payload: bytes) -> list[tuple[str, bytes]]:
+        if payload in (b"5", b"state"):
+            raise OSError
+        came.append(payload)
+        return []
+
+    with false_broker(scripted(take)) as port, outbox_at(port) as outbox:
+        outbox.state("state", b"state")
+        for number in range(3 * AT_ONCE):
+            outbox.verdict("verdict", b"%d" % number)
+        wait_until(lambda: b"%d" % (3 * AT_ONCE - 1) in came)
+    # Each once: what was acknowledged when the link was lost came twice.
+    wanted = [b"%d" % number for number in range(3 * AT_ONCE) if number != 5]
+    assert list(dict.fromkeys(came)) == wanted
+    told = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert [one[:14] for one in told] == ["not published:"] * 2
+    assert all("3 times while this was sent; is it more than" in one for one in told)
 
 
 def test_a_broker_that_is_there_and_takes_nothing_is_told_of(
@@ -102,7 +117,7 @@ def test_a_broker_that_is_there_and_takes_nothing_is_told_of(
         outbox.state("state", b"here")
         wait_until(lambda: broker.linked)
         for _ in range(2):
-            for _ in range(2 * MOST_VERDICTS):
+            for _ in range(2 * MOST_WAITING):
                 outbox.verdict("verdict", b"x")
             wait_until(lambda: "messages for it were dropped" in caplog.text)
         assert caplog.text.count("messages for it were dropped") == 1
@@ -110,7 +125,7 @@ def test_a_broker_that_is_there_and_takes_nothing_is_told_of(
         assert broker.links == 1
     # And the rest at the end: all but those that wait, and those that are under way.
     dropped = caplog.text.rpartition("dropped, ")[2].partition(" ")[0]
-    assert 3 * MOST_VERDICTS - AT_ONCE <= int(dropped) <= 3 * MOST_VERDICTS
+    assert 3 * MOST_WAITING - AT_ONCE <= int(dropped) <= 3 * MOST_WAITING
 
 
 def test_however_often_home_assistant_begins_no_thread_more_waits(
@@ -131,7 +146,7 @@ def test_however_often_home_assistant_begins_no_thread_more_waits(
         wait_until(answers)
         before, heard = threading.active_count(), len(house.under("told/fan/done"))
         for _ in range(50):
-            house.say(birth_topic("homeassistant"), BORN)
+            house.say(BIRTH, b"online")
         house.say("told/fan/do", {"action": "accept"})
         wait_until(lambda: len(house.under("told/fan/done")) > heard)
         assert threading.active_count() == before

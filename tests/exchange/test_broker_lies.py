@@ -11,23 +11,24 @@ from pathlib import Path
 import pytest
 
 from elmgrove.errors import Refused, Unauthorized, Unreachable
-from elmgrove.exchange import broker as module
-from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.broker import Broker
+from elmgrove.exchange.broker import MOST_PAYLOAD, Broker
 from elmgrove.exchange.broker_address import BrokerAddress, Message
+from support.brokered import publish, publish_at_once
 from support.false_broker import LET_IN, false_broker
 from support.mosquitto import running_broker
+from support.paho_client import somebody_at
 from support.serving import wait_until
 
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost link is followed by the next one at once."""
-    monkeypatch.setattr(module, "Backoff", lambda *_, **__: Backoff(first=0.001, longest=0.001))
+    monkeypatch.setattr(Broker, "delays", (0.001, 0.001))
+    monkeypatch.setattr(Broker, "patience", 0.5)
 
 
-def opened(port: int, **more: int) -> Broker:
-    return Broker(BrokerAddress.parsed(f"mqtt://127.0.0.1:{port}/a"), **more)
+def opened(port: int, *topics: str, **more: object) -> Broker:
+    return Broker(BrokerAddress.parsed(f"mqtt://127.0.0.1:{port}/a"), topics, **more)
 
 
 def sends(*parts: bytes) -> Callable[[socket.socket], None]:
@@ -66,7 +67,7 @@ def test_what_is_no_broker_is_unreachable_in_time(
     with false_broker(answer) as port, opened(port) as one:
         began = time.monotonic()
         with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
-            one.publish("a", b"x", timeout=0.5)
+            publish_at_once(one, "a", b"x")
         assert time.monotonic() - began < 60
 
 
@@ -78,7 +79,7 @@ def test_who_is_turned_away_is_told_what_to_do(code: int) -> None:
         opened(port) as one,
         pytest.raises(Unauthorized, match=told),
     ):
-        one.publish("a", b"x")
+        publish(one, "a", b"x")
 
 
 def test_what_is_refused_by_any_code_is_refused(soon: None) -> None:
@@ -89,7 +90,24 @@ def test_what_is_refused_by_any_code_is_refused(soon: None) -> None:
             opened(port) as one,
             pytest.raises(Refused, match="does not let"),
         ):
-            one.publish("a", b"x")
+            publish_at_once(one, "a", b"x")
+
+
+def test_topics_that_may_not_be_heard_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(line: socket.socket) -> None:
+        line.sendall(LET_IN)
+        line.recv(1 << 16)
+        line.sendall(bytes([0x90, 4, 0, 1, 0, 0x87]))
+        line.recv(1 << 16)
+
+    told = "read a/1: Not authorized; allow it in the broker's access list"
+    with (
+        false_broker(refuse) as port,
+        opened(port, "a/1") as one,
+        pytest.raises(Unauthorized, match=told),
+    ):
+        one.catch_up()
+    assert told in caplog.text
 
 
 def test_a_packet_that_is_larger_than_asked_for_is_not_read(soon: None) -> None:
@@ -104,25 +122,26 @@ def test_a_packet_that_is_larger_than_asked_for_is_not_read(soon: None) -> None:
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with false_broker(answer) as port, opened(port) as one:
-        heard = one.send("a", b"x", timeout=180)
-        wait_until(lambda: len(links) >= 5)
-        with pytest.raises(Unreachable, match="times while this was sent"):
-            heard.result(180)
+        sent = one.publish("a", b"x")
+        wait_until(lambda: sent.settled)
+        assert "times while this was sent" in str(sent.error)
+    assert len(links) >= one.most_lost
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "100 MB"
 
 
 def test_a_message_that_is_larger_than_asked_for_does_not_come(
     mosquitto: None, tmp_path: Path
 ) -> None:
-    with running_broker(tmp_path) as place, opened(place.port, most=10_000) as one:
-        found = list[Message]()
-        one.publish("a/1", bytes(20_000), retain=True)
-        one.publish("a/2", bytes(5_000), retain=True)
-        one.subscribe(["a/#"], found.append)
-        wait_until(lambda: len(found) == 1)
-        one.publish("a/3", b"x")
-        wait_until(lambda: len(found) == 2)
-        assert [message.topic for message in found] == ["a/2", "a/3"]
+    found = list[Message]()
+    with (
+        running_broker(tmp_path) as place,
+        somebody_at(place) as anybody,
+        opened(place.port, "a/#", hear=found.append) as one,
+    ):
+        anybody.say("a/1", bytes(2_000_000), retain=True)
+        anybody.say("a/2", bytes(MOST_PAYLOAD), retain=True)
+        one.catch_up()
+        assert [message.topic for message in found] == ["a/2"]
         assert one.links == 1
 
 
@@ -138,21 +157,10 @@ def test_what_comes_with_more_than_anybody_asked_for_ends_the_link(soon: None) -
             line.sendall(bytes([0x34, 0xA6, 0x8D, 0x06]) + body)
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with false_broker(answer) as port, opened(port) as one:
-        one.follow(["a"], came.append)
+    with false_broker(answer) as port, opened(port, "a", hear=came.append):
         wait_until(lambda: len(links) >= 5)
     assert came == []
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000, "50 MB"
-
-
-def test_what_a_broker_never_acknowledges_does_not_pile_up(soon: None) -> None:
-    with false_broker(sends(LET_IN)) as port, opened(port) as one:
-
-        def ends() -> bool:
-            one.send("a", bytes(1000), timeout=0.1)
-            return one.links > 1
-
-        wait_until(ends)
 
 
 def test_nonsense_ends_neither_the_thread_nor_the_program(soon: None) -> None:
@@ -171,10 +179,9 @@ def test_nonsense_ends_neither_the_thread_nor_the_program(soon: None) -> None:
         line.shutdown(socket.SHUT_WR)
         line.recv(1 << 16)
 
-    with false_broker(answer) as port, opened(port) as one:
-        one.send("a", b"x", timeout=600)
+    with false_broker(answer) as port, opened(port, "a") as one:
+        one.publish("a", b"x")
         wait_until(lambda: len(links) >= 1500)
-        late = one.send("a", b"x", timeout=0.1)
         with pytest.raises(Unreachable):
-            late.result(180)
+            one.wait(lambda: False)
     wait_until(lambda: threading.active_count() <= threads)

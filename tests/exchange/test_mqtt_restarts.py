@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from elmgrove.errors import Unreachable
-from elmgrove.exchange import broker as broker_module
-from elmgrove.exchange.backoff import Backoff
+from elmgrove.exchange.broker import Broker
 from elmgrove.exchange.mqtt import MqttExchange
-from support.brokered import CHARTER, TOPIC, Place, publish_until_killed
+from support.brokered import CHARTER, TOPIC, Place, epochs, publish_until_killed
 from support.factories import contribution_from
 from support.faults import CONTEXT
 from support.mosquitto import running_broker
@@ -29,7 +28,7 @@ DEVICES = ("fan-1", "fan-2", "fan-3")
 @pytest.fixture
 def place(mosquitto: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     # So that many restarts do not take long.
-    monkeypatch.setattr(broker_module, "Backoff", lambda *_, **__: Backoff(0.02, longest=0.1))
+    monkeypatch.setattr(Broker, "delays", (0.02, 0.1))
     with running_broker(tmp_path) as broker, ExitStack() as opened:
         MqttExchange.create(broker.url(TOPIC), CHARTER)
         yield Place(broker, opened)
@@ -77,10 +76,9 @@ def held(reader: MqttExchange) -> dict[str, int]:
 
     def asked() -> bool:
         try:
-            entries = reader.fetch(DEVICES)
+            found.update(epochs(reader))
         except Unreachable:
             return False
-        found.update({entry.origin: entry.epoch for entry in entries})
         return True
 
     wait_until(asked)
@@ -146,7 +144,7 @@ def test_a_device_that_is_killed_while_it_publishes_loses_nothing_acknowledged(
             while True:
                 acknowledged = told.recv()
         process.join(60)
-        (entry,) = reader.fetch(["fan-1"])
+        entry = reader.held()["fan-1"].entry
         assert entry == contribution_from("fan-1", 5, epoch=entry.epoch), "whole"
         assert acknowledged <= entry.epoch <= acknowledged + 1
         place.open("fan-1").publish(contribution_from("fan-1", 5, epoch=entry.epoch + 1))

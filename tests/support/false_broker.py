@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager, suppress
 
 #: What a broker says to one that it lets in.
 LET_IN = bytes([0x20, 3, 0, 0, 0])
-_CONNECT, _PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _PING = 1, 3, 8, 10, 12
 #: What a device published, and what a broker then gives out: topics and payloads.
 Answers = Callable[[str, bytes], Iterable[tuple[str, bytes]]]
 
@@ -29,6 +28,8 @@ def false_broker(answer: Callable[[socket.socket], None]) -> Iterator[int]:
             with suppress(OSError):
                 line.recv(1 << 16, socket.MSG_PEEK)
                 answer(line)
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
 
         serving = threading.Thread(target=serve, daemon=True)
         serving.start()
@@ -42,28 +43,51 @@ def false_broker(answer: Callable[[socket.socket], None]) -> Iterator[int]:
                 line.close()
 
 
-def scripted(published: Answers) -> Callable[[socket.socket], None]:
-    """Speaks as much MQTT 5 as a device needs, and gives out what ``published`` says."""
+def scripted(
+    published: Answers = lambda topic, payload: [],
+    *,
+    retained: Callable[[], Iterable[tuple[str, bytes]]] = list,
+    answers: Callable[[bytes], bool] = lambda number: True,
+) -> Callable[[socket.socket], None]:
+    """Speaks as much MQTT 5 as a device needs.
+
+    It gives out what is ``retained`` after a subscription, and what ``published`` says of a
+    message; where that raises ``OSError`` it hangs up, and where that is ``TimeoutError`` it says
+    nothing. It ends a subscription if it ``answers``.
+    """
+
+    def publish(line: socket.socket, body: bytes) -> None:
+        size = int.from_bytes(body[:2], "big")
+        topic, number = body[2 : 2 + size].decode(), body[2 + size : 4 + size]
+        with suppress(TimeoutError):
+            given_out = published(topic, body[5 + size :])
+            line.sendall(bytes([0x40, 2]) + number)
+            for given in given_out:
+                line.sendall(publication(*given))
+
+    def subscribe(line: socket.socket, body: bytes) -> None:
+        reply = body[:2] + b"\0" + bytes(_topics(body))
+        line.sendall(bytes([0x90, len(reply)]) + reply)
+        for given in retained():
+            line.sendall(publication(*given))
+
+    def unsubscribe(line: socket.socket, body: bytes) -> None:
+        if answers(body[:2]):
+            line.sendall(bytes([0xB0, 4]) + body[:2] + b"\0\0")
+
+    kinds = {
+        1: lambda line, body: line.sendall(LET_IN),
+        3: publish,
+        8: subscribe,
+        10: unsubscribe,
+        12: lambda line, body: line.sendall(bytes([0xD0, 0])),
+    }
 
     def answer(line: socket.socket) -> None:
         with line.makefile("rb") as heard:
             while first := heard.read(1):
                 body = heard.read(_length(heard.read))
-                kind = first[0] >> 4
-                if kind == _CONNECT:
-                    line.sendall(LET_IN)
-                elif kind == _PUBLISH:
-                    size = int.from_bytes(body[:2], "big")
-                    topic, number = body[2 : 2 + size].decode(), body[2 + size : 4 + size]
-                    line.sendall(bytes([0x40, 2]) + number)
-                    for given in published(topic, body[5 + size :]):
-                        line.sendall(publication(*given))
-                elif kind in (_SUBSCRIBE, _UNSUBSCRIBE):
-                    codes = bytes(_topics(body, options=kind == _SUBSCRIBE))
-                    reply = body[:2] + b"\0" + codes
-                    line.sendall(bytes([(kind + 1) << 4, len(reply)]) + reply)
-                elif kind == _PING:
-                    line.sendall(bytes([0xD0, 0]))
+                kinds.get(first[0] >> 4, lambda line, body: None)(line, body)
 
     return answer
 
@@ -94,10 +118,10 @@ def _written(size: int) -> bytes:
             return bytes(found)
 
 
-def _topics(body: bytes, *, options: bool) -> int:
-    """How many topics a request names."""
+def _topics(body: bytes) -> int:
+    """How many topics a subscription names."""
     at, count = 3 + body[2], 0
     while at < len(body):
-        at += 2 + int.from_bytes(body[at : at + 2], "big") + options
+        at += 3 + int.from_bytes(body[at : at + 2], "big")
         count += 1
     return count

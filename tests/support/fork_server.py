@@ -161,6 +161,9 @@ def run(handle: int) -> None:
                     return
                 pid = os.fork()
                 if pid == 0:
+                    # Else they would close what is another's by then, when this fork ends.
+                    waiting.close()
+                    asked.close()
                     _become(handles, *json.loads(message))
                     return
                 asked.send(pid.to_bytes(_STATUS))

@@ -19,13 +19,13 @@ from elmgrove.device.control import Control
 from elmgrove.device.drift_response import DriftResponse
 from elmgrove.device.health import InputHealth, Outage
 from elmgrove.device.metrics import AgentMetrics
-from elmgrove.device.mqtt import Access, Sink
+from elmgrove.device.mqtt import Sink
 from elmgrove.device.notify import Alarms
 from elmgrove.device.output import Observation, Observer, PeerLog, StateLog, Verdicts
 from elmgrove.device.report import AgentReports
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources import open_source
-from elmgrove.device.sources.mqtt import Subscription, subscribed
+from elmgrove.device.sources.mqtt import Subscription
 from elmgrove.device.sources.text import Bad, Bookmark, Item, Reading, Source
 from elmgrove.device.start import (
     Begun,
@@ -410,7 +410,6 @@ class Agent:
             keyfile=keyfile(settings.path),
             tls=Tls(settings.ca, settings.certificate),
             password=settings.mqtt_password or None,
-            blobs=settings.blobs,
         )
 
     def _member(self, saved: Member | None) -> Member | None:
@@ -459,7 +458,7 @@ class Agent:
         if not is_at_broker(settings.source):
             return None
         own = "" if self._sink is None else self._sink.topics.all_below
-        return subscribed(settings.source, settings.pattern, name, Access.of(settings), own)
+        return Subscription(settings, name, own)
 
     def _read(self) -> None:
         for item in self._source:

@@ -10,10 +10,8 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from elmgrove import __version__
@@ -32,50 +30,38 @@ from elmgrove.federation.member import Member
 from elmgrove.reading.times import json_when
 
 if TYPE_CHECKING:
+    from elmgrove.exchange.broker import Broker, Sent
+
+log = logging.getLogger("elmgrove.device")
+#: Messages of a kind that wait for a broker: of more, the oldest are dropped.
+MOST_WAITING = 1000
+#: Messages that the broker is given at a time, as few as any that is known takes.
+AT_ONCE = 10
+#: Seconds over which devices spread what they tell a Home Assistant that has just begun.
+SPREAD = 2.0
+
+
+def open_broker(
+    settings: Settings,
+    url: str,
+    client_id: str,
+    topics: Sequence[str],
+    hear: Callable[[Message], None],
+    **more: Any,
+) -> "Broker":
+    """Connects to the broker at a URL with the password and files of the settings."""
+    # Here, since it needs the extra, which most devices do without.
     from elmgrove.exchange.broker import Broker
 
-
-#: The bytes of a message, at most: a row, or some in one message.
-MOST_PACKET = 1 << 20
-# Trust those whom this machine trusts, and present nothing.
-_TLS = Tls()
-
-
-@dataclass(frozen=True)
-class Access:
-    """What lets an agent in at a broker: a password of the URL's user, a certificate, or both."""
-
-    password: str = ""
-    tls: Tls = _TLS
-
-    @classmethod
-    def of(cls, settings: Settings) -> "Access":
-        """Takes it from the settings, which are the same for every broker."""
-        return cls(settings.mqtt_password, Tls(settings.ca, settings.certificate))
-
-    def broker(
-        self,
-        url: str,
-        client_id: str,
-        *,
-        will: Message | None = None,
-        clean: bool = True,
-        receipts: bool = False,
-    ) -> "Broker":
-        """Opens a connection to the broker at a URL."""
-        # Here, since it needs the extra, which most devices do without.
-        from elmgrove.exchange.broker import Broker
-
-        return Broker(
-            BrokerAddress.parsed(url),
-            client_id,
-            password=self.password or None,
-            tls=self.tls,
-            will=will,
-            clean=clean,
-            most=MOST_PACKET,
-            receipts=receipts,
-        )
+    return Broker(
+        BrokerAddress.parsed(url),
+        topics,
+        hear,
+        client_id=client_id,
+        password=settings.mqtt_password or None,
+        tls=Tls(settings.ca, settings.certificate),
+        **more,
+    )
 
 
 def client_id(what: str, *names: str) -> str:
@@ -89,14 +75,13 @@ def client_id(what: str, *names: str) -> str:
 
 
 class Away:
-    """Tells once that a broker can't be reached and what happens ``meanwhile``, and when it can."""
+    """Logs once that a broker can't be reached and what happens ``meanwhile``, and when it can."""
 
     def __init__(self, broker: "Broker", meanwhile: str) -> None:
         self._broker = broker
         self._trouble = Outage(str(broker.address), "can't be used", meanwhile, "can be used again")
 
     def look(self) -> None:
-        """Looks how the broker is doing."""
         error = self._broker.trouble
         if error is not None:
             self._trouble.begin(error)
@@ -104,16 +89,8 @@ class Away:
             self._trouble.end()
 
 
-log = logging.getLogger("elmgrove.device")
-
-#: Verdicts, events and answers that wait for a broker: of more, the oldest are dropped.
-MOST_VERDICTS, MOST_EVENTS, MOST_ANSWERS = 1000, 1000, 100
-#: Messages that the broker is given at a time.
-AT_ONCE = 20
-
-
 class Letter(NamedTuple):
-    """A message that waits: under which topic, and what."""
+    """A message that waits."""
 
     topic: str
     payload: bytes
@@ -123,48 +100,49 @@ class Letter(NamedTuple):
 class Outbox:
     """Gives a broker messages in the background, and never keeps its caller waiting.
 
-    While the broker is away messages wait: the newest verdicts, events and answers, none of which
+    While the broker is away messages wait: the newest events, answers and verdicts, none of which
     takes the place of another kind, and of what is retained (``state``) the last of each topic.
     That is given to the broker again with every new link, since the will may have taken its place,
-    or the broker may have forgotten it. A message that was under way when a link was lost is given
-    to the next one, and those after it wait. What is refused, or ends each link, is told once for
-    each topic, and dropped.
+    or the broker may have forgotten it. What is refused, or ends each link, is told once for each
+    topic, and dropped.
     """
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._changed = threading.Condition()
-        self._verdicts, self._events, self._answers = (deque[Letter]() for _ in range(3))
+        self._changed = broker.changed
+        self._events, self._answers, self._verdicts = (deque[Letter]() for _ in range(3))
+        # Those of which one ended each link.
+        self._suspected = deque[Letter]()
         self._states = dict[str, Letter]()
         self._stated = dict[str, Letter]()
-        self._under_way = list[Letter]()
-        # When all that holds is to be said again.
+        self._under_way: list[tuple[Letter, Sent]] = []
+        # When all that is retained is to be said again.
         self._again = math.inf
         self._dropped = self._dropped_told = self._links = 0
         self._told_at = -math.inf
         self._away = Away(broker, "what there is to say waits in memory")
-        self._refused: set[str] = set()
-        self._closing = False
+        self._refused = set[str]()
+        self._closing = self._ended = False
         self._thread = threading.Thread(target=self._run, name="elmgrove-outbox", daemon=True)
         self._thread.start()
 
     def verdict(self, topic: str, payload: bytes) -> None:
-        """Takes what is said of a row; while the broker is away the newest ones wait."""
-        self._take(self._verdicts, Letter(topic, payload), MOST_VERDICTS)
+        """Takes what is said of a row."""
+        self._take(self._verdicts, Letter(topic, payload))
 
     def event(self, topic: str, payload: bytes) -> None:
         """Takes what is said of an event, which goes before all else."""
-        self._take(self._events, Letter(topic, payload), MOST_EVENTS)
+        self._take(self._events, Letter(topic, payload))
 
     def answer(self, topic: str, payload: bytes) -> None:
         """Takes what is said to somebody who asked."""
-        self._take(self._answers, Letter(topic, payload), MOST_ANSWERS)
+        self._take(self._answers, Letter(topic, payload))
 
     def state(self, topic: str, payload: bytes) -> None:
         """Takes what holds from now on, in the place of what held before."""
         with self._changed:
             self._states[topic] = self._stated[topic] = Letter(topic, payload, retain=True)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def state_again(self, seconds: float) -> None:
         """Gives the broker all that is retained once more, in so many seconds.
@@ -178,43 +156,36 @@ class Outbox:
         """Gives the broker what waits, as much as it takes in so many seconds."""
         with self._changed:
             self._closing = True
-            self._changed.notify()
+            self._changed.notify_all()
         self._thread.join(patience)
         with self._changed:
-            waiting = (self._events, self._answers, self._states, self._verdicts)
-            left = sum(map(len, waiting)) + len(self._under_way)
+            self._ended = True
+            if left := self._waiting() + len(self._under_way):
+                log.warning("%s: %d messages were not delivered", self._broker.address.place, left)
             self._tell_dropped()
-        if left:
-            log.warning("%s: %d messages were not delivered", self._broker.address.place, left)
 
-    def _take(self, where: deque[Letter], letter: Letter, most: int) -> None:
+    def _take(self, waiting: deque[Letter], letter: Letter) -> None:
         with self._changed:
-            if len(where) >= most:
-                where.popleft()
+            if len(waiting) >= MOST_WAITING:
+                waiting.popleft()
                 self._dropped += 1
-            where.append(letter)
-            self._changed.notify()
+            waiting.append(letter)
+            self._changed.notify_all()
+
+    def _waiting(self) -> int:
+        queues = (self._suspected, self._events, self._answers, self._states, self._verdicts)
+        return sum(map(len, queues))
 
     def _run(self) -> None:
-        while (letter := self._next()) is not None:
-            try:
-                sent = self._broker.send(*letter[:2], retain=letter.retain, timeout=1e9)
-            except ElmgroveError as error:
-                self._settle(letter, error)
-            else:
-                sent.add_done_callback(partial(self._settled, letter))
-
-    def _next(self) -> Letter | None:
-        """Waits for a message that may be given away now; None when there will be no more."""
-        with self._changed:
-            while True:
+        while not (self._ended or (self._closing and not self._under_way and not self._waiting())):
+            with self._changed:
                 self._look()
-                if len(self._under_way) < AT_ONCE and (letter := self._first()) is not None:
-                    self._under_way.append(letter)
-                    return letter
-                if self._closing and not self._under_way:
-                    return None
-                self._changed.wait(0.5)
+                self._settle()
+                letter = self._next()
+                if letter is None:
+                    self._changed.wait(0.5)
+            if letter is not None:
+                self._publish(letter)
 
     def _look(self) -> None:
         """Looks whether there is a new link, or none, and what there is to say because of it."""
@@ -222,12 +193,52 @@ class Outbox:
         now, links = time.monotonic(), self._broker.links
         if (links != self._links and self._links) or now >= self._again:
             # What is under way is said by the new link anyway.
-            again = (one for one in self._stated.values() if one not in self._under_way)
-            self._states |= {one.topic: one for one in again}
+            under_way = [letter for letter, _ in self._under_way]
+            self._states |= {t: one for t, one in self._stated.items() if one not in under_way}
             self._again = math.inf
         self._links = links
         if now - self._told_at >= 60.0:
             self._tell_dropped()
+
+    def _next(self) -> Letter | None:
+        # What the broker takes is known with a link.
+        if not self._broker.linked or len(self._under_way) >= (1 if self._suspected else AT_ONCE):
+            return None
+        for waiting in (self._suspected, self._events, self._answers):
+            if waiting:
+                return waiting.popleft()
+        if self._states:
+            return self._states.pop(next(iter(self._states)))
+        return self._verdicts.popleft() if self._verdicts else None
+
+    def _publish(self, letter: Letter) -> None:
+        try:
+            sent = self._broker.publish(letter.topic, letter.payload, retain=letter.retain)
+        except ElmgroveError as error:
+            self._tell(letter, error)
+        else:
+            self._under_way.append((letter, sent))
+
+    def _settle(self) -> None:
+        """Deals with what came of messages; of those that end each link, each is tried alone."""
+        alone = len(self._under_way) == 1
+        for letter, sent in self._under_way:
+            if not alone and isinstance(sent.error, Unreachable):
+                self._suspected.append(letter)
+            elif sent.settled:
+                self._tell(letter, sent.error)
+        self._under_way = [one for one in self._under_way if not one[1].settled]
+
+    def _tell(self, letter: Letter, error: ElmgroveError | None) -> None:
+        if error is None:
+            self._refused.discard(letter.topic)
+            return
+        if letter.topic not in self._refused:
+            self._refused.add(letter.topic)
+            log.warning("not published: %s", error)
+        if isinstance(error, Unreachable) and self._stated.get(letter.topic) == letter:
+            # It ends each link, and the next one would be no better for it.
+            del self._stated[letter.topic]
 
     def _tell_dropped(self) -> None:
         if self._dropped == self._dropped_told:
@@ -239,36 +250,6 @@ class Outbox:
             self._dropped,
         )
 
-    def _first(self) -> Letter | None:
-        for waiting in (self._events, self._answers):
-            if waiting:
-                return waiting.popleft()
-        if self._states:
-            return self._states.pop(next(iter(self._states)))
-        return self._verdicts.popleft() if self._verdicts else None
-
-    def _settled(self, letter: Letter, done: "Future[None]") -> None:
-        error = None if done.cancelled() else done.exception()
-        self._settle(letter, error)
-
-    def _settle(self, letter: Letter, error: Any) -> None:
-        with self._changed:
-            self._under_way.remove(letter)
-            new = error is not None and letter.topic not in self._refused and not self._closing
-            if new:
-                self._refused.add(letter.topic)
-            elif error is None:
-                self._refused.discard(letter.topic)
-            if isinstance(error, Unreachable) and self._stated.get(letter.topic) == letter:
-                # It ends each link, and the next one would be no better for it.
-                del self._stated[letter.topic]
-            self._changed.notify()
-        if new:
-            log.warning("not published: %s", error)
-
-
-#: What is asked at a time, at most, and the bytes that it may have.
-MOST_ASKED, MOST_BYTES = 16, 4096
 
 #: Does an action with its words, in its turn, and gives what there is to say; raises ``Problem``.
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
@@ -283,7 +264,7 @@ class Inbox:
 
     def __init__(self, ask: Ask, device: str, answer: Callable[[bytes], None]) -> None:
         self._ask, self._device, self._answer = ask, device, answer
-        self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_ASKED)
+        self._waiting = queue.Queue[bytes | None](16)
         self._told = False
         threading.Thread(target=self._run, name="elmgrove-asked", daemon=True).start()
 
@@ -293,13 +274,13 @@ class Inbox:
             if not self._told and message.payload:
                 log.warning("%s: a message that was retained is not done", message.topic)
             self._told = True
-        elif len(message.payload) > MOST_BYTES:
-            self._say(None, None, [f"what is asked has at most {MOST_BYTES:,} bytes"])
+        elif len(message.payload) > 4096:
+            self._say(None, None, ["what is asked has at most 4,096 bytes"])
         else:
             try:
                 self._waiting.put_nowait(message.payload)
             except queue.Full:
-                self._say(None, None, [f"{MOST_ASKED} others wait; ask again later"])
+                self._say(None, None, [f"{self._waiting.maxsize} others wait; ask again later"])
 
     def close(self) -> None:
         """Takes nothing more; what is under way is not waited for."""
@@ -324,8 +305,8 @@ class Inbox:
                 own = None
                 raise Problem("malformed", "id is a text of at most 100 letters")
             asked = found.pop("action", None)
-            if asked not in (ACCEPT, REJECT, UNDO):
-                known = f"{ACCEPT}, {REJECT} or {UNDO}"
+            if not isinstance(asked, str) or asked not in COMMANDS:
+                known = " or ".join(", ".join(COMMANDS).rsplit(", ", 1))
                 raise Problem("malformed", f"action is {known}, not {asked!r:.40}")
             action = asked
             if more := sorted(found.keys() - set(COMMANDS[action])):
@@ -348,7 +329,7 @@ class Inbox:
             "refused": refused,
             "said": said,
         }
-        self._answer(json.dumps(answer, ensure_ascii=False).encode(errors="backslashreplace"))
+        self._answer(_json(answer))
 
 
 def _object(payload: bytes) -> dict[str, Any]:
@@ -357,14 +338,8 @@ def _object(payload: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise Problem("malformed", f"this is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise Problem("malformed", f'ask by an object: {{"action": "{ACCEPT}"}}')
+        raise Problem("malformed", 'ask by an object: {"action": "accept"}')
     return found
-
-
-#: What can be asked of a device through a broker.
-ACCEPT, REJECT, UNDO = "accept", "reject", "undo"
-#: The state of an agent that does not know yet what its rows are like.
-WAITING = "waiting"
 
 
 @dataclass(frozen=True)
@@ -391,15 +366,6 @@ class DeviceTopics:
         return cls(device, *(address.under(own, name) for name in names))
 
 
-#: Seconds between two looks at how the device is doing, and between two times that this is told
-#: though nothing but numbers has changed.
-LOOK, TELL = 1.0, 10.0
-#: Seconds over which devices spread what they tell a Home Assistant that has just begun.
-SPREAD = 2.0
-#: Seconds in which a broker that is there takes what is left at the end.
-PATIENCE = 5.0
-
-
 class Sink:
     """Tells a broker how a device is doing, as it happens, and lets it be asked there.
 
@@ -408,28 +374,31 @@ class Sink:
     """
 
     def __init__(self, settings: Settings, name: str, ask: Ask) -> None:
-        address = BrokerAddress.parsed(settings.mqtt)
-        self.topics = DeviceTopics.under(address, name)
+        self.topics = DeviceTopics.under(BrokerAddress.parsed(settings.mqtt), name)
         gone = {"agent": "offline", "device": name}
         self._gone = Message(self.topics.status, _json(gone), retained=True)
         own = client_id("agent", name, self.topics.status)
         self._only = settings.only
-        self._broker = Access.of(settings).broker(settings.mqtt, own, will=self._gone)
+        topics = [self.topics.do, BIRTH]
+        self._broker = open_broker(
+            settings, settings.mqtt, own, topics, self._hear, will=self._gone
+        )
         self._outbox = Outbox(self._broker)
         self._inbox = Inbox(ask, name, lambda said: self._outbox.answer(self.topics.done, said))
-        self._looked = self._told = -TELL
+        self._looked = self._told = -math.inf
         self._important: Any = None
         self._last: Verdict | None = None
         self._rows = self._rows_told = 0
-        self._state({"state": WAITING})
-        self._broker.follow([self.topics.do], self._inbox.hear)
-        self._appear("homeassistant")
+        self._state({"state": "waiting"})
+        said = _json(discovery(self.topics, __version__))
+        self._outbox.state(discovery_topic(self.topics), said)
+        self._broker.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close(PATIENCE)
+        self.close(5.0)
 
     def observe(self, seen: Observation) -> None:
         """Publishes the verdict if it is wanted, events and drift."""
@@ -447,11 +416,11 @@ class Sink:
         ``note`` puts into the member what its status shows and only its agent knows.
         """
         now = time.monotonic()
-        if now - self._looked < LOOK:
+        if now - self._looked < 1.0:
             return
         self._looked = now
         important = _important(member)
-        more = self._rows != self._rows_told and now - self._told >= TELL
+        more = self._rows != self._rows_told and now - self._told >= 10.0
         if important != self._important or more:
             self._important, self._told, self._rows_told = important, now, self._rows
             note()
@@ -475,16 +444,12 @@ class Sink:
         known = {"agent": "online", "device": self.topics.device, "time": now}
         self._outbox.state(self.topics.status, _json({**known, **status}))
 
-    def _appear(self, prefix: str) -> None:
-        """Appears in Home Assistant, and again whenever that begins."""
-        said = _json(discovery(self.topics, __version__))
-        self._outbox.state(discovery_topic(prefix, self.topics), said)
-
-        def hear(message: Message) -> None:
-            if message.payload.strip() == BORN:
-                self._outbox.state_again(random.uniform(0.0, SPREAD))
-
-        self._broker.follow([birth_topic(prefix)], hear)
+    def _hear(self, message: Message) -> None:
+        if message.topic == self.topics.do:
+            self._inbox.hear(message)
+        elif message.payload.strip() == b"online":
+            # Home Assistant has begun, and gets what there is to know of this device.
+            self._outbox.state_again(random.uniform(0.0, SPREAD))
 
 
 def _important(member: Member) -> Any:
@@ -508,21 +473,16 @@ def _json(fields: dict[str, Any]) -> bytes:
 
 # Home Assistant
 
-#: What Home Assistant says under its ``status`` when it has begun.
-BORN = b"online"
+#: The topic under which Home Assistant says that it has begun.
+BIRTH = "homeassistant/status"
 
 
-def birth_topic(prefix: str) -> str:
-    """Gives the topic under which Home Assistant says that it has begun."""
-    return f"{prefix}/status"
-
-
-def discovery_topic(prefix: str, topics: DeviceTopics) -> str:
+def discovery_topic(topics: DeviceTopics) -> str:
     """Gives the topic of a device's discovery message.
 
     The device's name is a level of its own, so that a broker's access list can keep others out.
     """
-    return f"{prefix}/device/{_readable(topics) or 'elmgrove'}/{_id(topics)}/config"
+    return f"homeassistant/device/{_readable(topics) or 'elmgrove'}/{_id(topics)}/config"
 
 
 def discovery(topics: DeviceTopics, version: str) -> dict[str, Any]:
@@ -548,9 +508,9 @@ def discovery(topics: DeviceTopics, version: str) -> dict[str, Any]:
         },
         "anomalous": _problem("Anomalous", "event"),
         "drift": _problem("Drift", "drift"),
-        ACCEPT: _button("Accept", ACCEPT, "mdi:check", topics),
-        REJECT: _button("Reject", REJECT, "mdi:close", topics),
-        UNDO: _button("Undo", UNDO, "mdi:undo", topics),
+        "accept": _button("Accept", "accept", "mdi:check", topics),
+        "reject": _button("Reject", "reject", "mdi:close", topics),
+        "undo": _button("Undo", "undo", "mdi:undo", topics),
     }
     for name, part in parts.items():
         part["unique_id"] = f"{own}_{name}"

@@ -80,12 +80,6 @@ class Settings:
         "A server's URL with the federation's name, a broker's with its topic, or a shared folder.",
         FLEET,
     ] = ""
-    blobs: Annotated[
-        str,
-        "With a broker as exchange: a server's URL with the federation's name, for contributions "
-        "that are too large for a message.",
-        FLEET,
-    ] = ""
     token: Annotated[
         str, "The federation's token, or @ and a file with it, to join the first time.", FLEET
     ] = ""

@@ -1,476 +1,492 @@
-"""A broker, as a device sees it: what was published was acknowledged, and lost links come back."""
+"""A connection to an MQTT broker: paho keeps it, and opens another when it is lost."""
 
-import hashlib
 import logging
-import math
+import random
 import secrets
 import socket
+import ssl
 import threading
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from elmgrove.errors import ElmgroveError, Unreachable, require_extra
-from elmgrove.exchange.backoff import Backoff
+from elmgrove.errors import ElmgroveError, Refused, Unauthorized, Unreachable, require_extra
 from elmgrove.exchange.base import TLS, Tls
-from elmgrove.exchange.broker_address import (
-    LONGEST_MESSAGE,
-    BrokerAddress,
-    Message,
-    Receipt,
-    require_topic,
-)
-from elmgrove.exchange.broker_connection import Job, Jobs, log_refusal
+from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.responses import plain
 from elmgrove.exchange.tls import context_of
 
+paho: Any = require_extra("paho.mqtt.client", "mqtt")
 if TYPE_CHECKING:
-    from elmgrove.exchange.broker_connection import Link
-
-
-matcher: Any = require_extra("paho.mqtt.matcher", "mqtt")
-
-#: Hears a message. MUST be quick, and wait for nothing of the broker: it has the broker's thread.
-Hears = Callable[[Message], None]
-
-
-@dataclass(frozen=True)
-class Subscribed:
-    """Some topics, who hears them, and whether that lasts when a link is lost."""
-
-    topics: tuple[str, ...]
-    hears: Hears
-    lasts: bool
-
-
-class Subscriptions:
-    """Keeps who hears which topic: the last one who asked for it. Any thread may use it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._all = list[Subscribed]()
-        # Those of their topics that the broker has acknowledged: the others are still asked for.
-        self._acknowledged = set[str]()
-        self._hearing = matcher.MQTTMatcher()
-
-    def add(self, topics: Sequence[str], hears: Hears, *, lasts: bool) -> Subscribed:
-        """Lets who asks now hear these topics, and nobody else."""
-        made = Subscribed(tuple(map(require_topic, topics)), hears, lasts)
-        self._change(topics, made)
-        return made
-
-    def remove(self, topics: Collection[str]) -> None:
-        """Lets nobody hear these topics."""
-        self._change(topics)
-
-    def acknowledge(self, topics: Collection[str]) -> None:
-        """Takes note that the broker knows who wants these topics."""
-        with self._lock:
-            self._acknowledged.update(topics)
-
-    def again(self) -> list[str]:
-        """Gives the topics that a new link has to ask for again."""
-        with self._lock:
-            lasting = [topic for one in self._all if one.lasts for topic in one.topics]
-            return [topic for topic in lasting if topic in self._acknowledged]
-
-    def hearing(self, topic: str) -> list[Hears]:
-        """Gives those who hear a message under this topic, each once though several match."""
-        return [*dict.fromkeys(self._hearing.iter_match(topic))]
-
-    def _change(self, topics: Collection[str], *added: Subscribed) -> None:
-        hearing = matcher.MQTTMatcher()
-        with self._lock:
-            left = [
-                replace(one, topics=tuple(topic for topic in one.topics if topic not in topics))
-                for one in self._all
-            ]
-            self._all = [one for one in (*left, *added) if one.topics]
-            self._acknowledged.difference_update(topics)
-            for one in self._all:
-                for topic in one.topics:
-                    hearing[topic] = one.hears
-            self._hearing = hearing
-
-
-#: Messages that may wait to be dealt with, and their bytes: what is more stays in the connection. A
-#: broker is asked for fewer, but mosquitto gives out all that it kept after it was restarted.
-MOST_WAITING, MOST_BYTES = 1000, 16 << 20
-# Messages that are remembered after they were dealt with: more than a broker gives out at a time.
-_REMEMBERED = 4 * MOST_WAITING
-
-
-class Receipts:
-    """Keeps what was dealt with until a link can tell the broker, and remembers it for longer.
-
-    A link may be lost before the broker has heard of it: then the message comes again, by the same
-    number and marked, and is not dealt with a second time. Any thread may use it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting = deque[Receipt]()
-        self._dealt_with = OrderedDict[int, bytes]()
-        # The last link, and the first since which the broker forgot nothing that it owes.
-        self._link = self._session = 0
-        # The sizes of what waits to be dealt with, by links and numbers: also of what comes again
-        # by the next link, as long as it is not known to be of no use.
-        self._open = dict[tuple[int, int], int]()
-        self._size = 0
-
-    @property
-    def full(self) -> bool:
-        """Whether so much waits to be dealt with that no more may be read."""
-        return len(self._open) >= MOST_WAITING or self._size >= MOST_BYTES
-
-    def begin(self, link: int, *, resumed: bool) -> None:
-        """Takes note of a new link; where the broker has not ``resumed``, it owes nothing."""
-        self._link = link
-        if not resumed:
-            self._session = link
-
-    def add(self, message: Message) -> bool:
-        """Takes note that a message was dealt with; says whether a broker waits to hear of it."""
-        if message.receipt is None:
-            return False
-        with self._lock:
-            self._waiting.append(message.receipt)
-            self._close(message.receipt)
-            self._dealt_with[message.receipt.number] = _digest(message)
-            if len(self._dealt_with) > _REMEMBERED:
-                self._dealt_with.popitem(last=False)
-        return True
-
-    def owes(self, message: Message) -> bool:
-        """Says whether a message is to be dealt with; takes note of it if not.
-
-        What came by a lost link comes again, unless the broker forgot it; and what came again may
-        have been dealt with meanwhile.
-        """
-        if message.receipt is None:
-            return True
-        if self._session <= message.receipt.link < self._link:
-            with self._lock:
-                self._close(message.receipt)
-            return False
-        return not (self._knows(message) and self.add(message))
-
-    def give(self, link: "Link", number: int) -> None:
-        """Tells the broker by the link of this number; what came by another comes again."""
-        while self._waiting:
-            receipt = self._waiting.popleft()
-            if receipt.link == number:
-                link.acknowledge(receipt.number)
-
-    def taken(self, message: Message, link: int) -> Message | None:
-        """Gives a message that came by a link as it is to be heard; None if it was before."""
-        receipt = message.receipt
-        if receipt is None:
-            return message
-        known, receipt = self._knows(message), receipt._replace(link=link)
-        message = replace(message, receipt=receipt)
-        with self._lock:
-            self._close(receipt)  # a broker may use a number twice
-            self._open[link, receipt.number] = message.size
-            self._size += message.size
-            self._dealt_with.pop(receipt.number, None)
-        if known:
-            self.add(message)
-            return None
-        return message
-
-    def _knows(self, message: Message) -> bool:
-        """Whether a message that may have come before was dealt with then."""
-        receipt = message.receipt
-        if receipt is None or not receipt.again:
-            return False
-        with self._lock:
-            return self._dealt_with.get(receipt.number) == _digest(message)
-
-    def _close(self, receipt: Receipt) -> None:
-        self._size -= self._open.pop((receipt.link, receipt.number), 0)
-
-
-def _digest(message: Message) -> bytes:
-    return hashlib.sha256(message.topic.encode() + b"\0" + message.payload).digest()
-
+    from paho.mqtt.client import Client
+else:
+    Client = paho.Client
 
 log = logging.getLogger("elmgrove.exchange")
-#: Seconds that an acknowledgement may take.
-SECONDS = 30.0
-#: The bytes of a packet that a broker may send, unless stated.
-MOST_PACKET = 200_000
-# Seconds between two tries to reach a broker, at first and at most.
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
-# Seconds for which the thread waits for something to do, and one that closes for the thread.
-_TURN, _GOODBYE = 0.5, 2.0
+#: The bytes of a message's payload, at most, in either direction.
+MOST_PAYLOAD = 1 << 20
+# The bytes of a packet: a payload, its topic, and what else is said of it.
+_MOST_PACKET = MOST_PAYLOAD + 70_000
+#: Messages under way at a time, as few as any broker known takes.
+IN_FLIGHT = 10
+
+# Reason codes of MQTT 5.
+_NOT_LET = (0x86, 0x87, 0x8A, 0x8C)
+_TOO_LARGE, _QUOTA_EXCEEDED = 0x95, 0x97
+_QOS_2 = 0x04
+# Linux has it.
+_QUICK = getattr(socket, "TCP_QUICKACK", None)
+
+
+class _Client(Client):
+    """Paho's client, whose thread ends by nothing that a broker says, and needs little memory."""
+
+    failed: Callable[[Exception], None]
+    #: Called when there is a link, and what was under way is sent again: the rest comes after it.
+    ready: Callable[[], None]
+    heard_at = 0.0
+
+    def reconnect(self) -> Any:
+        try:
+            return super().reconnect()
+        except (OSError, ValueError) as error:
+            self.failed(error)
+            raise OSError(str(error)) from error  # after which paho tries again
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        # Asked for all that is left of a packet, at first the whole of it.
+        if bufsize > _MOST_PACKET:
+            raise OSError(f"a message of {bufsize:,} bytes")
+        self.heard_at = time.monotonic()
+        line: Any = self._sock
+        if _QUICK is not None and line is not None and line.fileno() >= 0:
+            # A broker may hold back the next packet until this one is acknowledged, by 40 ms.
+            line.setsockopt(socket.IPPROTO_TCP, _QUICK, 1)
+        return super()._sock_recv(bufsize)
+
+    def _packet_handle(self) -> Any:
+        packet: Any = self._in_packet
+        kind = packet["command"] & 0xF0
+        if kind == paho.PUBLISH and packet["command"] & _QOS_2:
+            # Nobody asked for it, and paho would keep the message until it is released.
+            return paho.MQTTErrorCode.MQTT_ERR_PROTOCOL
+        if kind not in (paho.CONNACK, paho.DISCONNECT) and not self.is_connected():
+            return paho.MQTTErrorCode.MQTT_ERR_PROTOCOL
+        if kind == paho.PUBACK and packet["packet"][2:3] == bytes([_TOO_LARGE]):
+            # Mosquitto says so beyond its message_size_limit; MQTT has no such acknowledgement.
+            packet["packet"] = packet["packet"][:2] + bytes([_QUOTA_EXCEEDED])
+        try:
+            found = super()._packet_handle()
+            if kind == paho.CONNACK and self.is_connected():
+                self.ready()
+            return found
+        except Exception:
+            log.debug("a packet that is none", exc_info=True)
+            return paho.MQTTErrorCode.MQTT_ERR_PROTOCOL
+
+
+class _Socket(ssl.SSLSocket):
+    """A socket that is closed when a handshake fails: paho forgets it."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        try:
+            super().do_handshake(block)
+        except BaseException:
+            self.close()
+            raise
 
 
 class Broker:
-    """Keeps a link to a broker, from the first thing asked on, and opens another when it is lost.
+    """A connection to a broker, with all topics that are subscribed to; any thread may use it.
 
-    Any thread may use it. All is published with QoS 1: what was neither acknowledged nor refused
-    when a link is lost is asked again by the next one, so the broker may get it twice. ``password``
-    is that of the address's user; ``will`` is what the broker publishes when a link ends without a
-    goodbye; not ``clean``, it keeps what it owes to this ``client_id`` while that is away. With
-    ``receipts`` it owes a message until ``acknowledge`` is called. A packet of more than ``most``
-    bytes ends the link.
+    ``hear`` gets each message, in paho's thread, retained ones first; it MUST wait for nothing of
+    the broker. All is published with QoS 1: what was not acknowledged when a link is lost is sent
+    again by the next one, so the broker may get it twice. ``password`` is that of the address's
+    user; ``will`` is published by the broker when a link ends without a goodbye. One that
+    ``keeps`` has a session: the broker keeps what comes for this ``client_id`` while that is away,
+    and until ``acknowledge`` is called.
     """
+
+    #: Seconds between two tries to reach a broker, at first and at most.
+    delays = (0.5, 30.0)
+    #: Seconds that an answer may take, and all that is retained as long as it comes.
+    patience, longest_wait = 30.0, 600.0
+    #: Links in a row that may be lost before anything that was sent is acknowledged: more than a
+    #: bad line loses. Then a message must be why, as one that is more than a broker takes.
+    most_lost = 15
 
     def __init__(
         self,
         address: BrokerAddress,
-        client_id: str = "",
+        topics: Sequence[str] = (),
+        hear: Callable[[Message], None] = lambda message: None,
         *,
+        client_id: str = "",
         password: str | None = None,
         tls: Tls = TLS,
         will: Message | None = None,
-        clean: bool = True,
-        most: int = MOST_PACKET,
-        receipts: bool = False,
+        qos: int = 1,
+        keeps: bool = False,
+        subscribed: Callable[[], None] = lambda: None,
     ) -> None:
-        if address.secure:
-            context_of(tls)  # files that can't be used are told now, to who states them
         self.address = address
-        self._how: dict[str, Any] = {
-            "client_id": client_id or f"elmgrove-{secrets.token_hex(8)}",
-            "password": password,
-            "tls": tls,
-            "will": will,
-            "clean": clean,
-            "most": most,
-            "receipts": receipts,
-        }
-        self._jobs = Jobs(address.place)
-        self._lock = threading.Lock()
-        self._subscriptions = Subscriptions()
-        self._receipts = Receipts()
-        self._thread: threading.Thread | None = None
-        self._closed = threading.Event()
-        self._waker, self._wake = socket.socketpair()
-        for end in (self._waker, self._wake):
-            end.setblocking(False)
+        self._topics, self._hear, self._qos, self._keeps = topics, hear, qos, keeps
+        self._subscribed = subscribed
+        #: Notified whenever something of the following is another than before.
+        self.changed = threading.Condition()
         #: How many links there were: another number says that the former one was lost.
         self.links = 0
-        #: Whether there is a link now; whether by it the broker goes on with what it owed before.
-        self.linked = self.resumed = False
-        #: The bytes of a message that the broker takes, as far as it said so.
-        self.longest = LONGEST_MESSAGE
-        #: When bytes came the last time.
-        self.moved = 0.0
-        #: Why the broker could not be reached; None if it can, or nothing was asked yet.
+        #: The first of them since which the broker has forgotten nothing that it owes.
+        self.session = 0
+        #: Whether there is a link now.
+        self.linked = False
+        # Whether the broker let one in; None while it is asked. Paho may tell of a loss twice.
+        self._let_in: bool | None = None
+        #: Why the broker could not be reached; None if it can, or was not tried yet.
         self.trouble: ElmgroveError | None = None
+        #: Why it does not let one hear some topics; None if it does.
+        self.refusal: ElmgroveError | None = None
+        #: The bytes of a packet that it takes, as far as it said so.
+        self.longest = _MOST_PACKET
+        self._retains = True
+        self._closed = False
+        # The link whose topics were granted, and the last question that was answered.
+        self._granted = 0
+        # The question that is asked with the topics, and those that were answered by this link.
+        self._first: int | None = None
+        self._answered = set[int]()
+        # What was published and not acknowledged, by paho's numbers; and what paho told of a
+        # number before it was known here.
+        self._sent = dict[int, Sent]()
+        self._early = dict[int, Any]()
+        self._futile = 0
+        self._client = self._new_client(
+            client_id or f"elmgrove-{secrets.token_hex(8)}", password, tls, will
+        )
 
-    def publish(
-        self, topic: str, payload: bytes, *, retain: bool = False, timeout: float = SECONDS
+    def _new_client(
+        self, client_id: str, password: str | None, tls: Tls, will: Message | None
+    ) -> _Client:
+        address = self.address
+        client = _Client(paho.CallbackAPIVersion.VERSION2, client_id, protocol=paho.MQTTv5)
+        client.failed, client.ready = self._fail, self._ready
+        client.connect_timeout = 10.0
+        client.max_inflight_messages_set(IN_FLIGHT)
+        client.manual_ack_set(self._keeps)
+        # A fleet that lost its broker at one moment does not come back at one moment.
+        first, longest = (random.uniform(0.5, 1.0) * seconds for seconds in self.delays)
+        client.reconnect_delay_set(first, longest)  # type: ignore[arg-type]
+        if address.user:
+            client.username_pw_set(address.user, password)
+        if address.secure:
+            context = context_of(tls)
+            context.sslsocket_class = _Socket
+            client.tls_set_context(context)
+        if will is not None:
+            client.will_set(will.topic, will.payload, qos=1, retain=will.retained)
+        client.on_pre_connect = self._on_pre_connect
+        client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
+        client.on_publish, client.on_message = self._on_publish, self._on_message
+        client.on_subscribe, client.on_unsubscribe = self._on_subscribe, self._on_unsubscribe
+        client.on_socket_open = _send_at_once
+        asked = paho.Properties(paho.PacketTypes.CONNECT)
+        asked.MaximumPacketSize = _MOST_PACKET
+        if self._keeps:
+            asked.SessionExpiryInterval = 24 * 3600
+            asked.ReceiveMaximum = 100
+        client.connect_async(
+            address.host, address.port, 60, clean_start=not self._keeps, properties=asked
+        )
+        return client
+
+    def start(self) -> None:
+        """Begins to connect, in the background."""
+        self._client.loop_start()
+
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> "Sent":
+        """Publishes a message, now or as soon as there is a link; returns at once.
+
+        ``Refused`` for what this broker can't take, ``Unreachable`` where too much waits for it.
+        """
+        size = len(payload) + len(topic.encode()) + 32
+        if size > self.longest:
+            raise Refused(
+                f"{self.address.place} takes messages of {self.longest:,} bytes, and this one has "
+                f"{size:,}: {topic}; let it take larger ones (max_packet_size)"
+            )
+        if retain and not self._retains:
+            raise Refused(f"{self.address.place} retains nothing; let it (retain_available)")
+        sent = Sent(topic)
+        found = self._client.publish(topic, payload, 1, retain)
+        if found.rc == paho.MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
+            raise self._unreachable("too many messages wait for it")
+        with self.changed:
+            if found.mid in self._early:
+                self._finish(sent, self._early.pop(found.mid))
+            else:
+                self._sent[found.mid] = sent
+        return sent
+
+    def wait(
+        self, until: Callable[[], bool], seconds: float | None = None, hearing: float = 0.0
     ) -> None:
-        """Publishes a message, and returns when the broker has acknowledged it.
+        """Waits until something holds, for as long as ``hearing`` more while messages come.
 
-        ``Refused`` where the broker takes no such message, ``Unauthorized`` where it does not let
-        one in, ``Unreachable`` where it can't be asked in time (it may have got it all the same).
+        Raises why the broker can't be reached as soon as that is so, and ``Unreachable`` after as
+        many seconds.
         """
-        self._await(Job.publishing(topic, payload, timeout, retain=retain))
+        began, seconds = time.monotonic(), self.patience if seconds is None else seconds
+        with self.changed:
+            while not until():
+                if self.trouble is not None:
+                    raise type(self.trouble)(*self.trouble.args)  # each asker gets one of its own
+                if self._closed:
+                    raise self._unreachable("it was closed")
+                last = max(began, self._client.heard_at) if hearing else began
+                left = min(last, began + hearing) + seconds - time.monotonic()
+                if left <= 0:
+                    raise NoAnswer(f"{self.address.place}: no answer in time")
+                self.changed.wait(left)
 
-    def send(
-        self, topic: str, payload: bytes, *, retain: bool = False, timeout: float = SECONDS
-    ) -> "Future[None]":
-        """Publishes a message without waiting: the future knows what came of it.
+    def catch_up(self) -> None:
+        """Waits until all is heard that the broker had for this client when it was asked.
 
-        As long as ``timeout`` allows, it waits for a broker that can't be reached. ``Unreachable``
-        at once where too many wait.
+        A broker answers in the order of the questions, so what it retains comes before its answer
+        to one that was asked after the subscription, whatever that is. ``Unauthorized`` where it
+        does not let one hear the topics; ``Unreachable`` where it drops messages, and so answers.
         """
-        self._ask(job := Job.publishing(topic, payload, timeout, retain=retain, patient=True))
-        return job.future
+        for _ in range(3):
+            self.wait(lambda: self.linked and self._granted == self.links)
+            if self.refusal is not None:
+                raise type(self.refusal)(*self.refusal.args)
+            link = self.links
+            try:
+                self._wait_for(self._first, link)
+                self._wait_for(self._ask(), link)
+            except NoAnswer:
+                self._wait_for(self._ask(), link)
+                raise self._unreachable(
+                    "it drops messages when many are read; raise max_queued_messages there"
+                ) from None
+            if self.linked and self.links == link:
+                return
+        raise self._unreachable("links are lost before all is read")
 
-    def subscribe(
-        self, topics: Sequence[str], hears: Hears, *, lasts: bool = True, timeout: float = SECONDS
-    ) -> None:
-        """Asks for the messages of some topics, what is retained first.
+    def _ask(self) -> int | None:
+        """Asks for something that needs no more than an answer."""
+        return self._client.unsubscribe("elmgrove/nothing")[1]
 
-        If it ``lasts``, also after a link was lost; if not, with QoS 0: brokers drop messages of
-        QoS 1 where many are retained. Topics that are subscribed to again are heard by the last one
-        who did, and what is retained comes again. ``Unauthorized`` where the broker says that these
-        are not for this user; some say nothing, and keep the messages.
-        """
-        job = self._subscribing(topics, hears, timeout, lasts=lasts, patient=False)
-        try:
-            self._await(job)
-        except ElmgroveError:
-            self._subscriptions.remove(topics)
-            raise
-
-    def follow(self, topics: Sequence[str], hears: Hears) -> "Future[None]":
-        """Asks for the messages of some topics without waiting: as soon, and whenever, it can.
-
-        The future knows of the first time; what the broker does not let one hear is logged.
-        """
-        job = self._subscribing(topics, hears, math.inf, lasts=True, patient=True)
-        job.future.add_done_callback(log_refusal)
-        self._ask(job)
-        return job.future
+    def _wait_for(self, number: int | None, link: int) -> None:
+        self.wait(
+            lambda: number in self._answered or not self.linked or self.links != link,
+            hearing=self.longest_wait,
+        )
 
     def acknowledge(self, message: Message) -> None:
-        """Says that a message was dealt with, to a broker that waits for it."""
-        if self._receipts.add(message):
-            self._awake()
-
-    def owes(self, message: Message) -> bool:
-        """Says whether to deal with a message: not if it comes again, or did and was dealt with."""
-        owed = self._receipts.owes(message)
-        if not owed:
-            self._awake()
-        return owed
-
-    def unsubscribe(self, topics: Sequence[str], *, timeout: float = SECONDS) -> None:
-        """Asks for no more messages of these topics."""
-        self._subscriptions.remove(topics)
-        self._await(Job(lambda link: link.unsubscribe(topics), timeout))
+        """Says that a message was dealt with, to a broker that waits to hear so."""
+        with self.changed:
+            # By another link the number may be another message's.
+            if message.number and self.linked and message.link == self.links:
+                self._client.ack(message.number, 1)
 
     def close(self) -> None:
         """Says goodbye, and gives up what was not acknowledged."""
-        with self._lock:
-            self._closed.set()
-            thread = self._thread
-        self._awake()
-        if thread is None:
-            self._end()
-        elif thread is not threading.current_thread():
-            thread.join(_GOODBYE)
+        with self.changed:
+            self._closed = True
+            self.changed.notify_all()
+        self._client.disconnect()
+        # Paho waits for its thread without a bound, and that may wait for the network.
+        ending = threading.Thread(target=self._end, daemon=True)
+        ending.start()
+        ending.join(2.0)
+
+    def _end(self) -> None:
+        with suppress(AttributeError):  # paho forgets its thread when that ends
+            self._client.loop_stop()
+        line = self._client.socket()
+        if line is not None:
+            line.close()
 
     def __enter__(self) -> Self:
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Asking, in the thread of who asks
+    # What paho calls, in its thread; some of it while it holds locks, so nothing is asked of it
+    # here while ``changed`` is held
 
-    def _ask(self, job: Job) -> None:
-        with self._lock:
-            if self._closed.is_set():
-                raise self._unreachable("it was closed")
-            if self.trouble is not None and not job.patient:
-                raise type(self.trouble)(*self.trouble.args)  # each asker gets one of its own
-            self._jobs.add(job)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="elmgrove-mqtt", daemon=True)
-                self._thread.start()
-        self._awake()
+    def _on_pre_connect(self, _client: Client, _data: Any) -> None:
+        self._let_in = None
 
-    def _await(self, job: Job) -> None:
-        if threading.current_thread() is self._thread:
-            raise RuntimeError("who hears a message can't wait for the broker meanwhile")
-        self._ask(job)
+    def _on_connect(
+        self, client: Client, _data: Any, flags: Any, reason: Any, properties: Any
+    ) -> None:
+        if reason.is_failure:
+            self._fail(self._not_let_in(reason))
+            return
+        granted = vars(properties)
+        self.longest = int(granted.get("MaximumPacketSize", _MOST_PACKET))
+        self._retains = bool(granted.get("RetainAvailable", 1))
+        with self.changed:
+            self._let_in = True
+            self.links += 1
+            self.session = self.session if flags.session_present else self.links
+        if self._closed:
+            client.disconnect()
+        elif self._topics:
+            client.subscribe([(topic, self._qos) for topic in self._topics])
+            self._first = self._ask()
+
+    def _ready(self) -> None:
+        with self.changed:
+            self.linked, self.trouble, self._answered = True, None, set()
+            self.changed.notify_all()
+
+    def _on_disconnect(
+        self, client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any
+    ) -> None:
+        with self.changed:
+            let_in, self._let_in, self.linked = self._let_in, False, False
+            self._futile += bool(let_in and self._sent)
+            self.changed.notify_all()
+        if let_in is None:
+            self._fail(self.trouble or self._unreachable(f"it lets nobody in: {_said(reason)}"))
+        elif let_in and (self._futile >= self.most_lost or reason.value == _TOO_LARGE):
+            self._give_up(client, f"the connection was lost: {_said(reason)}")
+
+    def _give_up(self, client: Client, why: str) -> None:
+        """Gives up all that is under way: something of it ends each link."""
+        error = self._unreachable(
+            f"{why}, {self._futile} times while this was sent; is it more than the broker takes?"
+        )
+        self._futile = 0
+        dropped = client.drop_out_messages()
+        with self.changed:  # known of all at once
+            for one in dropped:
+                self._settle(one.mid, error)
+
+    def _on_publish(
+        self, _client: Client, _data: Any, number: int, reason: Any, _properties: Any
+    ) -> None:
+        self._futile = 0
+        self._settle(number, reason)
+
+    def _settle(self, number: int, outcome: Any) -> None:
+        with self.changed:
+            sent = self._sent.pop(number, None)
+            if sent is None:
+                self._early[number] = outcome
+            else:
+                self._finish(sent, outcome)
+
+    def _finish(self, sent: "Sent", outcome: Any) -> None:
+        if isinstance(outcome, ElmgroveError):
+            sent.error = outcome
+        elif outcome.is_failure:
+            sent.error = Refused(self._not_allowed("write", sent.topic, outcome))
+        sent.settled = True
+        self.changed.notify_all()
+
+    def _on_subscribe(
+        self, _client: Client, _data: Any, _number: int, reasons: Any, _properties: Any
+    ) -> None:
+        failed = [at for at, reason in enumerate(reasons[: len(self._topics)]) if reason.is_failure]
+        before, self.refusal = self.refusal, None
+        if failed:
+            why = self._not_allowed("read", self._topics[failed[0]], reasons[failed[0]])
+            self.refusal = Unauthorized(why)
+            if str(before) != why:
+                log.warning("%s", why)
+        with self.changed:
+            self._granted = self.links
+            self.changed.notify_all()
+        if not failed:
+            self._subscribed()
+
+    def _on_unsubscribe(
+        self, _client: Client, _data: Any, number: int, _reasons: Any, _properties: Any
+    ) -> None:
+        with self.changed:
+            self._answered.add(number)
+            self.changed.notify_all()
+
+    def _on_message(self, client: Client, _data: Any, came: Any) -> None:
         try:
-            job.future.result(job.left)
-        except TimeoutError:
-            if job.future.cancel():
-                raise self._unreachable("no acknowledgement in time") from None
-            job.future.result()
+            topic = came.topic
+        except UnicodeDecodeError:
+            client.ack(came.mid, came.qos)
+            return
+        number = came.mid if self._keeps and came.qos else 0
+        payload = bytes(came.payload)
+        try:
+            self._hear(Message(topic, payload, came.retain, self.links, number, came.dup))
+        except Exception:  # a message may be anything, and ends nothing
+            log.exception("a message under %s", plain(topic))
 
-    def _subscribing(
-        self, topics: Sequence[str], hears: Hears, seconds: float, *, lasts: bool, patient: bool
-    ) -> Job:
-        asked = self._subscriptions.add(topics, hears, lasts=lasts)
-        job = Job(lambda link: link.subscribe(asked.topics, lasts), seconds, patient=patient)
-        job.future.add_done_callback(lambda _: self._subscriptions.acknowledge(asked.topics))
-        return job
+    def _fail(self, error: Exception) -> None:
+        """Takes note of why there is no link."""
+        if not isinstance(error, ElmgroveError):
+            why = plain(str(error)) or type(error).__name__
+            if self.address.secure and "certificate" in why.lower():
+                why += " (state the authority that signed the broker's certificate as ca)"
+            error = self._unreachable(why)
+        with self.changed:
+            self.trouble = error
+            self.changed.notify_all()
 
-    def _awake(self) -> None:
-        with suppress(OSError):  # full, so it wakes up anyway; or at its end
-            self._waker.send(b"!")
+    # Words
 
     def _unreachable(self, why: str) -> Unreachable:
         return Unreachable(f"{self.address.place}: {why}")
 
-    # The broker's thread
-
-    def _run(self) -> None:
-        backoff = Backoff(_FIRST_WAIT, longest=_LONGEST_WAIT)
-        while not self._closed.is_set():
-            try:
-                self._live(backoff)
-            except ElmgroveError as error:
-                self._lose(error)
-            except Exception as error:  # nothing that a broker says may end the thread
-                log.debug("%s", self.address.place, exc_info=True)
-                self._lose(self._unreachable(f"it is no broker: {plain(repr(error))}"))
-            self._rest(backoff.failed())
-        self._end()
-
-    def _live(self, backoff: Backoff) -> None:
-        """Opens a link, and serves it until it is lost or nobody needs it any more."""
-        from elmgrove.exchange.broker_connection import (
-            Link,  # which only who has the extra can load
+    def _not_let_in(self, reason: Any) -> ElmgroveError:
+        if reason.value not in _NOT_LET:
+            return self._unreachable(f"it lets nobody in by MQTT 5: {_said(reason)}")
+        return Unauthorized(
+            f"{self.address.place} does not let {self._who} in: {_said(reason)}; state user and "
+            "password, or a certificate, that the broker knows"
         )
 
-        number = self.links + 1
-        came = partial(self._came, number)
-        link = Link(self.address, **self._how, told=self._jobs.told, came=came)
-        try:
-            link.open()
-            while not (link.ready or self._closed.is_set()):
-                link.turn(self._wake, _TURN)
-                self._jobs.expire()
-            self._begin(number, link)
-            while not self._closed.is_set():
-                self._jobs.ask(link)
-                self._receipts.give(link, self.links)
-                link.turn(self._wake, _TURN, reads=not self._receipts.full)
-                self._jobs.expire()
-                self.moved = link.moved
-                if link.acknowledged:
-                    backoff.succeeded()
-            self._receipts.give(link, self.links)
-            link.close()
-        finally:
-            link.drop()
+    def _not_allowed(self, what: str, topic: str, reason: Any) -> str:
+        why = (
+            f"{self.address.place} does not let {self._who} {what} {plain(topic)}: {_said(reason)}"
+        )
+        if reason.value in _NOT_LET:
+            return f"{why}; allow it in the broker's access list"
+        if reason.value == _QUOTA_EXCEEDED:
+            return f"{why}; let the broker take larger messages"
+        return why
 
-    def _begin(self, number: int, link: "Link") -> None:
-        with self._lock:
-            if self.links == number:
-                return
-            self.linked, self.resumed, self.trouble = True, link.resumed, None
-            self.longest = link.longest
-            self._receipts.begin(number, resumed=link.resumed)
-            self.links = number
-        if again := self._subscriptions.again():
-            link.subscribe(again)
+    @property
+    def _who(self) -> str:
+        return repr(self.address.user) if self.address.user else "anybody without a name"
 
-    def _lose(self, error: ElmgroveError) -> None:
-        """Keeps what was asked for the next link, unless there was none or a job is to blame."""
-        with self._lock:
-            was_linked, self.linked = self.linked, False
-            self.trouble = None if was_linked else error
-        self._jobs.put_back(error)
-        if not was_linked:
-            self._jobs.give_up(error, lambda job: not job.patient)
-        log.debug("%s", error)
 
-    def _rest(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self._closed.wait(min(left, _TURN)):
-            self._jobs.expire()
+class NoAnswer(Unreachable):
+    """A broker that can be reached, as far as is known, did not answer."""
 
-    def _end(self) -> None:
-        self._jobs.give_up(self._unreachable("it was closed"), lambda job: True)
-        self.linked = False
-        self._waker.close()
-        self._wake.close()
 
-    def _came(self, number: int, link: "Link", came: Message) -> None:
-        # What a broker owes may come right behind its welcome.
-        self._begin(number, link)
-        message = self._receipts.taken(came, number)
-        if message is None:
-            return
-        for hears in self._subscriptions.hearing(message.topic) or [self.acknowledge]:
-            try:
-                hears(message)
-            except Exception:  # a message may be anything, and ends nothing
-                log.exception("a message under %s", plain(message.topic))
+@dataclass(eq=False)
+class Sent:
+    """A message that was published, once it is ``settled`` what came of it.
+
+    Without an ``error`` the broker has acknowledged it. ``Refused`` is for one that it does not
+    take, ``Unreachable`` for those of which one ended each link.
+    """
+
+    topic: str
+    settled: bool = False
+    error: ElmgroveError | None = None
+
+
+def _said(reason: Any) -> str:
+    return plain(reason.getName())
+
+
+def _send_at_once(_client: Client, _data: Any, line: Any) -> None:
+    """Lets small packets leave when they are written; else they wait for each other, 40 ms."""
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,19 +1,12 @@
 """Where a broker is, and what passes through it."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from elmgrove.errors import BadInput
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
 _LIKE = "mqtt://host/topic, or mqtts://user@host:8883/topic with TLS"
-#: The bytes of a topic, at most: the protocol's own limit.
-LONGEST_TOPIC = 65_535
-#: The bytes of a message that a broker takes which says nothing else, by the protocol as well.
-LONGEST_MESSAGE = 1 << 28
-# The bytes of a message beside topic and payload, at most.
-_OVERHEAD = 32
 
 
 def is_at_broker(url: str) -> bool:
@@ -22,30 +15,20 @@ def is_at_broker(url: str) -> bool:
     return bool(found) and scheme in _PORTS
 
 
-class Receipt(NamedTuple):
-    """By which link a message came, its number there, and whether it may have come before."""
-
-    link: int
-    number: int
-    again: bool
-
-
 @dataclass(frozen=True)
 class Message:
     """What is published under a topic; the broker gives one that is ``retained`` to latecomers.
 
-    One for which the broker waits to hear that it was dealt with has a ``receipt``.
+    One that came has the number of the ``link`` that brought it. One for which the broker waits
+    to hear that it was dealt with has a ``number`` there, and may be coming ``again``.
     """
 
     topic: str
     payload: bytes
     retained: bool = False
-    receipt: Receipt | None = field(default=None, compare=False)
-
-    @property
-    def size(self) -> int:
-        """The bytes that it has on its way, at most."""
-        return len(self.payload) + len(self.topic.encode()) + _OVERHEAD
+    link: int = field(default=0, compare=False)
+    number: int = field(default=0, compare=False)
+    again: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -82,7 +65,7 @@ class BrokerAddress:
         if parts.password is not None:
             raise BadInput(f"{shown!r:.200}: a password does not belong into a URL; set it apart")
         topic = topic.strip("/")
-        require_topic(topic or "/")
+        _require_topic(topic or "/")
         user = unquote(parts.username or "")
         return cls(host, port or _PORTS[scheme], scheme == "mqtts", user, topic)
 
@@ -105,13 +88,11 @@ class BrokerAddress:
         return f"{scheme}://{user}{self.place}/{self.topic}"
 
 
-def require_topic(topic: str) -> str:
-    """Gives a topic, maybe with wildcards; ``BadInput`` for what MQTT does not let be one."""
-    if not topic or not topic.isprintable() or len(topic.encode()) > LONGEST_TOPIC:
-        raise BadInput(f"a topic has 1 to {LONGEST_TOPIC:,} printable bytes: {topic!r:.80}")
+def _require_topic(topic: str) -> None:
+    if not topic.isprintable() or len(topic.encode()) > 65_535:
+        raise BadInput(f"a topic has 1 to 65,535 printable bytes: {topic!r:.80}")
     levels = topic.split("/")
     if "#" in topic and (topic.count("#") > 1 or levels[-1] != "#"):
         raise BadInput(f"in a topic # stands alone, at the end: {topic!r:.80}")
     if any("+" in level and level != "+" for level in levels):
         raise BadInput(f"in a topic + stands alone between two slashes: {topic!r:.80}")
-    return topic

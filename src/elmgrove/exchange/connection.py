@@ -23,7 +23,6 @@ def connect(
     token: str | None = None,
     key: str | None = None,
     password: str | None = None,
-    blobs: str = "",
     state: str | Path | None = None,
     ca: str | None = None,
     certificate: str | None = None,
@@ -36,13 +35,12 @@ def connect(
 
     ``url`` is a server's with the federation's name at its end (``https://host:8470/fans``), a
     folder's path, or a broker's with the federation's topic (``mqtts://fan-1@host/elmgrove/fans``,
-    with the user's ``password``; ``blobs`` is the URL of a federation on a server, for what is too
-    large for a message). The first time, ``token`` joins the federation there; the key it gives is
-    kept beside the state (``fan-1.key`` beside ``fan-1.elm``) and used from then on, or comes as
-    ``key``. With ``state``, the device goes on from that file and is saved to it before anything
-    leaves it and when the session is closed; without, it lives in memory. ``ca``, ``certificate``
-    and ``private_key`` are those of ``Tls``. ``settings`` are the detector's, for a new device:
-    layer, scaling and ridge are the federation's.
+    with the user's ``password``). The first time, ``token`` joins the federation there; the key it
+    gives is kept beside the state (``fan-1.key`` beside ``fan-1.elm``) and used from then on, or
+    comes as ``key``. With ``state``, the device goes on from that file and is saved to it before
+    anything leaves it and when the session is closed; without, it lives in memory. ``ca``,
+    ``certificate`` and ``private_key`` are those of ``Tls``. ``settings`` are the detector's, for a
+    new device: layer, scaling and ridge are the federation's.
     """
     path = None if state is None else Path(state)
     tls = Tls(ca, certificate, private_key)
@@ -54,7 +52,6 @@ def connect(
         keyfile=keyfile(path),
         tls=tls,
         password=password,
-        blobs=blobs,
     )
     try:
         member = _member(path, name, exchange, settings)
@@ -87,24 +84,22 @@ def open_exchange(
     tls: Tls = TLS,
     user: str = "",
     password: str | None = None,
-    blobs: str = "",
 ) -> "HttpExchange | EntriesExchange":
     """Opens the exchange behind a URL or a path. It is not spoken to before it is needed.
 
     ``user`` and ``password`` are those at a broker, where the URL's user comes first.
     """
-    key_of: dict[str, Any] = {"key": key, "token": token, "keyfile": keyfile, "tls": tls}
     if is_at_broker(url):
         # Paho is an extra, which most devices do without.
         from elmgrove.exchange.mqtt import MqttExchange
 
-        return MqttExchange(url, name, user=user, password=password, blobs=blobs, **key_of)
+        return MqttExchange(url, name, user=user, password=password, tls=tls)
     if not url.startswith(("http://", "https://")):
         return FolderExchange(Path(url.removeprefix("folder:")))
     # httpx takes a while to load, and a folder needs none of it.
     from elmgrove.exchange.http import HttpExchange
 
-    return HttpExchange(url, name, **key_of)
+    return HttpExchange(url, name, token=token, key=key, keyfile=keyfile, tls=tls)
 
 
 def _member(path: Path | None, name: str, exchange: Exchange, settings: dict[str, Any]) -> Member:

@@ -1,19 +1,20 @@
 """Rows from a broker: a message is a row, or one number that is gathered to a row with others."""
 
+import hashlib
 import json
 import logging
-import queue
+import threading
 import time
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections import Counter, OrderedDict, deque
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations, zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elmgrove.algebra.basis import Categories, columns_of
-from elmgrove.device.mqtt import Access, Away, client_id
+from elmgrove.device.mqtt import Away, client_id, open_broker
+from elmgrove.device.settings import Settings
 from elmgrove.device.sources.text import POLL, Bad, Bookmark, Item, Line, Reading, Source, Text
 from elmgrove.errors import BadInput
 from elmgrove.exchange.broker_address import BrokerAddress, Message
@@ -21,9 +22,6 @@ from elmgrove.exchange.responses import plain
 from elmgrove.reading.cells import boolean, is_missing, number
 from elmgrove.reading.columns import some_of
 from elmgrove.reading.layout import Layout
-
-if TYPE_CHECKING:
-    from elmgrove.exchange.broker import Broker
 
 
 @dataclass(frozen=True)
@@ -45,12 +43,19 @@ class RowTopics:
     def of(cls, source: str, pattern: str = "") -> "RowTopics":
         """Reads a broker's URL whose topic holds the rows, or has those of the pattern below it.
 
-        What another topic of the pattern covers is left out; ``BadInput`` for two that overlap.
+        ``BadInput`` for two that overlap.
         """
         topic = BrokerAddress.parsed(source).topic
         if pattern:
             below = [f"{source.rstrip('/')}/{one}" for one in pattern.split()]
-            return cls(_apart(BrokerAddress.parsed(one).topic for one in below), topic)
+            filters = tuple(BrokerAddress.parsed(one).topic for one in below)
+            for one, two in combinations(filters, 2):
+                if _overlap(one.split("/"), two.split("/")):
+                    raise BadInput(
+                        f"pattern: a message may be under {one} and under {two}, and would be two "
+                        "rows; name topics that do not overlap, or one that covers both"
+                    )
+            return cls(filters, topic)
         if not topic:
             raise BadInput("source: name the topics of the rows, as mqtt://host/plant/pump1/#")
         levels = topic.split("/")
@@ -62,37 +67,10 @@ class RowTopics:
         return topic.removeprefix(f"{self.base}/") if self.base else topic
 
 
-def _apart(filters: Iterable[str]) -> tuple[str, ...]:
-    """Leaves out what another one covers; ``BadInput`` for two that overlap otherwise."""
-    levels = {one: one.split("/") for one in filters}
-    covered = {
-        one for one in levels for two in levels if one != two and _covers(levels[two], levels[one])
-    }
-    left = [one for one in levels if one not in covered]
-    for one, two in combinations(left, 2):
-        if _overlap(levels[one], levels[two]):
-            raise BadInput(
-                f"pattern: a message may be under {one} and under {two}, and would be two rows; "
-                "name topics that do not overlap, or one that covers both"
-            )
-    return tuple(left)
-
-
-def _covers(one: list[str], two: list[str]) -> bool:
-    """Says whether all topics of the second are also topics of the first."""
-    if _is_special(one) != _is_special(two):
-        return False
-    for here, there in zip_longest(one, two):
-        if here == "#":
-            return True
-        if there in (None, "#") or here not in ("+", there):
-            return False
-    return True
-
-
 def _overlap(one: list[str], two: list[str]) -> bool:
     """Says whether a topic of the first may be one of the second."""
-    if _is_special(one) != _is_special(two):
+    # The broker's own topics, which + and # do not stand for.
+    if one[0].startswith("$") != two[0].startswith("$"):
         return False
     for here, there in zip_longest(one, two):
         if "#" in (here, there):
@@ -100,11 +78,6 @@ def _overlap(one: list[str], two: list[str]) -> bool:
         if here != there and (None in (here, there) or "+" not in (here, there)):
             return False
     return True
-
-
-def _is_special(levels: list[str]) -> bool:
-    """Says whether these are the broker's own topics, which + and # do not stand for."""
-    return levels[0].startswith("$")
 
 
 #: Names that are told apart, at most: who publishes under ever new ones fills no memory.
@@ -207,34 +180,41 @@ class Gathering:
 
 log = logging.getLogger("elmgrove.device")
 
-#: Messages that the broker does not keep and that wait for the agent, and the bytes of all that do;
-#: of more, the newest get lost.
-CAPACITY, MOST_BYTES = 1000, 16 << 20
+#: Messages that wait for the agent, and their bytes, at most.
+MOST_WAITING, MOST_BYTES = 1000, 16 << 20
 
 
 class Subscription:
     """Hears the topics of rows, and keeps their messages until the agent's thread takes them.
 
-    A message that the broker keeps until it is acknowledged comes again after a lost link: what
-    still waits then was not dealt with, and is dropped here. ``own`` are topics under which the
-    device itself speaks, which are no rows of its.
+    Where too much waits, no more is read of what the broker keeps until it is acknowledged; what it
+    does not keep gets lost. What it keeps comes again by the next link if that was lost before the
+    broker heard of the acknowledgement, and is not dealt with twice. ``own`` are topics under which
+    the device itself speaks, which are no rows of its.
     """
 
-    def __init__(self, broker: "Broker", topics: RowTopics, own: str = "") -> None:
-        self._broker = broker
-        self._topics = topics
+    def __init__(self, settings: Settings, name: str, own: str = "") -> None:
+        self._topics = RowTopics.of(settings.source, settings.pattern)
         self._own = own
-        # Not a SimpleQueue: a signal in the last moment of its wait may make that last for ever.
-        self._waiting = queue.Queue[Message]()
-        self._away = Away(broker, "rows are waited for")
-        self._links = 0
-        # Bytes that came, and of these what the agent's thread took: each is one thread's.
-        self._bytes = self._bytes_taken = 0
-        self._lost = self._lost_told = 0
-        self._broken = False
         #: The topics, for people.
-        self.shown = ", ".join(topics.filters)
-        broker.follow(topics.filters, self._hear).add_done_callback(self._tell)
+        self.shown = ", ".join(self._topics.filters)
+        self._changed = threading.Condition()
+        self._waiting = deque[Message]()
+        self._bytes = self._lost = self._lost_told = self._session = 0
+        self._closed = self._broken = self._told = False
+        # What was dealt with, by the number that it comes again by: more than a broker owes.
+        self._dealt_with = OrderedDict[int, bytes]()
+        self._broker = open_broker(
+            settings,
+            settings.source,
+            client_id("rows", name, *self._topics.filters),
+            self._topics.filters,
+            self._hear,
+            keeps=True,
+            subscribed=self._tell,
+        )
+        self._away = Away(self._broker, "rows are waited for")
+        self._broker.start()
 
     def name_of(self, topic: str) -> str:
         """Gives the name of the column that numbers under a topic are of."""
@@ -243,12 +223,15 @@ class Subscription:
     def next(self, seconds: float) -> Message | None:
         """Gives the next message, or None if there is none after so many seconds."""
         self._look()
-        try:
-            message = self._waiting.get(timeout=seconds)
-        except queue.Empty:
-            return None
-        self._bytes_taken += message.size
-        return message if self._broker.owes(message) else None
+        with self._changed:
+            if not self._waiting:
+                self._changed.wait(seconds)
+            if not self._waiting:
+                return None
+            message = self._waiting.popleft()
+            self._bytes -= len(message.payload)
+            self._changed.notify_all()
+        return message if self._owed(message) else None
 
     @property
     def broken(self) -> bool:
@@ -258,34 +241,59 @@ class Subscription:
 
     def acknowledge(self, message: Message) -> None:
         """Says that a message was dealt with."""
+        if message.number:
+            self._dealt_with[message.number] = _digest(message)
+            if len(self._dealt_with) > 4 * MOST_WAITING:
+                self._dealt_with.popitem(last=False)
         self._broker.acknowledge(message)
 
     def close(self) -> None:
         """Lets go of the broker, which keeps what comes meanwhile."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
         self._broker.close()
+
+    def _owed(self, message: Message) -> bool:
+        """Says whether to deal with a message: not if it comes again, or did and was dealt with."""
+        if not message.number:
+            return True
+        if not message.again:
+            self._dealt_with.pop(message.number, None)  # it was another message's number
+        if self._broker.session <= message.link < self._broker.links:
+            return False
+        if self._dealt_with.get(message.number) == _digest(message):
+            self._broker.acknowledge(message)
+            return False
+        return True
 
     def _hear(self, message: Message) -> None:
         if message.retained or (self._own and message.topic.startswith(self._own)):
             self._broker.acknowledge(message)
             return
-        waiting = self._bytes - self._bytes_taken
-        is_full = self._waiting.qsize() >= CAPACITY or waiting >= MOST_BYTES
-        # For what is owed until it is acknowledged there is room: no more is read than there is.
-        if message.receipt is None and is_full:
-            self._lost += 1
-        else:
-            self._bytes += message.size
-            self._waiting.put(message)
+        with self._changed:
+            while self._is_full and message.number and not self._closed:
+                self._changed.wait()
+            if self._is_full:
+                self._lost += 1
+            else:
+                self._bytes += len(message.payload)
+                self._waiting.append(message)
+                self._changed.notify_all()
 
-    def _tell(self, done: "Future[None]") -> None:
-        if not done.cancelled() and done.exception() is None:
+    @property
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= MOST_WAITING or self._bytes >= MOST_BYTES
+
+    def _tell(self) -> None:
+        if not self._told:
             log.info("subscribed to %s at %s", self.shown, self._broker.address.place)
+        self._told = True
 
     def _look(self) -> None:
         self._away.look()
-        if self._broker.links != self._links:
-            self._links = self._broker.links
-            self._broken = self._broken or not self._broker.resumed
+        if self._broker.session != self._session:
+            self._session, self._broken = self._broker.session, True
         if self._lost != self._lost_told:
             self._broken = True
             if not self._lost_told:
@@ -297,11 +305,8 @@ class Subscription:
             self._lost_told = self._lost
 
 
-def subscribed(where: str, pattern: str, name: str, access: Access, own: str = "") -> Subscription:
-    """Subscribes to the rows at a broker's URL, for the device of this name."""
-    topics = RowTopics.of(where, pattern)
-    client = client_id("rows", name, *topics.filters)
-    return Subscription(access.broker(where, client, clean=False, receipts=True), topics, own)
+def _digest(message: Message) -> bytes:
+    return hashlib.sha256(message.topic.encode() + b"\0" + message.payload).digest()
 
 
 #: What a bookmark says of the rows: the columns that are gathered, or None for whole messages.
