@@ -98,7 +98,7 @@ def _products_of(detector: Detector) -> Callable[[Matrix], object]:
 
     Ωz where all products are at hand, else w = Kz, and Kᵀw for the columns of the last row.
     """
-    K = np.asfortranarray(detector.model.explainer(np.zeros(detector.basis.inputs))[1].K)
+    K = np.asfortranarray(detector.model.explainer(np.zeros(detector.basis.inputs)).K)
     if len(K) == K.shape[1]:
         return lambda X: dgemm(1.0, K, X.T)
     K_last = np.asfortranarray(K[:, -detector.basis.layer.inputs :])

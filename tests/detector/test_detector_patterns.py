@@ -127,7 +127,7 @@ def test_the_best_model_answers_and_the_verdict_says_which(score: str) -> None:
     scores *= (typical.mean() / typical)[:, np.newaxis]
     np.testing.assert_allclose(known.score_many(rows), scores.min(axis=0), rtol=1e-9)
     winners = [numbers(known)[index] for index in scores.argmin(axis=0)]
-    assert [known.model.explainer(row)[0] for row in rows] == winners
+    assert [known.model.answer(row).pattern for row in rows] == winners
     assert len(set(winners)) == 3
     verdict = known.observe(rows[0])
     assert (verdict.pattern, verdict.score) == (winners[0], pytest.approx(scores[:, 0].min()))
@@ -150,7 +150,7 @@ def test_blame_speaks_of_the_pattern_that_won() -> None:
     for pattern in (0, 1):
         row = rows_of(pattern, 9, 1)[0]
         row[4] += 5.0
-        number, _ = known.model.explainer(row)
+        number = known.model.answer(row).pattern
         alone = Detector(LAYER)
         (mine,) = (pattern for pattern in known.model.own if pattern.number == number)
         alone.model.merge(mine.model.evidence)

@@ -127,7 +127,7 @@ def test_the_distance_shares_are_those_that_other_values_would_take_away() -> No
     detector = Detector(HiddenLayer(6, 6))
     detector.learn_many(X)
     row = X[0] + [2.0, 0.0, 0.0, -1.0, 0.0, 0.0]
-    view = detector.model.explainer(row)[1]
+    view = detector.model.explainer(row)
     D = np.diag(view.deviation)
     omega = np.linalg.inv(D @ (np.eye(6) + view.L.T @ view.L) @ D)
 

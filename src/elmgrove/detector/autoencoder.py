@@ -109,10 +109,10 @@ class Autoencoder(OSELM):
         made._sums.load(self.total - taken.evidence)
         return made
 
-    def explainer(self, x: Array) -> tuple[int, "Blame"]:
+    def explainer(self, x: Array) -> Blame:
         if self._blame is None or self._blame.beta is not self.beta:
             self._blame = Blame(self)
-        return 0, self._blame
+        return self._blame
 
     def set_loan(self, loan: Moments | None) -> None:
         """Do nothing: only a distance can borrow how readings move together."""

@@ -319,7 +319,7 @@ class Detector:
         """Finds what ``blame`` would have found for the row of a verdict given here."""
         view = verdict.view
         if self.basis.score == "loss":
-            _, view = self.model.explainer(verdict.row)
+            view = self.model.explainer(verdict.row)
         return explained(self.basis, view, verdict.row, k)
 
     def plot(self, rows: Any, path: Any = None, *, times: Any = None, name: str = "") -> Any:
@@ -362,7 +362,7 @@ class Detector:
         """
         distance = self.patterns is None and self.basis.score == "distance"
         if distance and self.basis.spectrum is None:
-            _, view = self.model.explainer(np.zeros(self.basis.inputs))
+            view = self.model.explainer(np.zeros(self.basis.inputs))
             if view.of_rows is not None:
                 return self._scored_as_they_come(self.preparation.unscaled(rows), view.of_rows)
         X = self.preparation.many(rows)

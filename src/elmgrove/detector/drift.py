@@ -278,7 +278,7 @@ def learned_of(model: Model, recent: Array) -> Learned:
 
 
 def _distance(model: Model) -> Distance:
-    found: Distance = model.explainer(np.zeros(model.basis.inputs))[1]
+    found: Distance = model.explainer(np.zeros(model.basis.inputs))
     return found
 
 

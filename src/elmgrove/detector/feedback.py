@@ -473,7 +473,7 @@ def _residuals(detector: "Detector") -> Array | None:
     basis, model = detector.basis, detector.model
     if basis.score == "loss" or detector.patterns is not None or not model.evidence.count:
         return None
-    _, distance = model.explainer(np.zeros(basis.inputs))
+    distance = model.explainer(np.zeros(basis.inputs))
     residuals: Array = distance.residual[-basis.layer.inputs :]
     return residuals
 

@@ -119,13 +119,7 @@ class Frame:
                 parts += [(texts == word).astype(np.float64) for word in categories[name]]
             else:
                 parts.append(_numbers(self._table[name]))
-        if all(part.dtype.kind in "biuf" for part in parts):
-            return np.column_stack([part.astype(np.float64) for part in parts])
-        # What is no number is refused with row and column.
-        mixed = np.empty((len(parts[0]), len(parts)), object)
-        for place, part in enumerate(parts):
-            mixed[:, place] = part
-        return mixed
+        return np.column_stack(parts)
 
     def way_out(self, categories: Categories) -> str | None:
         """Advice for the first column of texts; None where there is none."""
@@ -202,12 +196,12 @@ def times_of(rows: Any, features: Sequence[str] | None) -> Array | None:
 
 
 def _numbers(column: Any) -> Array:
-    """The values of a column; words for yes and no are 1 and 0."""
+    """The values of a column as numbers, yes and no as 1 and 0; others are refused as they are."""
     values = np.asarray(column)
     if values.dtype.kind in "biuf":
-        return values
+        return values.astype(np.float64)
     found = [boolean(value) for value in values.tolist()]
-    return values if None in found else np.array(found, np.float64)
+    return values.astype(object) if None in found else np.array(found, np.float64)
 
 
 def _read_times(name: str, column: Any) -> Array:

@@ -88,8 +88,8 @@ class Gaussian:
     def left_out(self, X: Array) -> Array:
         return left_out(self, X)
 
-    def explainer(self, x: Array) -> tuple[int, Distance]:
-        return 0, self.distance
+    def explainer(self, x: Array) -> Distance:
+        return self.distance
 
     def without(self, X: Array, ages: Array) -> "Gaussian":
         """The model that never learned these rows, each followed by ``ages`` others."""

@@ -138,9 +138,8 @@ class Mixture:
                 scores[index, mine] = self._weights[index] * pattern.model.left_out(X[mine])
         return np.asarray(scores.min(axis=0))
 
-    def explainer(self, x: Array) -> tuple[int, Any]:
-        number = self.answer(x).pattern
-        return number, self.models[self._numbers.index(number)].explainer(x)[1]
+    def explainer(self, x: Array) -> Any:
+        return self.models[self._numbers.index(self.answer(x).pattern)].explainer(x)
 
     def in_words(self, counted: str) -> str:
         """How many patterns there are, and what was learned in each, like rows (``counted``)."""

@@ -105,8 +105,8 @@ class Model(Protocol):
         """Score the last rows learned, each by the model without it and its neighbours."""
         ...
 
-    def explainer(self, x: Array) -> tuple[int, Any]:
-        """Find the pattern that explains a row best, and what explains it there."""
+    def explainer(self, x: Array) -> Any:
+        """Find what explains a row best: a ``Distance``, or what to blame for a loss."""
         ...
 
     def reduce_to(self, rest: Part) -> None:

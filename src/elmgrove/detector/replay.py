@@ -162,14 +162,14 @@ class Sensors:
 
     def _causes(self, place: int) -> list[Cause]:
         [x] = self._inputs(np.array([place]))
-        return explained(self._basis, self._model.explainer(x)[1], x, self._basis.layer.inputs)
+        return explained(self._basis, self._model.explainer(x), x, self._basis.layer.inputs)
 
     def _views(self, X: Array) -> Iterable[tuple[object, list[int]]]:
         """What explains these inputs, each with the places of those that it explains."""
         found = {}
         groups = defaultdict(list)
         for place, x in enumerate(X):
-            view = self._model.explainer(x)[1]
+            view = self._model.explainer(x)
             found[id(view)] = view
             groups[id(view)].append(place)
         return [(found[key], group) for key, group in groups.items()]

@@ -27,7 +27,7 @@ def score_of(model: Model, x: Array) -> float:
         return model.score_one(x)
     if model.basis.score == "loss":
         return model.score_one(_padded(model, x))
-    views = (single.explainer(x)[1] for single in model.models)
+    views = (single.explainer(x) for single in model.models)
     return min(view.last(len(x)).score_one(x) for view in views if isinstance(view, Distance))
 
 
@@ -35,7 +35,7 @@ def view_of(model: Model, x: Array) -> tuple[Array, Any]:
     """An input, padded where its model needs that, and what explains it."""
     missing = len(x) < model.basis.inputs
     whole = _padded(model, x) if missing else x
-    _, view = model.explainer(whole)
+    view = model.explainer(whole)
     if missing and model.basis.score == "distance":
         return x, view.last(len(x))
     return whole, view
