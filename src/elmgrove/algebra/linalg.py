@@ -104,7 +104,9 @@ class Factor:
         if not np.isfinite(A[np.triu_indices_from(A)]).all():
             raise SingularSystem("the sums hold values that are not finite; they were not learned")
         A[np.diag_indices_from(A)] += ridge
-        norm = _norm1(A)
+        # The largest column sum of what only the upper triangle is set of.
+        size = np.abs(np.triu(A))
+        norm = float((size.sum(axis=0) + size.sum(axis=1) - size.diagonal()).max())
         # A matrix of this size is factored sooner by one thread than by several.
         with one_thread:
             self._C, failed = dpotrf(A, lower=0, clean=0, overwrite_a=1)
@@ -159,12 +161,6 @@ def regularized(U: NDArray[Any], ridge: float, resolution: float) -> Factor:
             if not 0.0 < raised < 0.01 * largest:
                 raise
             raised *= 4.0
-
-
-def _norm1(A: Matrix) -> float:
-    """The largest column sum of a symmetric matrix of which only the upper triangle is set."""
-    size = np.abs(np.triu(A))
-    return float((size.sum(axis=0) + size.sum(axis=1) - size.diagonal()).max())
 
 
 def mirrored(upper: NDArray[Any]) -> NDArray[Any]:

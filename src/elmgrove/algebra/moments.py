@@ -478,7 +478,11 @@ class Conversion:
     def __init__(self, learned: Moments, target: Basis) -> None:
         source = learned.basis
         if target.scaling.lacks_numbers:
-            target = replace(target, scaling=_own_units(learned, target))
+            scaling = source.scaling
+            if not scaling.shift:
+                scaling = Scaling.of(OWN, learned.levels)
+            scaling = replace(scaling, kind=OWN, tails=target.scaling.tails)
+            target = replace(target, scaling=scaling)
         _require_alike(source, target)
         self.basis = target
         names, wanted = source.features or (), target.features or ()
@@ -529,13 +533,6 @@ class Conversion:
             learned.resolution,
         )
         return made if self.basis.scaling.kind == "none" else made.about(np.zeros(len(a)))
-
-
-def _own_units(learned: Moments, target: Basis) -> Scaling:
-    scaling = learned.basis.scaling
-    if not scaling.shift:
-        scaling = Scaling.of(OWN, learned.levels)
-    return replace(scaling, kind=OWN, tails=target.scaling.tails)
 
 
 def _units(basis: Basis) -> tuple[Array, Array]:

@@ -200,7 +200,7 @@ class Inverse:
         """Computes w = (U + λI)⁻¹ h · scale, to rounding."""
         if self._P is None or self._corrections > self._patience:
             return self._solved_again(h)
-        w, small = self._refined(h, self._proposed(h))
+        w, small = self._refined(h, dsymv(1.0, self._P, h))
         return w if small else self._solved_again(h)
 
     def _refined(self, h: Array, w: Array) -> tuple[Array, bool]:
@@ -215,7 +215,8 @@ class Inverse:
                 # P is worse than none: w would grow until its own rounding covered the residual.
                 break
             best, least = w, size
-            w = self._corrected(w, r)
+            self._corrections += 1
+            w = dsymv(1.0, self._P, r, beta=1.0, y=w)
         return best, False
 
     def follow(self, h: Array, w: Array) -> None:
@@ -242,15 +243,6 @@ class Inverse:
         if limit == 0.0 or visible(self._trace * scale, self._resolution) <= limit:
             return False
         return visible(float(self._sums.U.diagonal().max()) * scale, self._resolution) > limit
-
-    def _proposed(self, h: Array) -> Array:
-        w: Array = dsymv(1.0, self._P, h)
-        return w
-
-    def _corrected(self, w: Array, r: Array) -> Array:
-        self._corrections += 1
-        better: Array = dsymv(1.0, self._P, r, beta=1.0, y=w)
-        return better
 
     def _residual(self, h: Array, w: Array) -> tuple[Array, float, bool]:
         """h − (U + λI) w, its square, and whether rounding explains it (NaN is never small)."""
