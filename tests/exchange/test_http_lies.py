@@ -14,9 +14,7 @@ import pytest
 
 from elmgrove import Basis, HiddenLayer, Mismatch
 from elmgrove.errors import BadInput, ElmgroveError, Outdated, Refused, Unauthorized, Unreachable
-from elmgrove.exchange import http_client
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.exchange.http_client import AnswerDeadline
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
@@ -324,11 +322,20 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
     ],
 )
 def test_a_byte_now_and_then_is_no_answer(begin: bytes, drop: bytes) -> None:
-    with opened(lambda asked: dripping(begin, drop), timeout=0.3) as exchange:
-        began = time.monotonic()
-        with pytest.raises(Unreachable):
-            _ = exchange.charter
-        assert time.monotonic() - began < 20
+    """Neither on a new connection, nor on one that is used again."""
+    for route in ("GET /", "GET /merged"):
+        drips = [True]
+
+        def answer(asked: Asked, route: str = route, drips: list[bool] = drips) -> Any:
+            return dripping(begin, drop) if asked.route == route and drips.pop() else HONEST(asked)
+
+        with opened(answer, timeout=0.3) as exchange:
+            began = time.monotonic()
+            with pytest.raises(Unreachable):
+                exchange.merged("fan-1")
+            assert time.monotonic() - began < 20
+            drips.append(False)
+            assert exchange.merged("fan-1") is not None
 
 
 @pytest.mark.parametrize(
@@ -341,10 +348,7 @@ def test_a_byte_now_and_then_is_no_answer(begin: bytes, drop: bytes) -> None:
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
     ],
 )
-def test_an_endless_answer_is_given_up(
-    begin: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_client, "_BESIDE", 1 << 17)
+def test_an_endless_answer_is_given_up(begin: bytes, more: bytes) -> None:
     sent = [0]
 
     def endless() -> Pieces:
@@ -353,7 +357,7 @@ def test_an_endless_answer_is_given_up(
             sent[0] += len(more)
             yield more
 
-    with opened(but("GET /merged", endless())) as exchange, pytest.raises(Unreachable):
+    with opened(but("GET /merged", endless()), 2.0) as exchange, pytest.raises(Unreachable):
         exchange.merged("fan-1")
     # What is under way is in the buffers of two sockets.
     assert sent[0] < 20_000_000
@@ -385,25 +389,6 @@ def test_an_answer_that_says_it_is_packed_is_not_believed_even_if_it_is_not() ->
     lie = Reply(200, true.body, {"Content-Encoding": "gzip"})
     with opened(lambda asked: lie) as exchange, pytest.raises(Unreachable, match="packed"):
         _ = exchange.charter
-
-
-def test_what_moves_makes_the_deadline_later_but_not_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = [100.0]
-    monkeypatch.setattr(http_client.time, "monotonic", lambda: now[0])
-    until = AnswerDeadline()
-    until.start(30.0, 20 * http_client.SLOWEST)
-    now[0] += 29
-    until.moved(http_client.SLOWEST)
-    assert until.left() == 2
-    until.moved(25 * http_client.SLOWEST)
-    assert until.left() == 21
-    now[0] += 21
-    with pytest.raises(Exception, match="deadline"):
-        until.left()
-    with pytest.raises(Exception, match="far more"):
-        until.moved(10**7)
 
 
 def test_a_server_that_asks_for_patience_is_left_alone() -> None:
