@@ -58,9 +58,6 @@ def test_what_was_said_once_is_remembered_with_the_state(device: Start) -> None:
     assert len(verdicts(Path("pump.jsonl"))) == 300
 
 
-# Newcomer 7: a column appears at line 1,002
-
-
 # Newcomer 8, 9, 13: what is no sensor, and what is no row
 
 

@@ -86,9 +86,6 @@ def test_the_first_object_may_lack_what_a_state_has_learned(path: Path) -> None:
     assert reasons(found) == [f"column 3 ('b'): the value is missing ({hint})"]
 
 
-# What is read past, and what is noticed
-
-
 # Missing values
 
 
