@@ -17,7 +17,6 @@ from elmgrove.algebra.similarity import (
     ONE_KIND,
     Fitted,
     FittedDistance,
-    all_apart,
     all_chances,
     all_losses,
     apart,
@@ -569,7 +568,6 @@ def test_all_pairs_at_once_are_each_pair(sizes: list[int]) -> None:
         for j, other in enumerate(sets):
             assert all_losses(sets)[i, j] == pytest.approx(one.loss_with(other), abs=1e-9)
             assert all_chances(sets)[i, j] == one.chance_with(other)
-            assert all_apart(sets)[i, j] == pytest.approx(apart(one, other), abs=1e-9)
 
 
 def test_by_loss_nothing_is_chance() -> None:

@@ -69,11 +69,6 @@ class FittedDistance:
             raise BadInput("a distance is computed from moments, and this evidence has none")
         return Distance(self.evidence)
 
-    @property
-    def error(self) -> float:
-        """The squared distance of all rows from themselves: each is typical."""
-        return self.evidence.count * self.evidence.basis.inputs
-
     def __add__(self, other: "FittedDistance") -> "FittedDistance":
         return FittedDistance(self.evidence + other.evidence, self.ridge)
 
@@ -119,11 +114,6 @@ def all_chances(fits: Sequence[FittedDistance]) -> Array:
     counts = np.array([fit.evidence.count for fit in fits])
     chances: Array = _chance(fits[0].evidence.basis, counts[:, np.newaxis], counts)
     return chances
-
-
-def all_apart(fits: Sequence[FittedDistance]) -> Array:
-    """Computes ``apart`` of all pairs at once."""
-    return all_losses(fits) - all_chances(fits)
 
 
 def mean_scores(distances: Sequence[Distance]) -> Array:
