@@ -87,7 +87,7 @@ def test_a_folder_of_columns_leaves_it_out(elmgrove: Elmgrove, data: pd.DataFram
     for name in ("flow", "amp", "anomaly"):
         data[["time", name]].to_csv(f"sensors/{name}.csv", index=False)
     ran = elmgrove("learn", "sensors", "--state", "pump.elm")
-    assert "Column 'anomaly' looks like a label and is left out" in ran.err
+    assert "('anomaly') looks like a label and is left out" in ran.err
     assert features("pump.elm") == ("amp", "flow")
 
 

@@ -23,8 +23,9 @@ APART = "elmgrove paper"
 VARIABLES = {
     *(variable_of(name) for name in Settings.__dataclass_fields__),
     *(getattr(one, "envvar", None) for command in COMMANDS.values() for one in command.params),
-    # No option: it would be seen in the list of processes.
+    # No options: they would be seen in the list of processes.
     "ELMGROVE_ADMIN_TOKEN",
+    "ELMGROVE_MQTT_PASSWORD",
 }
 
 
