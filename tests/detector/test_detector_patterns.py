@@ -231,18 +231,6 @@ def test_patterns_that_are_one_are_joined_exactly() -> None:
     assert joined.model.total == Evidence.sum(rows)
 
 
-def test_what_was_learned_since_stays_where_it_was_learned() -> None:
-    known = halved()
-    before = {part.number: part for part in known.parts}
-    known.model.tune()
-    (first,) = (pattern.number for pattern in known.model.own if pattern.joined)
-    known.learn_many(rows_of(0, 8, 50))
-    after = {part.number: part for part in known.parts}
-    assert after[3] == before[3]
-    since = after[first].evidence - before[first].evidence
-    assert since.close_to(evidence_of(rows_of(0, 8, 50)), 1e-9)
-
-
 def test_joined_to_what_was_joined_keeps_parts_apart() -> None:
     known = halved()
     known.model.adopt(rows_of(0, 9, 100))
@@ -282,21 +270,6 @@ def test_left_out_scores_are_those_of_the_pattern_without_the_block() -> None:
         expected = rest.score_many(block)
         expected *= np.mean([p.typical for p in known.model.own]) / pattern.typical
         np.testing.assert_allclose(scores[labels == index][: len(block)], expected, rtol=1e-6)
-
-
-def test_by_loss_left_out_scores_are_those_without_the_row_itself() -> None:
-    """As in the papers' tables; it is exact and needs no training (Allen's PRESS)."""
-    known = trained_detector(score="loss")
-    rows = known.gate.recent.rows
-    scores = known.model.left_out(rows)
-    labels = np.array([known.model.patterns.nearest(row) for row in rows])
-    for index, pattern in enumerate(known.model.own):
-        mine = rows[labels == index]
-        rest = Detector(LAYER, score="loss")
-        rest.model.merge(pattern.model.evidence - evidence_of(mine[:1], "loss"))
-        expected = rest.score_many(mine[:1])
-        expected *= np.mean([p.typical for p in known.model.own]) / pattern.typical
-        np.testing.assert_allclose(scores[labels == index][:1], expected, rtol=1e-6)
 
 
 def test_a_start_while_watching_makes_what_lies_between_anomalous_in_time() -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from elmgrove import BadInput, Basis, Detector, FalseAlarmRate
+from elmgrove import BadInput, Basis, Detector
 from support.factories import detector_for, trained
 
 RNG = np.random.default_rng(0)
@@ -70,13 +70,6 @@ def test_a_table_is_learned_scored_and_observed_by_name(made: Any, dates: str) -
     np.testing.assert_allclose(detector.score_many(turned), wanted, rtol=1e-9)
     verdicts = detector.observe_many(turned)
     assert [verdict.time for verdict in verdicts] == DATES.tolist()
-
-
-@pytest.mark.parametrize("made", [pandas, polars])
-def test_without_dates_there_are_no_times(made: Any) -> None:
-    table = made(COLUMNS, "none")
-    detector = Detector.for_data(table, categories=["mode"])
-    assert {verdict.time for verdict in detector.observe_many(table)} == {None}
 
 
 def test_times_that_are_told_count_before_those_of_the_table() -> None:
@@ -153,13 +146,6 @@ def test_words_are_refused_with_what_reads_them(made: Any) -> None:
     texts = {"heat": COLUMNS["heat"], "note": [f"on day {i}" for i in range(ROWS)]}
     with pytest.raises(BadInput, match=r"leave 'note' out, or if it is a time make it dates"):
         Detector.for_data(made(texts))
-
-
-def test_a_rate_is_short_for_a_threshold() -> None:
-    rows = RNG.normal(size=(50, 2))
-    short = Detector.for_data(rows, rate=0.25)
-    long = Detector.for_data(rows, threshold=FalseAlarmRate(0.25))
-    assert short.rows_missing == long.rows_missing < Detector.for_data(rows).rows_missing
 
 
 def test_an_index_of_dates_tells_times_without_names_as_well() -> None:

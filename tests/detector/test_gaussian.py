@@ -159,14 +159,6 @@ def test_left_out_scores_are_those_of_a_model_that_never_saw_the_block(
         )
 
 
-@EACH
-def test_left_out_rests_on_what_others_know(name: str) -> None:
-    X, other = rows(7, 60), trained_model(name, rows(8, 5000))
-    model = trained_model(name, X)
-    model.set_prior([other.evidence])
-    np.testing.assert_allclose(model.left_out(X), other.scores(X), rtol=0.1)
-
-
 # Cooperation
 
 

@@ -169,15 +169,3 @@ def test_what_is_refused_changes_nothing(score: str, name: str) -> None:
         known.set_prior([evidence(score, 1), lie])
     assert (known.received, known.places) == before[:2]
     np.testing.assert_array_equal(known.scores(rows), before[2])
-
-
-@SCORES
-def test_row_by_row_and_in_batches_the_same_model_wins(score: str) -> None:
-    known = trained_mixture(score)
-    known.set_prior([evidence(score, 2)])
-    rows = mixed(8, 60, 3)
-    single = [known.answer(row) for row in rows]
-    together = known.scores(rows)
-    np.testing.assert_allclose([answer.score for answer in single], together, rtol=1e-2)
-    np.testing.assert_allclose([known.score_one(row) for row in rows], together, rtol=1e-2)
-    assert any(answer.pattern < 0 for answer in single)

@@ -95,14 +95,6 @@ def test_rows_after_a_gap_complete_no_window() -> None:
     assert unknown.nonzero()[0].tolist() == [0, 1, 2, 3, 50, 51, 52, 53, 60, 61, 62, 63]
 
 
-def test_times_that_go_back_are_no_axis(detector: Detector) -> None:
-    when = times(len(ROWS))
-    when[10] = when[5]
-    replay = Replay.of_rows(detector, ROWS, when, lines=range(2, len(ROWS) + 2))
-    assert (replay.axis, replay.where[0]) == ("line", 2.0)
-    assert Replay.of_rows(detector, ROWS, when).axis == "row"
-
-
 # Sensors
 
 
@@ -225,14 +217,11 @@ def test_what_can_be_drawn_at_the_ends(tmp_path: Path, detector: Detector) -> No
     }.items():
         _drawn(Replay.of_rows(detector, rows), tmp_path / f"{name}.png")
     _drawn(Replay.of_state(detector), tmp_path / "state.png")
+    # Names that the font lacks, or that a formula could have.
+    named = pd.DataFrame(labelled_pump_rows(300), columns=["回転数", "температура", "$x$", "_"])
+    _drawn(Replay.of_rows(detector_for(named), named), tmp_path / "names.png")
     one = trained(Detector.for_data(labelled_pump_rows(500)[:, :1]), labelled_pump_rows(500)[:, :1])
     _drawn(Replay.of_rows(one, ROWS[:, :1]), tmp_path / "one column.png")
-
-
-def test_names_that_the_font_lacks_are_no_warning(tmp_path: Path) -> None:
-    rows = pd.DataFrame(labelled_pump_rows(300), columns=["回転数", "температура", "$x$", "_"])
-    detector = detector_for(rows)
-    _drawn(Replay.of_rows(detector, rows), tmp_path / "names.png")
 
 
 def test_an_event_that_is_not_there_is_refused(detector: Detector) -> None:

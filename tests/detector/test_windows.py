@@ -123,16 +123,6 @@ def test_any_split_over_add_and_add_many_gives_the_same_inputs(
     assert len(window) == min(count, size - 1)
 
 
-def test_the_next_row_can_be_looked_at_without_being_taken_in() -> None:
-    window = Window(3, 1)
-    assert window.with_next(np.array([1.0])).tolist() == [1.0]
-    window.add(np.array([1.0]))
-    assert window.with_next(np.array([2.0])).tolist() == [1.0, 2.0]
-    window.add_many(np.array([[2.0], [3.0], [4.0]]))
-    assert window.with_next(np.array([5.0])).tolist() == [3.0, 4.0, 5.0]
-    assert window.add(np.array([6.0])).tolist() == [3.0, 4.0, 6.0]
-
-
 @given(st.integers(1, 6), st.integers(0, 20))
 def test_stacked_sets_each_row_and_those_before_side_by_side(size: int, count: int) -> None:
     X = np.arange(count * 3.0).reshape(count, 3)
@@ -315,14 +305,6 @@ def test_a_state_saved_in_the_middle_of_a_window_goes_on_with_the_same_verdicts(
     assert again.evidence.close_to(detector.evidence)
 
 
-def test_saving_changes_no_verdict() -> None:
-    saved, never = watching(), watching()
-    for row in slow(200, seed=11):
-        pack_detector(saved)
-        mine, theirs = saved.observe(row), never.observe(row)
-        assert (mine.score, *outcome(mine)) == (theirs.score, *outcome(theirs))
-
-
 def test_more_inputs_than_a_detector_can_have_are_refused() -> None:
     rows = np.random.default_rng(0).normal(size=(60, MOST_INPUTS + 1))
     with pytest.raises(BadInput, match="4,097 columns are more than the 4,096 inputs"):
@@ -358,13 +340,3 @@ def test_a_row_of_a_stretch_is_blamed_as_if_it_had_just_come(score: str) -> None
             detector.preparation.last_rows.add(x)
         assert detector.blame_at(new, place, 2) == detector.blame(new[place], 2)
     assert [detector.blame_at(new, place, 1)[0].ago for place in (7, 8, 10)] == [0, 1, 3]
-
-
-@pytest.mark.parametrize("score", ["distance", "loss"])
-def test_a_row_that_completes_no_window_is_explained_as_well(score: str) -> None:
-    detector = trained_detector(score)
-    detector.interrupt()
-    verdict = detector.observe(rows(1)[0] + [0.0, 9.0, 0.0])
-    assert not verdict.learned
-    assert len(verdict.explain(3)) == 3
-    assert detector.causes(verdict, 1)[0].feature == "column 1"
