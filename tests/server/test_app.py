@@ -20,7 +20,7 @@ from elmgrove.exchange.connection import connect
 from elmgrove.exchange.http_client import client, request
 from elmgrove.federation.charter import Charter
 from elmgrove.server.app import listen, trusted_proxies
-from elmgrove.server.limits import ThrottledLog
+from elmgrove.server.problems import ThrottledLog
 from support.commands import Elmgrove, one_clear_line
 from support.factories import normal_rows, write_rows
 from support.ports import free_port
@@ -210,17 +210,6 @@ def test_a_server_says_which_file_tls_can_not_use(authority: Authority) -> None:
         paths = {name: Path(path) for name, path in files.items()}
         with pytest.raises(BadInput, match=named):
             listen("unused.db", ADMIN, client_ca=Path(one["private_key"]), **paths)
-
-
-def test_files_that_are_no_certificates_are_told(tmp_path: Path) -> None:
-    (tmp_path / "some.pem").write_text("nothing")
-    for tls in (
-        Tls(str(tmp_path / "none.pem")),
-        Tls(certificate=str(tmp_path / "some.pem")),
-        Tls(private_key=str(tmp_path / "some.pem")),
-    ):
-        with pytest.raises(BadInput, match=r"\.pem"):
-            client("https://127.0.0.1:1", None, tls=tls)
 
 
 def test_browsers_are_told_to_come_by_tls_alone(authority: Authority) -> None:

@@ -14,14 +14,7 @@ from elmgrove.federation.contribution import Contribution, unbundle
 from elmgrove.server import auth, contributions, federations
 from elmgrove.server.store.contributions import Contributions
 from elmgrove.server.store.federations import DeviceRow, Federations
-from support.serving import (
-    ADMIN,
-    Federation,
-    Server,
-    charter,
-    contents,
-    seeded_contribution,
-)
+from support.serving import ADMIN, Federation, Server, charter, contents, seeded_contribution
 
 ME = "fan-1"
 BLOB = seeded_contribution(ME, 1).to_bytes()

@@ -97,10 +97,7 @@ def allowed(route: ApiRoute) -> set[str]:
         if route.method == "GET" or "{device" not in route.path:
             found.add("another's key")
     # But where a key reads sums alone, of single contributions nobody's but its own.
-    alone = {
-        contributions.get: {"another's key"},
-        contributions.some: {"key", "another's key"},
-    }
+    alone = {contributions.get: {"another's key"}, contributions.some: {"key", "another's key"}}
     return found - alone.get(route.handler, set())
 
 

@@ -56,7 +56,7 @@ def test_half_open_connections_and_slow_readers_keep_no_device_from_its_sync(
             large = large_federation(server, 5)
             fans = server.found(charter())
             for number in range(50):
-                key = large.keys[f"large-{number % 5}"]
+                key = large.readers[number % 5]
                 bad.ask(f"{large.path}/contributions", key, buffer=4096)
             for _ in range(1100):
                 bad.dial(HALF)
@@ -73,7 +73,7 @@ def test_half_open_connections_and_slow_readers_keep_no_device_from_its_sync(
 def test_a_reader_that_is_slow_lets_no_journal_grow(tmp_path: Path) -> None:
     with serving(f"sqlite:///{tmp_path}/store.db") as server, Wires(server) as slow:
         large = large_federation(server, 5)
-        wire = slow.ask(f"{large.path}/contributions", large.keys["large-0"], buffer=4096)
+        wire = slow.ask(f"{large.path}/contributions", large.readers[0], buffer=4096)
         assert wire.recv(1), "the answer has begun"
         for epoch in range(6, 26):
             assert large.publish("large-1", epoch).status_code == 200
@@ -112,7 +112,7 @@ def test_an_answer_that_nobody_reads_is_waited_for_until_its_deadline(tmp_path: 
     limits = replace(AMPLE, answer_deadline=0.5, requests_by_key=1)
     with serving(f"{tmp_path}/store.db", limits=limits) as server, Wires(server) as slow:
         large = large_federation(server, 5)
-        where, key = f"{large.path}/contributions", large.keys["large-0"]
+        where, key = f"{large.path}/contributions", large.readers[0]
         wire = slow.ask(where, key, buffer=4096)
         assert wire.recv(1), "the answer has begun"
         wait_until(lambda: server.ask("GET", f"{large.path}/entries", key).status_code == 200)
@@ -130,7 +130,7 @@ def test_connections_that_wait_for_nothing_make_room(tmp_path: Path) -> None:
 def test_the_end_waits_for_what_is_at_work_but_for_no_slow_reader(tmp_path: Path) -> None:
     with serving(f"{tmp_path}/store.db") as server, Wires(server) as slow:
         large = large_federation(server, 5)
-        wire = slow.ask(f"{large.path}/contributions", large.keys["large-0"], buffer=4096)
+        wire = slow.ask(f"{large.path}/contributions", large.readers[0], buffer=4096)
         assert wire.recv(1), "the answer has begun"
         slow.dial(HALF)
     with serving(f"{tmp_path}/store.db") as again:

@@ -129,9 +129,7 @@ def test_administrators_who_look_may_read_them_and_nobody_else(
     refused(server.ask("GET", "/metrics", fans.token), "unauthorized")
 
 
-def test_all_that_is_shown_is_documented_and_all_that_is_documented_is_shown(
-    database: str,
-) -> None:
+def test_all_that_is_shown_is_documented_and_all_that_is_documented_is_shown(database: str) -> None:
     with serving(database, open_metrics=True) as server:
         made = server.found(charter())
         made.enrol("fan-1")

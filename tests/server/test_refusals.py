@@ -5,17 +5,9 @@ import logging
 import pytest
 
 from elmgrove.errors import StoreUnavailable
-from elmgrove.server.problems import Refusals
+from elmgrove.server.problems import Refusals, ThrottledLog
 from elmgrove.server.store.audit import Audit
-from support.serving import (
-    ADMIN,
-    Federation,
-    Server,
-    charter,
-    refused,
-    seeded_contribution,
-    wait_until,
-)
+from support.serving import ADMIN, Federation, Server, charter, refused, seeded_contribution
 
 ME = ("fans", "device me")
 
@@ -35,14 +27,6 @@ def test_however_many_reasons_a_caller_finds_few_are_recorded() -> None:
     found = [told.unrecorded(ME, f"reason {n}", n / 100) for n in range(1000)]
     assert [one is not None for one in found] == [n < Refusals.MOST for n in range(1000)]
     assert told.unrecorded(ME, "reason", Refusals.PERIOD) == 1000 - Refusals.MOST
-
-
-def test_callers_whose_time_is_over_are_forgotten() -> None:
-    told = Refusals()
-    for n in range(Refusals.MANY):
-        told.unrecorded(("fans", f"device {n}"), "no", 0.0)
-    told.unrecorded(ME, "no", Refusals.PERIOD + 1)
-    assert len(told._recorded) == 1
 
 
 def test_a_device_that_is_refused_again_and_again_is_told_once(fans: Federation) -> None:
@@ -81,12 +65,12 @@ def test_strangers_write_nothing_and_are_counted_in_the_log(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Refusals, "MINUTE", 0.2)
+    monkeypatch.setattr("elmgrove.server.problems.throttled_log", ThrottledLog())
     before = fans.told()
     with caplog.at_level(logging.WARNING, "elmgrove.server"):
         for secret in (None, "guess", "elm-admin-guess", "elm-key-guess"):
             refused(fans.ask("DELETE", "/devices/fan-1", secret), "unauthorized")
-        wait_until(lambda: "without a valid token or key that were refused" in caplog.text)
+    assert "Refused requests without a valid token or key: 1 since" in caplog.text
     assert fans.told() == before
     assert not [one for one in server.audit() if one.act == "refused"]
 

@@ -326,11 +326,7 @@ def alter(store: str, federation: str, origin: str, change: Callable[[bytes], by
 
 
 async def _alter_in_postgres(
-    store: str,
-    select: str,
-    update: str,
-    which: tuple[str, str],
-    change: Callable[[bytes], bytes],
+    store: str, select: str, update: str, which: tuple[str, str], change: Callable[[bytes], bytes]
 ) -> None:
     import asyncpg  # an extra: only a machine with the service needs it
 

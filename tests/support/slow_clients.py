@@ -74,7 +74,9 @@ def is_closed(wire: socket.socket) -> bool:
 
 
 class Large(Federation):
-    """A federation whose contributions are large."""
+    """A federation whose contributions are large, and the tokens of some who may read them all."""
+
+    readers: list[str]
 
     def publish(self, name: str, epoch: int) -> httpx.Response:
         return self.put(Contribution(name, epoch, (SAID,)))
@@ -87,4 +89,5 @@ def large_federation(server: Server, devices: int) -> Large:
     for number in range(devices):
         large.enrol(f"large-{number}")
         assert large.publish(f"large-{number}", 5).status_code == 200
+    large.readers = [server.administrator(f"reader-{number}", "look") for number in range(5)]
     return large

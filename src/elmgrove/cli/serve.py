@@ -123,8 +123,7 @@ def serve(
         ),
     ] = 365.0,
     open_metrics: Annotated[
-        bool,
-        typer.Option("--open-metrics", help="Show /metrics to all, without a token."),
+        bool, typer.Option("--open-metrics", help="Show /metrics to all, without a token.")
     ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: LogFormat = TEXT,

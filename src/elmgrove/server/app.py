@@ -35,9 +35,9 @@ from elmgrove.server.dashboard.audit_page import ActCounts
 from elmgrove.server.dashboard.federation_page import Comparisons
 from elmgrove.server.dashboard.pages import Streams, dashboard_routes, problem_page, to_login
 from elmgrove.server.dashboard.session import LoginLimiter, Sessions
-from elmgrove.server.limits import Limiter, Limits, TokenBuckets, throttled_log
+from elmgrove.server.limits import Limiter, Limits, TokenBuckets
 from elmgrove.server.metrics import Metered, ServerMetrics
-from elmgrove.server.problems import Refusals, problem_response
+from elmgrove.server.problems import Refusals, problem_response, throttled_log
 from elmgrove.server.routes import ROUTES, Handler, openapi_document
 from elmgrove.server.secrets import hashed
 from elmgrove.server.service import Service

@@ -1,7 +1,6 @@
 """Limits: how often somebody may ask, and how much may be at work at once."""
 
 import ipaddress
-import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -12,10 +11,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmgrove.errors import Problem
-from elmgrove.server.problems import too_many
+from elmgrove.server.problems import throttled_log, too_many
 from elmgrove.server.secrets import hashed, secret_of
-
-log = logging.getLogger("elmgrove.server")
 
 
 @dataclass(frozen=True)
@@ -68,29 +65,6 @@ class TokenBuckets:
     def _tokens(self, name: str) -> float:
         tokens, at = self._held.get(name, (self._burst, 0.0))
         return min(self._burst, tokens + (time.monotonic() - at) * self._rate)
-
-
-class ThrottledLog:
-    """Logs what may happen often: once a minute, with how often it happened since."""
-
-    def __init__(self, seconds: float = 60.0) -> None:
-        self._seconds = seconds
-        self._counts = Counter[str]()
-        self._logged: dict[str, float] = {}
-
-    def warn(self, what: str, detail: object = "", level: int = logging.WARNING) -> None:
-        """Count ``what``, and log it if that was not done within a minute."""
-        self._counts[what] += 1
-        now = time.monotonic()
-        if now - self._logged.get(what, -self._seconds) >= self._seconds:
-            self._logged[what] = now
-            more = f" ({detail})" if str(detail) else ""
-            count = self._counts.pop(what)
-            line = "%s%s: %d since the last such line"
-            log.log(level, line, what, more, count, extra={"count": count})
-
-
-throttled_log = ThrottledLog()
 
 
 class Limiter:
@@ -181,6 +155,8 @@ def network_of(address: str) -> str:
         return address  # a socket's path, or nothing
     if parsed.version == 4:
         return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
     return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 

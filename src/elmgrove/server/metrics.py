@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import prometheus_client
@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmgrove.errors import StoreUnavailable
 from elmgrove.server.auth import require_admin
-from elmgrove.server.limits import ThrottledLog
+from elmgrove.server.problems import ThrottledLog
 from elmgrove.server.store.database import Database, Transaction
 from elmgrove.server.store.fleet import FLEET_STATES, FederationStatistics
 from elmgrove.server.store.store import Store
@@ -262,39 +262,38 @@ class WatchedDatabase:
     def __init__(self, database: Database, metrics: ServerMetrics) -> None:
         self._database, self._metrics = database, metrics
 
-    @asynccontextmanager
-    async def read(self) -> AsyncIterator[Transaction]:
+    def read(self) -> AbstractAsyncContextManager[Transaction]:
         """Open a transaction for reading; see ``Database``."""
-        with self._watched("read"):
-            async with self._database.read() as tx:
-                yield tx
+        return self._watched("read", self._database.read())
 
-    @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Transaction]:
+    def snapshot(self) -> AbstractAsyncContextManager[Transaction]:
         """Open a long transaction for reading; see ``Database``."""
-        with self._watched("snapshot"):
-            async with self._database.snapshot() as tx:
-                yield tx
+        return self._watched("snapshot", self._database.snapshot())
 
-    @asynccontextmanager
-    async def write(self, federation: str) -> AsyncIterator[Transaction]:
+    def write(self, federation: str) -> AbstractAsyncContextManager[Transaction]:
         """Open a transaction for writing; see ``Database``."""
-        with self._watched("write"), self._metrics.writes.noted():
-            async with self._database.write(federation) as tx:
-                yield tx
+        return self._watched("write", self._database.write(federation))
 
     async def close(self) -> None:
         """Let every transaction end that has begun."""
         await self._database.close()
 
-    @contextmanager
-    def _watched(self, operation: str) -> Iterator[None]:
-        with self._metrics.store_seconds.labels(operation).time():
-            try:
-                yield
-            except StoreUnavailable:
-                self._metrics.store_errors.labels(operation).inc()
-                raise
+    @asynccontextmanager
+    async def _watched(
+        self, operation: str, opened: AbstractAsyncContextManager[Transaction]
+    ) -> AsyncIterator[Transaction]:
+        is_write = operation == "write"
+        try:
+            with self._metrics.store_seconds.labels(operation).time():
+                async with opened as tx:
+                    yield tx
+        except StoreUnavailable as error:
+            self._metrics.store_errors.labels(operation).inc()
+            if is_write:
+                self._metrics.writes.note(error)
+            raise
+        if is_write:
+            self._metrics.writes.note(None)
 
 
 class Writes:
@@ -305,16 +304,11 @@ class Writes:
         self._tried_at = 0.0
         self._log = ThrottledLog()
 
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Take note of how the write inside ``with`` goes; one line a minute where they fail."""
-        try:
-            yield
-        except StoreUnavailable as error:
-            self._failure = error
-            self._log.warn("Writes to the store fail", error, logging.ERROR)
-            raise
-        self._failure = None
+    def note(self, failure: StoreUnavailable | None) -> None:
+        """Take note of how a write went; one line a minute where they fail."""
+        self._failure = failure
+        if failure is not None:
+            self._log.warn("Writes to the store fail", failure, logging.ERROR)
 
     async def require_working(self, store: Store) -> None:
         """Raise ``StoreUnavailable`` where the last write failed and another one fails as well."""

@@ -1,10 +1,9 @@
 """Refusals: as RFC 9457 problem documents, in the audit log, and counted."""
 
-import asyncio
 import logging
 import math
 import time
-from dataclasses import dataclass, field
+from collections import Counter
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -109,8 +108,31 @@ def problem_of(request: Request, error: Exception) -> Problem:
     return Problem("internal", "it was logged; please tell the administrator")
 
 
+class ThrottledLog:
+    """Logs what may happen often: once a minute, with how often it happened since."""
+
+    def __init__(self, seconds: float = 60.0) -> None:
+        self._seconds = seconds
+        self._counts = Counter[str]()
+        self._logged: dict[str, float] = {}
+
+    def warn(self, what: str, detail: object = "", level: int = logging.WARNING) -> None:
+        """Count ``what``, and log it if that was not done within a minute."""
+        self._counts[what] += 1
+        now = time.monotonic()
+        if now - self._logged.get(what, -self._seconds) >= self._seconds:
+            self._logged[what] = now
+            more = f" ({detail})" if str(detail) else ""
+            count = self._counts.pop(what)
+            line = "%s%s: %d since the last such line"
+            log.log(level, line, what, more, count, extra={"count": count})
+
+
+throttled_log = ThrottledLog()
+
+
 class Refusals:
-    """Records the refusals of callers that are known, and counts those of strangers.
+    """Records the refusals of callers that are known, and logs how many there were of strangers.
 
     Strangers must not be able to fill the disk, nor may a device that is refused again and again.
     """
@@ -119,16 +141,10 @@ class Refusals:
     PERIOD = 3600.0
     #: Different refusals of a caller that are recorded in that time.
     MOST = 20
-    #: Callers that are remembered before those are dropped whose time is over.
-    MANY = 10_000
-    #: Seconds between two log messages about strangers.
-    MINUTE = 60.0
-    #: The statuses that say something about the caller.
-    RECORDED = (400, 403, 408, 409, 413, 422)
 
     def __init__(self) -> None:
-        self._recorded: dict[tuple[str, str], _Recorded] = {}
-        self._strangers = 0
+        # By caller: since when, which reasons were recorded, and how many more there were.
+        self._recorded: dict[tuple[str, str], tuple[float, set[str], int]] = {}
 
     async def noted(self, request: Request, error: Exception) -> Problem:
         """Return the problem to answer with, after it was recorded."""
@@ -139,10 +155,11 @@ class Refusals:
             asked = {"method": request.method, "path": path}
             log.error("%s %s failed", *asked.values(), exc_info=error, extra=asked)
         elif problem.kind == "unauthorized":
-            if not self._strangers:
-                asyncio.get_running_loop().call_later(self.MINUTE, self._log_strangers)
-            self._strangers += 1
-        elif KINDS[problem.kind][0] in self.RECORDED and hasattr(request.state, "known"):
+            throttled_log.warn("Refused requests without a valid token or key")
+        # What says something about the caller.
+        elif KINDS[problem.kind][0] in (400, 403, 408, 409, 413, 422) and hasattr(
+            request.state, "known"
+        ):
             await self._record(request, problem)
         return problem
 
@@ -170,36 +187,15 @@ class Refusals:
 
         None if this one is not recorded either.
         """
-        known = self._recorded.get(caller)
-        if known is None or now - known.since >= self.PERIOD:
-            known = _Recorded(now, unrecorded=0 if known is None else known.unrecorded)
-            self._recorded[caller] = known
-            if len(self._recorded) > self.MANY:
-                self._recorded = {
-                    caller: one
-                    for caller, one in self._recorded.items()
-                    if now - one.since < self.PERIOD
-                }
-        if reason in known.reasons or len(known.reasons) >= self.MOST:
-            known.unrecorded += 1
+        since, reasons, before = self._recorded.get(caller, (-self.PERIOD, set[str](), 0))
+        if now - since >= self.PERIOD:
+            since, reasons = now, set()
+            # Those whose time is over are dropped where there are many.
+            if len(self._recorded) > 10_000:
+                kept = self._recorded.items()
+                self._recorded = {who: one for who, one in kept if now - one[0] < self.PERIOD}
+        if reason in reasons or len(reasons) >= self.MOST:
+            self._recorded[caller] = since, reasons, before + 1
             return None
-        known.reasons.add(reason)
-        before, known.unrecorded = known.unrecorded, 0
+        self._recorded[caller] = since, reasons | {reason}, 0
         return before
-
-    def _log_strangers(self) -> None:
-        log.warning(
-            "requests without a valid token or key that were refused in the last minute: %d",
-            self._strangers,
-            extra={"strangers": self._strangers},
-        )
-        self._strangers = 0
-
-
-@dataclass
-class _Recorded:
-    """The refusals of one caller that were recorded since some moment, and how many were not."""
-
-    since: float
-    reasons: set[str] = field(default_factory=set)
-    unrecorded: int = 0

@@ -27,9 +27,6 @@ from elmgrove.server.service import (
 from elmgrove.server.store.fleet import require_known
 from elmgrove.server.store.reports import StoredCommand, StoredEvent, StoredReport
 
-#: Events of a device in an answer.
-MOST_SHOWN = 1000
-
 
 async def put_report(request: Request) -> Response:
     """Store a device's report; the answer holds the commands that wait for it."""
@@ -82,7 +79,7 @@ async def show(request: Request) -> Response:
         raise Problem("malformed", "from: it must be up to 31 days before to")
     report = await store.reports.get(federation, name)
     # Rows may be ahead of the clock here: a range without an end has them all.
-    events = await store.reports.events(federation, name, begin, stated or math.inf, MOST_SHOWN)
+    events = await store.reports.events(federation, name, begin, stated or math.inf, 1000)
     commands = await store.reports.commands(federation, name, 100)
     if report is None and not events and not commands:
         raise Problem("not-found", f"{name!r} has reported nothing, or has not joined")

@@ -91,14 +91,7 @@ ROUTES = (
         204,
         None,
     ),
-    ApiRoute(
-        "GET",
-        f"{_FEDERATION}/contributions",
-        contributions.some,
-        (ADMIN,),
-        200,
-        BLOB,
-    ),
+    ApiRoute("GET", f"{_FEDERATION}/contributions", contributions.some, (ADMIN,), 200, BLOB),
     ApiRoute("GET", _CONTRIBUTION, contributions.get, (ADMIN, KEY), 200, BLOB),
     ApiRoute("PUT", _CONTRIBUTION, contributions.put, (KEY,), body=BLOB),
     ApiRoute(
@@ -164,14 +157,11 @@ ROUTES = (
 )
 
 
-_PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
-
-
 def openapi_document() -> dict[str, Any]:
     """Describe all routes as OpenAPI 3.1."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
-        path = _PLACE.sub(r"{\1}", route.path)
+        path = route.path.replace(":path}", "}")
         paths.setdefault(path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
@@ -217,7 +207,7 @@ def _parameters(route: ApiRoute) -> list[dict[str, Any]]:
     text = {"schema": {"type": "string"}}
     places = [
         {"name": name, "in": "path", "required": True, **text}
-        for name in _PLACE.findall(route.path)
+        for name in re.findall(r"\{(\w+)", route.path)
     ]
     return places + [{"name": name, "in": "query", **text} for name in route.query]
 

@@ -12,13 +12,7 @@ import pytest
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.selection import Judgement, judge
 from elmgrove.server.dashboard import federation_page
-from elmgrove.server.dashboard.federation_page import (
-    MOST_CIRCLES,
-    MOST_COMPARED,
-    WIDTH,
-    GroupPicture,
-    explained,
-)
+from elmgrove.server.dashboard.federation_page import Comparisons, GroupPicture, explained
 from elmgrove.server.dashboard.rendering import iso
 from support.dashboard import Guest, guest
 from support.factories import normal_rows
@@ -69,13 +63,15 @@ def test_a_federation_that_nobody_contributed_to_has_its_page(server: Server, ad
 
 def test_many_devices_are_compared_as_far_as_can_be_seen(server: Server, ada: Guest) -> None:
     many = server.found(charter(merged=False))
-    names = [f"fan-{n:02}" for n in range(MOST_COMPARED + 3)]
+    names = [f"fan-{n:02}" for n in range(Comparisons.MOST + 3)]
     many.enrol(*names)
     part = fan_evidence(normal_rows(1))
     for name in names:
         assert many.put(Contribution(name, 20, (part,))).status_code == 200
     page = shown(ada, many, "federation")
-    assert f"Shown are the {MOST_COMPARED} of {len(names)} devices that contributed last." in page
+    assert (
+        f"Shown are the {Comparisons.MOST} of {len(names)} devices that contributed last." in page
+    )
 
 
 def test_one_that_gave_too_few_rows_hides_nobody_and_costs_no_token(
@@ -119,7 +115,7 @@ def test_a_comparison_is_shown_again_for_a_while_and_keeps_no_other_federation_w
         return judge(held, ridge)
 
     monkeypatch.setattr(federation_page, "judge", slowly)
-    monkeypatch.setattr(federation_page, "SECONDS_SHOWN_AGAIN", 600.0)
+    monkeypatch.setattr(Comparisons, "SECONDS", 600.0)
     other = server.found(charter(merged=False))
     with guest(server, ADMIN) as bert:
         looking = threading.Thread(target=shown, args=(bert, fans, "federation"))
@@ -147,7 +143,7 @@ def test_a_picture_has_a_dot_for_each_device_and_room_for_all() -> None:
     for circle in picture.circles:
         assert len(circle.dots) == len(groups[circle.number])
         assert circle.x - circle.radius >= 0
-        assert circle.x + circle.radius <= WIDTH
+        assert circle.x + circle.radius <= GroupPicture.width
         assert circle.y + circle.radius <= picture.height
         for x, y in circle.dots:
             assert np.hypot(x - circle.x, y - circle.y) + 5 <= circle.radius
@@ -161,9 +157,9 @@ def test_of_a_thousand_groups_the_largest_are_drawn_and_each_has_room_for_its_na
     groups = {n: [f"d{n}-{k}" for k in range(1 + (n == 777))] for n in range(1000)}
     picture = GroupPicture.of(groups)
     assert (picture.circles[0].number, picture.all_groups) == (777, 1000)
-    assert len(picture.circles) == MOST_CIRCLES
+    assert len(picture.circles) == 100
     # "group 1000" is 70 wide.
-    assert all(35 <= circle.x <= WIDTH - 35 for circle in picture.circles)
+    assert all(35 <= circle.x <= GroupPicture.width - 35 for circle in picture.circles)
     places = {(circle.x, circle.y) for circle in picture.circles[1:]}
     assert all(abs(x - z) >= 70 for x, y in places for z, other in places if y == other and x != z)
 

@@ -251,11 +251,7 @@ def test_a_part_of_a_page_that_is_asked_for_too_late_leads_the_page_to_the_login
 
 def test_a_session_is_limited_as_a_key_is_and_told_on_a_page(tmp_path: Path) -> None:
     store, limits = f"sqlite:///{tmp_path}/store.db", Limits(rate_by_key=1.0, rate_by_address=1.0)
-    with (
-        serving(store, limits=limits) as tight,
-        guest(tight, ADMIN) as ada,
-        guest(tight) as nobody,
-    ):
+    with serving(store, limits=limits) as tight, guest(tight, ADMIN) as ada, guest(tight) as nobody:
         # The address has used up what it may, and the session has its own.
         answers = [nobody.get("/ui/login") for _ in range(15)]
         assert is_page(answers[-1], 429)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmgrove.server.dashboard.device_page import MOST_LINES, ScoreChart
+from elmgrove.server.dashboard.device_page import ScoreChart
 from support.reports import minute
 
 
@@ -25,12 +25,12 @@ def test_fewer_points_say_the_same_as_minutes_do(days: float) -> None:
     step = max(int(days * 1440 / 2000), 1)
     told = range(int(begin // 60) + 1, int(end // 60), step)
     minutes = [minute(n, rows=n % 60 + 1, anomalous=n % 2).fields for n in told]
-    few = ScoreChart.of(minutes, begin, end).at_most(MOST_LINES)
-    direct = ScoreChart.of(minutes, begin, end, MOST_LINES)
+    few = ScoreChart.of(minutes, begin, end).at_most(48)
+    direct = ScoreChart.of(minutes, begin, end, 48)
     assert [(point.begin, point.rows, point.anomalous) for point in few.known] == [
         (point.begin, point.rows, point.anomalous) for point in direct.known
     ]
-    assert len(few.points) <= MOST_LINES
+    assert len(few.points) <= 48
 
 
 def test_where_nothing_was_told_there_is_a_gap() -> None:

@@ -5,12 +5,12 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmgrove.server.dashboard.fleet_page import ENDED, OPEN, STEPS, Strip, strips
+from elmgrove.server.dashboard.fleet_page import Strip, strips
 from elmgrove.server.dashboard.time_range import TimeRange
 from elmgrove.server.store.reports import StoredEvent
 
 #: A minute a step.
-SPAN = TimeRange(6000.0, 6000.0 + 60.0 * STEPS, ("now-144m", "now"))
+SPAN = TimeRange(6000.0, 6000.0 + 60.0 * 144, ("now-144m", "now"))
 
 
 def event(begin: float, ended: float | None, device: str = "fan") -> StoredEvent:
@@ -22,7 +22,8 @@ def drawn(path: str) -> list[tuple[int, int]]:
     found = re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)h-(\d+)z", path)
     assert "".join("M{} {}h{}v{}h-{}z".format(*one) for one in found) == path
     assert all(
-        width == back and (int(y), int(high)) in (ENDED, OPEN) for _, y, width, high, back in found
+        width == back and (int(y), int(high)) in ((4, 12), (0, 20))
+        for _, y, width, high, back in found
     )
     return [(int(x), int(x) + int(width)) for x, _, width, _, _ in found]
 
@@ -43,8 +44,8 @@ def test_without_events_it_says_so() -> None:
 
 def test_a_short_event_is_seen_and_one_beyond_the_ends_is_cut() -> None:
     assert drawn(Strip.of([event(6061.0, 6061.5)], SPAN).ended) == [(1, 2)]
-    assert drawn(Strip.of([event(0.0, 1e9)], SPAN).ended) == [(0, STEPS)]
-    assert drawn(Strip.of([event(1e9, None)], SPAN).open) == [(STEPS - 1, STEPS)]
+    assert drawn(Strip.of([event(0.0, 1e9)], SPAN).ended) == [(0, 144)]
+    assert drawn(Strip.of([event(1e9, None)], SPAN).open) == [(144 - 1, 144)]
 
 
 def test_many_are_counted_and_few_told() -> None:
@@ -72,7 +73,7 @@ def test_whatever_devices_say_the_picture_is_small_and_inside(
     strip = Strip.of([event(begin, ended) for begin, ended in stated], SPAN)
     for path in (strip.ended, strip.open):
         for start, end in drawn(path):
-            assert 0 <= start < end <= STEPS
+            assert 0 <= start < end <= 144
     ended = {step for start, end in drawn(strip.ended) for step in range(start, end)}
     lasting = {step for start, end in drawn(strip.open) for step in range(start, end)}
     assert not ended & lasting

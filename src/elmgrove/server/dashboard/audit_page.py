@@ -60,10 +60,6 @@ class ActCounts:
         return count
 
 
-#: Records on a page.
-RECORDS = 100
-
-
 @dataclass(frozen=True)
 class Bar:
     """How much was published in some time."""
@@ -107,7 +103,7 @@ async def show(request: Request, user: User) -> Response:
     store, name, span = user.service.store, caller.federation.name, TimeRange.of(request)
     seen, before = await store.fleet.marker(name), _before(request)
     records = await store.audit.records(
-        name, RECORDS, before=before, since=span.begin, until=span.until
+        name, 100, before=before, since=span.begin, until=span.until
     )
     return page(
         request,
@@ -118,7 +114,7 @@ async def show(request: Request, user: User) -> Response:
         bars=await _bars(request.app.state.act_counts, store, name, span),
         refusals=await store.audit.of_act(name, "refused", span.begin, span.until, 50),
         records=[(record, detail_told(record)) for record in reversed(records)],
-        older=records[0].number if len(records) == RECORDS else None,
+        older=records[0].number if len(records) == 100 else None,
         before=before,
         span=span,
         ranges=RANGES,

@@ -33,9 +33,6 @@ from elmgrove.server.reports import send_command
 from elmgrove.server.store.fleet import FleetRow
 from elmgrove.server.store.reports import StoredCommand, StoredEvent, StoredReport
 
-#: Lines of the table below the chart, at most.
-MOST_LINES = 48
-
 
 class ChartPoint(NamedTuple):
     """Some minutes that were put together, from ``begin`` (seconds since 1970) on.
@@ -329,10 +326,6 @@ def _shown(time: float | str) -> str:
     return time if isinstance(time, str) else clock(Clock()(time))
 
 
-# Seconds that rows may be ahead of the clock, or come after they were measured, by chance.
-_CHANCE = 300.0
-
-
 @dataclass(frozen=True)
 class WaitingRow:
     """A row that waits in quarantine, with its values in the order of the columns shown."""
@@ -411,21 +404,23 @@ def clock_warning(hours: Sequence[tuple[float, float, float]], report: StoredRep
     """
     if report is None or not hours:
         return ""
+    # Seconds that rows may be ahead of the clock, or come after they were measured, by chance.
+    chance = 300.0
     ahead = max(hours[0][0] - hours[0][2], hours[0][1] - report.received)
-    if ahead > _CHANCE:
+    if ahead > chance:
         return _zone_asked(_zone(ahead) or ahead)
     zones = [_zone(first - received) for first, _, received in hours]
     every = _number(_mapping(report.report.get("status")).get("sync_seconds"))
-    is_prompt = every is not None and every <= _CHANCE
+    is_prompt = every is not None and every <= chance
     zone = zones[0] if is_prompt and len(zones) > 1 and zones[0] == zones[1] else None
     return _zone_asked(zone) if zone and zone >= -12 * 3600.0 else ""
 
 
-def _zone(ahead: float) -> float | None:
+def _zone(ahead: float, chance: float = 300.0) -> float | None:
     """The zone by which rows are ahead, if what they are late beside that can be chance."""
     # Zones differ by half hours.
-    zone = math.ceil((ahead - _CHANCE / 10) / 1800.0) * 1800.0
-    return zone if zone - ahead <= _CHANCE else None
+    zone = math.ceil((ahead - chance / 10) / 1800.0) * 1800.0
+    return zone if zone - ahead <= chance else None
 
 
 def _zone_asked(ahead: float) -> str:
@@ -562,7 +557,7 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
         "cooperation_text": cooperation_text(report.get("cooperation")),
         "course": course,
         "clock_warning": clock_warning(await store.reports.newest_hours(federation, name, 2), last),
-        "lines": course.at_most(MOST_LINES),
+        "lines": course.at_most(48),
         "chart": _chart(course, shown_ones, span),
         "events": shown_ones,
         "commands": [(row, command_text(row)) for row in commands[:20]],
@@ -574,12 +569,7 @@ def _chart(course: ScoreChart, events: list[ShownEvent], span: TimeRange) -> dic
     times = ((one.event.begin, one.event.ended or span.end) for one in events)
     # What is ahead of the clock is at the right edge.
     shaded = [[min(begin, span.end), min(end, span.end)] for begin, end in times]
-    return {
-        **dict(course.columns()),
-        "from": span.begin,
-        "to": span.end,
-        "events": shaded,
-    }
+    return {**dict(course.columns()), "from": span.begin, "to": span.end, "events": shaded}
 
 
 async def take(request: Request, user: User, form: Form) -> Response:

@@ -24,13 +24,6 @@ from elmgrove.server.federations import renewed_token
 from elmgrove.server.live import Reader
 from elmgrove.server.store.federations import FederationRow
 
-#: Devices that are compared: those that contributed last.
-MOST_COMPARED = 40
-#: Seconds for which a comparison is shown again, whatever was contributed meanwhile.
-SECONDS_SHOWN_AGAIN = 10.0
-# The colour from which on rows are foreign to a model.
-_FOREIGN = 3
-
 
 @dataclass(frozen=True)
 class ExplainedCell:
@@ -68,10 +61,10 @@ class Explained:
         """
         return [name for place, name in enumerate(self.names) if self._is_foreign(place)]
 
-    def _is_foreign(self, place: int) -> bool:
+    def _is_foreign(self, place: int, foreign: int = 3) -> bool:
         others = [n for n in range(len(self.names)) if n != place]
-        explains = any(self.lines[place][n].shade < _FOREIGN for n in others)
-        is_explained = any(self.lines[n][place].shade < _FOREIGN for n in others)
+        explains = any(self.lines[place][n].shade < foreign for n in others)
+        is_explained = any(self.lines[n][place].shade < foreign for n in others)
         return bool(others) and not (explains and is_explained)
 
 
@@ -82,6 +75,9 @@ class Comparisons:
     a core. Where many devices are at work each moment brings something new: for some seconds what
     was found is shown again all the same.
     """
+
+    #: Devices that are compared, those that contributed last; and seconds for which that is shown.
+    MOST, SECONDS = 40, 10.0
 
     def __init__(self) -> None:
         # With the revision of which it was found.
@@ -95,7 +91,7 @@ class Comparisons:
             revision = await caller.service.store.contributions.revision(caller.federation.name)
             known = self._known.get(key)
             if known is None or (
-                known[0] != revision and time.time() - known[1].made > SECONDS_SHOWN_AGAIN
+                known[0] != revision and time.time() - known[1].made > self.SECONDS
             ):
                 known = self._known[key] = revision, await _compared(caller)
                 while len(self._known) > 16:
@@ -151,7 +147,7 @@ async def _newest(caller: Caller) -> tuple[list[Contribution], int]:
         one for one in await service.store.contributions.entries(federation.name) if not one.left
     ]
     newest, size = list[str](), 0
-    for entry in sorted(entries, key=lambda one: -one.revision)[:MOST_COMPARED]:
+    for entry in sorted(entries, key=lambda one: -one.revision)[: Comparisons.MOST]:
         size += entry.size
         if newest and size > 64 * 2**20:
             break
@@ -203,12 +199,6 @@ def example(members: tuple[str, ...] | None) -> str:
 log = logging.getLogger("elmgrove.server")
 T = TypeVar("T")
 
-#: How wide the picture is, in its own units.
-WIDTH = 960.0
-#: Circles, dots of a circle, and names beside it, at most.
-MOST_CIRCLES, MOST_DOTS, MOST_NAMES = 100, 200, 12
-_DOT, _GAP = 5.0, 28.0
-
 
 @dataclass(frozen=True)
 class GroupCircle:
@@ -224,8 +214,7 @@ class GroupCircle:
     @property
     def said(self) -> str:
         """Who is in it, in words."""
-        shown = ", ".join(self.names[:MOST_NAMES])
-        more = len(self.names) - MOST_NAMES
+        shown, more = ", ".join(self.names[:12]), len(self.names) - 12
         return f"{shown} and {more:,} more" if more > 0 else shown
 
 
@@ -236,33 +225,33 @@ class GroupPicture:
     circles: tuple[GroupCircle, ...]
     height: float
     all_groups: int
+    #: In the units of the picture.
+    width: float = 960.0
 
     @classmethod
     def of(cls, groups: Mapping[int, Sequence[str]]) -> "GroupPicture":
         """Place a circle for each group that somebody is in, the largest first."""
         x = y = tall = 0.0
+        gap = 28.0
         circles = list[GroupCircle]()
         order = sorted((one for one in groups if groups[one]), key=lambda n: (-len(groups[n]), n))
-        for number in order[:MOST_CIRCLES]:
-            count = min(len(groups[number]), MOST_DOTS)
-            radius = 2.0 * _DOT + 1.35 * _DOT * 2.0 * math.sqrt(count)
+        for number in order[:100]:
+            count = min(len(groups[number]), 200)
+            radius = 10.0 + 13.5 * math.sqrt(count)  # dots have a radius of 5
             wide = max(2.0 * radius, 76.0)  # for its name
-            if circles and x + wide > WIDTH:
-                x, y, tall = 0.0, y + tall + _GAP, 0.0
+            if circles and x + wide > cls.width:
+                x, y, tall = 0.0, y + tall + gap, 0.0
             centre = (x + wide / 2.0, y + radius)
             dots = tuple(_placed(n, *centre) for n in range(count))
             circles.append(GroupCircle(number, tuple(groups[number]), *centre, radius, dots))
-            x, tall = x + wide + _GAP, max(tall, 2.0 * radius + 18.0)
+            x, tall = x + wide + gap, max(tall, 2.0 * radius + 18.0)
         return cls(tuple(circles), y + tall, len(order))
 
 
 def _placed(number: int, x: float, y: float) -> tuple[float, float]:
     # Turned by the golden angle each, dots fill a circle evenly.
-    far, angle = 1.25 * _DOT * 2.0 * math.sqrt(number), number * math.pi * (3.0 - math.sqrt(5.0))
-    return (
-        round(x + far * math.cos(angle), 1),
-        round(y + far * math.sin(angle), 1),
-    )
+    far, angle = 12.5 * math.sqrt(number), number * math.pi * (3.0 - math.sqrt(5.0))
+    return (round(x + far * math.cos(angle), 1), round(y + far * math.sin(angle), 1))
 
 
 async def show(request: Request, user: User) -> Response:
@@ -280,7 +269,6 @@ async def show(request: Request, user: User) -> Response:
         no_comparison=no_comparison,
         picture=groups,
         no_groups=no_groups,
-        width=WIDTH,
         settings=_settings(caller),
     )
 

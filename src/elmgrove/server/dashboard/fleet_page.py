@@ -25,8 +25,8 @@ from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.store.fleet import FLEET_STATES, FleetPage, FleetRow, require_known
 from elmgrove.server.store.reports import StoredEvent
 
-#: Devices on a page, and events that are drawn on it.
-AT_ONCE, MOST_EVENTS = 100, 100
+#: Devices on a page.
+AT_ONCE = 100
 #: What a state is called.
 WORDS = {
     "anomalous": "Anomalous",
@@ -56,12 +56,6 @@ _COLUMNS = (
     ("learned", "Rows learned", True),
     ("drift", "Question", False),
 )
-
-
-#: Steps of the picture of events, from left to right.
-STEPS = 144
-#: Where events are drawn, from above, and how high: open ones are higher, for who sees no colours.
-ENDED, OPEN = (4, 12), (0, 20)
 
 
 @dataclass(frozen=True)
@@ -120,7 +114,8 @@ class Strip:
             return cls()
         lasting = {step for one in events if one.ended is None for step in _steps(one, span)}
         over = {step for one in events if one.ended is not None for step in _steps(one, span)}
-        return cls(_path(over - lasting, *ENDED), _path(lasting, *OPEN), _words(events))
+        # Open ones are higher, for who sees no colours.
+        return cls(_path(over - lasting, 4, 12), _path(lasting, 0, 20), _words(events))
 
 
 @dataclass(frozen=True)
@@ -160,7 +155,7 @@ async def show(request: Request, user: User) -> Response:
     )
     names, span = [row.name for row in found.rows], question.span
     events = await store.reports.event_times(
-        federation.name, names, span.begin, span.until, MOST_EVENTS
+        federation.name, names, span.begin, span.until, each=100
     )
     drawn = strips(events, span)
     groups = user.service.live_others.groups_of(federation, names)
@@ -232,11 +227,11 @@ def strips(events: Sequence[StoredEvent], span: TimeRange) -> dict[str, Strip]:
 
 
 def _steps(one: StoredEvent, span: TimeRange) -> range:
-    """The steps that an event touches; a short one is one step wide, so that it is seen."""
-    width = (span.end - span.begin) / STEPS
+    """Which of 144 steps an event touches; a short one is one step wide, so that it is seen."""
+    width = (span.end - span.begin) / 144
     first = int((one.begin - span.begin) // width)
-    last = STEPS if one.ended is None else int((one.ended - span.begin) // width)
-    return range(min(max(first, 0), STEPS - 1), min(last, STEPS - 1) + 1)
+    last = 143 if one.ended is None else int((one.ended - span.begin) // width)
+    return range(min(max(first, 0), 143), min(last, 143) + 1)
 
 
 def _path(steps: set[int], top: int, height: int) -> str:

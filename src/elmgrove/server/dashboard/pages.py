@@ -16,13 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from elmgrove.errors import NotFound, Problem, StoreUnavailable, Unauthorized
 from elmgrove.server.auth import Caller, require_role
-from elmgrove.server.dashboard import (
-    audit_page,
-    device_page,
-    federation_page,
-    fleet_page,
-    session,
-)
+from elmgrove.server.dashboard import audit_page, device_page, federation_page, fleet_page, session
 from elmgrove.server.dashboard.rendering import (
     HEADERS,
     asked_for,
@@ -34,14 +28,7 @@ from elmgrove.server.dashboard.rendering import (
     rendered,
     root_of_pages,
 )
-from elmgrove.server.dashboard.session import (
-    Form,
-    User,
-    form_of,
-    parts_of,
-    require_csrf,
-    user_of,
-)
+from elmgrove.server.dashboard.session import Form, User, form_of, parts_of, require_csrf, user_of
 from elmgrove.server.dashboard.time_range import with_range
 from elmgrove.server.problems import KINDS, too_many
 

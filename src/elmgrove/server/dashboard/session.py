@@ -25,8 +25,8 @@ from elmgrove.server.auth import (
     root_of,
 )
 from elmgrove.server.dashboard.rendering import rendered, root_of_pages
-from elmgrove.server.limits import TokenBuckets, network_of, throttled_log
-from elmgrove.server.problems import KINDS, too_many
+from elmgrove.server.limits import TokenBuckets, network_of
+from elmgrove.server.problems import KINDS, throttled_log, too_many
 from elmgrove.server.service import Service, body_of, service_of
 from elmgrove.server.store.admins import AdministratorRow, administrator_with
 from elmgrove.server.store.audit import SERVER_LOG, by_administrator

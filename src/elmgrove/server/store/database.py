@@ -116,7 +116,7 @@ _UPGRADES = {
         "INSERT INTO audit SELECT * FROM former_audit",
         "DROP TABLE former_audit",
         _AUDIT_BY_ACT,
-    ),
+    )
 }
 
 # Blobs have a table of their own: an entry is marked as superseded without writing them again, and
