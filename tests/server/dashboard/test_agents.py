@@ -38,7 +38,7 @@ def test_an_event_of_a_real_agent_is_shown_live_answered_with_a_click_and_done(
         agents.append(start("device", "run", *given, label=f"fan-{number}"))
     for agent in agents:
         agent.logs("watching")
-        agent.logs("uses 1 other device")
+        agent.logs("uses fan-")
     page = windows.logged_in(server)
     page.goto(f"/ui/{name}/devices/fan-1?from=now-1h&to=now")
     page.locator("#live.on").wait_for()
