@@ -16,8 +16,8 @@ from elmgrove.device.commands import COMMANDS, Commands
 from elmgrove.errors import InconsistentState
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.member import Member
-from elmgrove.federation.report import MOST_BYTES_RESULTS, MOST_RESULTS
-from elmgrove.federation.validation import json_size
+from elmgrove.federation.messages import MOST_RESULTS, json_size
+from elmgrove.federation.report import MOST_BYTES_RESULTS
 from support.factories import trained
 
 WAITING = 60

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove.device.report import HELD, OPEN, Minutes
-from elmgrove.federation.report import MOST_MINUTES, QUANTILES
+from elmgrove.federation.messages import MOST_MINUTES
+from elmgrove.federation.report import QUANTILES
 
 #: A minute of 2024.
 BEGIN = 28_576_220

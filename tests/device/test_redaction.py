@@ -20,7 +20,8 @@ from elmgrove.device.output import Observation
 from elmgrove.device.report import AgentReports, Redaction
 from elmgrove.device.settings import Settings
 from elmgrove.federation.member import Member
-from elmgrove.federation.report import MOST_EVENTS, Report
+from elmgrove.federation.messages import MOST_EVENTS
+from elmgrove.federation.report import Report
 from support.reports import numbers_in
 
 #: Readings of a sensor are near a level of its own, so that a number says whose it is.

@@ -18,8 +18,8 @@ from elmgrove.device.status import HEARING
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
+from elmgrove.federation.messages import json_size
 from elmgrove.federation.report import Report, seconds_of
-from elmgrove.federation.validation import json_size
 from support.factories import trained_member
 from support.reports import numbers_in
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from elmgrove.errors import NotFound
-from elmgrove.federation.report import MOST_EVENTS, Minute, Report
+from elmgrove.federation.messages import MOST_EVENTS
+from elmgrove.federation.report import Minute, Report
 from elmgrove.server.store.federations import DeviceRow, FederationRow
 from elmgrove.server.store.reports import Reports, StoredEvent
 from elmgrove.server.store.store import Store

@@ -8,7 +8,7 @@ import pytest
 from elmgrove.errors import NotFound
 from elmgrove.federation.audit import require_unbroken
 from elmgrove.federation.commands import Command, CommandResult
-from elmgrove.federation.report import MOST_RESULTS
+from elmgrove.federation.messages import MOST_RESULTS
 from elmgrove.server.store.federations import DeviceRow
 from elmgrove.server.store.reports import Reports, StoredCommand
 from elmgrove.server.store.store import Store

@@ -14,9 +14,9 @@ from elmgrove.errors import BadInput, ElmgroveError, InconsistentState
 from elmgrove.exchange.responses import plain
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.member import Member
-from elmgrove.federation.report import MOST_BYTES_RESULTS, MOST_RESULTS
+from elmgrove.federation.messages import MOST_RESULTS, json_size
+from elmgrove.federation.report import MOST_BYTES_RESULTS
 from elmgrove.federation.terms import DAY
-from elmgrove.federation.validation import json_size
 
 log = logging.getLogger("elmgrove.device")
 

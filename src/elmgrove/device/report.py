@@ -26,20 +26,22 @@ from elmgrove.errors import BadInput
 from elmgrove.exchange.responses import plain
 from elmgrove.federation.commands import Command
 from elmgrove.federation.member import Member, own_score, share_of_others
-from elmgrove.federation.report import (
-    MOST_BYTES_EVENTS,
-    MOST_BYTES_STATUS,
-    MOST_BYTES_WAITING,
+from elmgrove.federation.messages import (
     MOST_CONTRIBUTORS,
     MOST_EVENTS,
     MOST_MINUTES,
     MOST_WAITING,
+    json_size,
+)
+from elmgrove.federation.report import (
+    MOST_BYTES_EVENTS,
+    MOST_BYTES_STATUS,
+    MOST_BYTES_WAITING,
     QUANTILES,
     Minute,
     Report,
     seconds_of,
 )
-from elmgrove.federation.validation import json_size
 from elmgrove.reading.times import json_when
 
 #: Scores that are held of a minute: of more rows the quantiles are those of as many that are drawn

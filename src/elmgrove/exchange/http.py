@@ -21,8 +21,9 @@ from elmgrove.federation.charter import Charter, address_of, require_address
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution, Entry, entry_from_bytes, unbundle
 from elmgrove.federation.merged import Merged
+from elmgrove.federation.messages import MOST_RESULTS
 from elmgrove.federation.others import content_limit, others_limit, require_makeable
-from elmgrove.federation.report import MOST_RESULTS, Report
+from elmgrove.federation.report import Report
 from elmgrove.federation.selection import EVERYONE, Rule
 from elmgrove.federation.terms import DAY
 from elmgrove.storage.disk import write

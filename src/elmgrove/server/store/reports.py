@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmgrove.federation.commands import Command, CommandResult
-from elmgrove.federation.report import MOST_RESULTS, Minute, Report, seconds_of
+from elmgrove.federation.messages import MOST_RESULTS
+from elmgrove.federation.report import Minute, Report, seconds_of
 from elmgrove.server.store.audit import SERVER_LOG, by_device, record
 from elmgrove.server.store.database import (
     Database,
