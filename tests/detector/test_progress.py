@@ -160,7 +160,7 @@ def test_few_among_many_others_are_scattered(share: float, scattered: bool) -> N
     while not progress.lasting:
         progress.count(rng.random() < share)
     assert progress.scattered == scattered
-    progress.settle()
+    progress.watch()
     assert (progress.state, progress.excess, progress.excess_rows) == (WATCHING, 0.0, 0)
 
 

@@ -44,7 +44,6 @@ class Flagged(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of rows above the threshold."""
         return self.flagged / self.rows if self.rows else 0.0
 
     @property
@@ -135,7 +134,6 @@ class RateTest:
             self._begin(WATCHING)
 
     def count(self, anomalous: bool) -> None:
-        """Counts one judged row."""
         self.rows += 1
         self.test_rows += 1
         if anomalous:
@@ -169,12 +167,7 @@ class RateTest:
         return self.excess_flagged <= 0.2 * self.excess_rows
 
     def change(self) -> None:
-        """Takes an excess that lasts for a change."""
         self._begin(CHANGING)
-
-    def settle(self) -> None:
-        """Forgets an excess: the threshold has followed it."""
-        self._begin(WATCHING)
 
     def _count_anomalous(self) -> None:
         self.flagged += 1
@@ -195,7 +188,6 @@ class RateTest:
 
     @property
     def seen(self) -> Flagged:
-        """The count since the state is what it is."""
         return Flagged(self.rows, self.flagged, self.bursts, self.window)
 
     @property
@@ -233,8 +225,8 @@ class RateTest:
         """Takes back that the rate was shown: rows known to be normal have shown another."""
         self._begin(self._first)
 
-    def accept(self) -> None:
-        """Goes on watching after a change: what was anomalous is normal now."""
+    def watch(self) -> None:
+        """Goes on watching: the threshold has followed an excess, or a change was accepted."""
         self._begin(WATCHING)
 
     @property
@@ -309,7 +301,6 @@ class Recent:
         return len(self.ordered)
 
     def accept(self, row: Array, score: float, stamp: Stamp = UNKNOWN) -> None:
-        """Takes in a row that was learned."""
         if self._level is not None:
             self._settle()
         self._rows.append(row)
@@ -407,22 +398,18 @@ class Recent:
 
     @property
     def median(self) -> float:
-        """The median of the scores; 0 where there are none."""
         return self.ordered[len(self.ordered) // 2] if self.ordered else 0.0
 
     @property
     def scores(self) -> list[float]:
-        """The scores of accepted rows, oldest first."""
         return [self._factor * score for _, score in self._scores]
 
     @property
     def rows(self) -> Array:
-        """The last accepted rows, oldest first."""
         return np.array(self._rows).reshape(len(self._rows), self._width)
 
     @property
     def rows_kept(self) -> int:
-        """How many of the last accepted rows are known."""
         return len(self._rows)
 
     @property
@@ -432,7 +419,6 @@ class Recent:
 
     @property
     def near_misses(self) -> list[float]:
-        """The scores of rows that were refused by a little, as far as they count."""
         return [self._factor * score for _, score in self._near_misses]
 
     def follow(self, before: float, after: float) -> None:
@@ -548,7 +534,6 @@ class Recent:
         return 2.0 * limit - self.median if self.ordered else limit
 
     def complete(self) -> None:
-        """Finds what follows from the state."""
         self.ordered = sorted(self._factor * score for _, score in self._scores)
         finite = np.isfinite([score for _, score in [*self._scores, *self._near_misses]]).all()
         if len(self._stamps) != len(self._rows) or self.rows.shape[1:] != (self._width,):
@@ -713,7 +698,6 @@ class AlarmGate:
 
     @property
     def state(self) -> str:
-        """The state of the detector: ``learning``, ``watching`` or ``changing``."""
         return self.progress.state if self._ready else LEARNING
 
     def decide(self, score: float) -> Decision:
@@ -804,7 +788,7 @@ class AlarmGate:
             self._raised = 0.0
         self._raised_until = 2 * self.recent.accepted
         self._forget_excess()
-        self.progress.settle()
+        self.progress.watch()
         self.expire()
 
     @property
@@ -869,7 +853,7 @@ class AlarmGate:
         self.progress.teach(len(rows))
         self.recent.accept_many(rows, scores, stamps)
         if self.progress.state == CHANGING:
-            self.progress.accept()
+            self.progress.watch()
         self.expire()
 
     def follow(self, before: float | None, after: float | None) -> None:
@@ -888,7 +872,6 @@ class AlarmGate:
         self.lower()
 
     def lower(self) -> None:
-        """Takes back what anomalous rows raised the threshold to."""
         self._raised_until = 0
         self.expire()
 

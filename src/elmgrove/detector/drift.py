@@ -85,7 +85,6 @@ class Shift(NamedTuple):
 
     @property
     def pace(self) -> str:
-        """How fast it moves."""
         if self.per_hour is not None:
             return f"{_signed(self.per_hour)} an hour"
         return f"{_signed(1000.0 * self._pace)} in 1,000 rows"
@@ -177,7 +176,6 @@ anomalous: a new normal or a fault? accept or reject
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What there is to tell, as JSON holds it; times in ISO 8601."""
         return {
             "kind": self.kind,
             "since": None if self.since is None else json_when(self.since),

@@ -89,12 +89,10 @@ class PageHinkley:
         self.begin()
 
     def begin(self) -> None:
-        """Lets the next row be the first after the minimum."""
         self.height = self.sum = 0.0
         self.rows = 0
 
     def add(self, x: float, length: float = 1.0) -> bool:
-        """Takes in the next x; says whether m is at a new minimum."""
         self.height += (x - self._allowed) / length
         self.sum += x
         self.rows += 1
@@ -105,7 +103,6 @@ class PageHinkley:
 
     @property
     def mean(self) -> float:
-        """The mean of x since the minimum."""
         return self.sum / self.rows if self.rows else self._allowed
 
 
@@ -178,7 +175,6 @@ class Neighbours:
                 self._sums[place] = 0.0
 
     def complete(self) -> None:
-        """Refuses what belongs to other windows."""
         if len(self._last) != self._window or not len(self._blocks) == len(self._sums) == 2:
             raise BadInput("drift: neighbours of other windows")
 
@@ -208,7 +204,6 @@ class ChangeStatistics:
         self._clear()
 
     def begin(self) -> None:
-        """Forgets all rows: the next one is the first."""
         self._waiting.clear()
         if self.rows:
             self._clear()
@@ -268,7 +263,6 @@ class ChangeStatistics:
         self._products += (Y * Y).sum(axis=0) if self._columns > RELATED else Y.T @ Y
 
     def complete(self) -> None:
-        """Refuses sums of other columns than the model has."""
         rows = [*self._waiting, self._sum, *([] if self._centre is None else [self._centre])]
         fit = all(row.shape == (self._columns,) for row in rows)
         if not fit or self._products.shape != self._shape or len(self._waiting) > self.rows:
@@ -285,7 +279,6 @@ class ChangeTest:
         self.test, self.since = PageHinkley(allowed), ChangeStatistics(columns)
 
     def add(self, x: Array, rare: float, length: float, verdict: Verdict) -> bool:
-        """Takes in a row; says whether it is a new minimum."""
         low = self.test.add(rare, length)
         if low:
             self.since.begin()
@@ -316,7 +309,6 @@ class BlockMeans:
         self._blocks, self._open, self._times = deque(), deque(), deque()
 
     def begin(self) -> None:
-        """Forgets all rows."""
         for some in (self._blocks, self._open, self._times):
             some.clear()
 
@@ -359,7 +351,6 @@ class BlockMeans:
         self._blocks.extend(blocks[-64:])
 
     def complete(self) -> None:
-        """Refuses blocks of other columns than the model has."""
         rows = [*(block[2:] for block in self._blocks), *self._open]
         if any(row.shape != (self._columns,) for row in rows) or len(self._open) > 15:
             raise BadInput("drift: blocks of other columns than the model has")

@@ -92,7 +92,6 @@ class Alarm:
 
     @property
     def first(self) -> Hit:
-        """The first of the anomalous rows that count."""
         return self.marks[0]
 
 
@@ -284,7 +283,6 @@ class OpenEvent:
         return self.tell()
 
     def event(self, end: When | None = None) -> Event:
-        """Gives the event as it is known by now."""
         peak = self.strongest[0] if self.strongest else TopRow(0.0, 0.0, self.begin, ())
         return Event(
             self.number,
@@ -387,7 +385,6 @@ class Events:
 
     @property
     def open(self) -> Event | None:
-        """The event that has not ended, if there is one."""
         return None if self.running is None else self.running.event()
 
     def follow(self, verdict: Verdict, state: str, explain: Explain) -> None:
@@ -407,7 +404,6 @@ class Events:
             self._end(running)
 
     def take_updates(self) -> list[EventUpdate]:
-        """Gives what is new since this was last asked, oldest first."""
         news, self.news = self.news, []
         return news
 
@@ -487,7 +483,6 @@ class Events:
         self.running = None
 
     def complete(self) -> None:
-        """Refuses a state that no stream leads to."""
         numbers = [event.number for event in (*self.closed, self.running) if event is not None]
         marks = self._alarm.marks
         if (

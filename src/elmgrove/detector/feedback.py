@@ -94,7 +94,6 @@ class Undoable:
 
     @classmethod
     def before(cls, detector: "Detector") -> "Undoable":
-        """Remembers how a detector is."""
         gate, drift, none = detector.gate, detector.drift, detector.quarantine.like([])
         return cls(
             detector.learned,
@@ -172,7 +171,6 @@ class Feedback:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """All of it as JSON holds it."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -510,7 +508,6 @@ def _feedback(
 
 
 def _finite(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields as JSON holds them, which knows no infinity."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in fields.items()

@@ -72,11 +72,9 @@ class Times(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether there are any."""
         return not math.isnan(self.first)
 
     def then(self, later: "Times") -> "Times":
-        """Gives the times of these inputs and of later ones."""
         found = np.array([self[:4], later[:4]])
         least, most = np.fmin.reduce(found).tolist(), np.fmax.reduce(found).tolist()
         # Where the times of some are not known, nobody can say.
@@ -116,7 +114,6 @@ class BucketPart:
         return replace(self, evidence=self.evidence.weighted(weight), total=total)
 
     def then(self, later: "BucketPart", forgetting: float) -> "BucketPart":
-        """Gives this piece and a later one together."""
         mine = self.faded(forgetting**later.rows)
         total = None if mine.total is None or later.total is None else mine.total + later.total
         evidence, rows = mine.evidence + later.evidence, self.rows + later.rows
@@ -145,11 +142,9 @@ class Bucket:
 
     @property
     def rows(self) -> int:
-        """The rows that it holds."""
         return sum(piece.rows for piece in self.pieces)
 
     def then(self, later: "Bucket", forgetting: float) -> "Bucket":
-        """Gives this increment and the one after it as one."""
         pieces = {piece.number: piece for piece in self.pieces}
         for piece in later.pieces:
             before = pieces.get(piece.number)
@@ -510,7 +505,6 @@ def split_at(detector: "Detector", number: int) -> bool:
 
 
 def numbered(after: int, until: int) -> Places:
-    """Gives the places of the rows learned after so many, up to another number of them."""
 
     def places(stamps: Array) -> tuple[int, int]:
         return int((stamps[:, 2] <= after).sum()), int((stamps[:, 2] <= until).sum())

@@ -71,12 +71,10 @@ class Quarantine:
     def add(
         self, row: Array, score: float = math.nan, period: Period = (math.nan, math.nan)
     ) -> None:
-        """Adds an anomalous row."""
         self._rows.append(row.copy())
         self._stamps.append((*period, score))
 
     def rows(self) -> Array:
-        """Lists the rows, oldest first."""
         return np.array(self._rows).reshape(len(self), self._width)
 
     def release(self, wanted: Callable[[Waiting], bool] = lambda one: True) -> list[Waiting]:

@@ -141,7 +141,6 @@ class Sensors:
         return [self._causes(place) if self._whole[place] else [] for place in places]
 
     def values(self, name: str) -> Array:
-        """Gives what a sensor has shown, in its own units."""
         column = self._basis.names.index(name)
         return _unscaled(self._basis, column, self._last[:, column])
 

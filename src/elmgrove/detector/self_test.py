@@ -132,7 +132,6 @@ def _reach(one: SmallestError) -> float:
 
 
 def _rounded(size: float | None) -> str:
-    """Two digits are enough."""
     if not size:
         return "0"
     return f"{round(size, 1 - math.floor(math.log10(size))):g}"

@@ -99,7 +99,6 @@ class FalseAlarmRate:
         return len(recent.near_misses) <= expected + 3.0 * math.sqrt(expected)
 
     def limit(self, recent: "Recent") -> float:
-        """Computes the threshold from the recent scores."""
         accepted, near_misses, expected = recent.ordered, recent.near_misses, self._expected(recent)
         if not self.explains(recent):
             return accepted[-1]
@@ -128,7 +127,6 @@ class FixedThreshold:
             raise BadInput(f"a threshold must be a finite number of at least 0, not {self.value!r}")
 
     def limit(self, recent: "Recent") -> float:
-        """Gives the fixed value."""
         return self.value
 
 
@@ -137,11 +135,9 @@ Threshold = FalseAlarmRate | FixedThreshold
 
 
 def threshold_fields(threshold: Threshold) -> dict[str, Any]:
-    """Gives a threshold as JSON holds it."""
     return {"kind": threshold.kind, **asdict(threshold)}
 
 
 def threshold_from_fields(fields: dict[str, Any]) -> Threshold:
-    """Makes a threshold of what ``threshold_fields`` gave."""
     kinds: dict[str, type[Threshold]] = {kind.kind: kind for kind in get_args(Threshold)}
     return kinds[fields["kind"]](**{k: v for k, v in fields.items() if k != "kind"})

@@ -106,7 +106,6 @@ def _alarm(rule: AlarmRule, given: Mapping[str, Any]) -> AlarmRule:
 
 
 def _settings(detector: Detector) -> dict[str, float | None]:
-    """All that can be tuned, as it is."""
     policy, rule = detector.gate.policy, detector.events.rule
     return {
         "rate": policy.rate,
@@ -123,7 +122,6 @@ def _outcome(detector: Detector) -> tuple[str, float]:
 
 
 def _became(detector: Detector, was: tuple[str, float], short: str) -> str:
-    """What changed, in words."""
     state, limit = was
     if detector.state == LEARNING:
         missing = f"{detector.rows_missing:,} more {detector.basis.counted}"
