@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.metrics import roc_auc_score
 
 from elmgrove import (
     AlarmRule,
@@ -347,42 +346,12 @@ def test_the_rows_of_the_caller_are_not_changed(
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 IMAGES = DIGITS / 16.0
-PIXELS = HiddenLayer(64, 16, seed=1)
 
 
 def digit(label: int) -> tuple[np.ndarray, np.ndarray]:
     """The first 120 images of a digit to learn, the rest to test."""
     rows = IMAGES[label == LABELS]
     return rows[:120], rows[120:]
-
-
-def test_trained_on_one_digit_it_scores_the_others_higher() -> None:
-    areas = []
-    for label in range(10):
-        learn, unseen = digit(label)
-        detector = trained(Detector(PIXELS), learn)
-        others = IMAGES[label != LABELS]
-        scores = detector.score_many(np.vstack([unseen, others]))
-        areas.append(roc_auc_score([0] * len(unseen) + [1] * len(others), scores))
-    assert np.mean(areas) > 0.95
-    assert min(areas) > 0.9
-
-
-@pytest.mark.parametrize(("mine", "yours"), [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)])
-def test_after_a_merge_both_digits_are_normal(mine: int, yours: int) -> None:
-    here, there = (
-        Detector(PIXELS, score="loss", threshold=FalseAlarmRate(0.05, confidence=0))
-        for _ in range(2)
-    )
-    # One by one: with so few rows, scores by a model that is a few rows older are much larger.
-    for row in digit(mine)[0]:
-        here.learn_one(row)
-    there.learn_many(digit(yours)[0])
-    foreign, own = digit(yours)[1], digit(mine)[1]
-    assert np.mean(here.score_many(foreign) > here.threshold) > 0.35
-    here.merge(there.evidence)
-    assert np.mean(here.score_many(foreign) > here.threshold) < 0.1
-    assert np.mean(here.score_many(own) > here.threshold) < 0.1
 
 
 def test_the_time_of_a_row_is_in_its_verdict() -> None:

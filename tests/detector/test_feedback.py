@@ -143,16 +143,6 @@ def test_one_model_of_two_normals_is_blunt_and_says_so_and_instead_is_sharp() ->
     assert share_flagged(sharp, pump.rows(100)) > 0.9
 
 
-def test_rows_of_a_span_alone_are_accepted() -> None:
-    detector, _ = changed(Pump())
-    times = [one.time for one in detector.quarantine.waiting]
-    assert None not in times
-    middle = sorted(times)[100]  # type: ignore[type-var]
-    told = accept(detector, Span(begin=middle))  # type: ignore[arg-type]
-    assert told.rows == len(times) - 100
-    assert [one.time for one in detector.quarantine.waiting] == times[:100]
-
-
 @pytest.mark.parametrize("window", [1, 4])
 def test_rows_that_are_given_are_accepted(window: int) -> None:
     pump = Pump()

@@ -125,17 +125,6 @@ def test_scores_that_are_too_far_between_cost_no_more_rows_than_a_new_detector_n
     assert 0.75 * top < detector.threshold < 1.5 * top
 
 
-def test_more_refused_rows_than_chance_explains_do_not_count() -> None:
-    detector = trained_detector()
-    recent = detector.gate.recent
-    for _ in range(300):
-        recent.clock += 100
-        recent.refuse(1.2 * detector.threshold, detector.threshold)
-    tune(detector, rate=0.002)
-    assert len(recent.near_misses) == 300
-    assert detector.threshold == recent.ordered[-1]
-
-
 def test_a_fixed_threshold_takes_the_place_of_a_rate() -> None:
     detector = trained_detector()
     assert tune(detector, threshold=2.5)[:3] == [
@@ -154,14 +143,6 @@ def test_a_fixed_threshold_takes_the_place_of_a_rate() -> None:
     said = tune(detector, confidence=0)
     assert detector.state == WATCHING
     assert said[-1].endswith("before: none (learning)")
-
-
-def test_a_change_that_came_to_a_fixed_threshold_is_over() -> None:
-    detector = trained_detector()
-    detector.observe_many(rows_of(400, 8) + 4.0)
-    assert detector.state == "changing"
-    tune(detector, threshold=2.0)
-    assert detector.state == WATCHING
 
 
 # The alarm rule

@@ -219,19 +219,6 @@ def test_the_rate_holds_where_a_user_teaches_between_rows(rate: float) -> None:
 
 
 @RATES
-def test_a_burst_of_gross_anomalies_is_flagged_entirely_and_hardly_moves_the_threshold(
-    rate: float,
-) -> None:
-    machine, detector = Machine(0), made(rate)
-    flags(detector, machine.rows(5000))
-    before, evidence = detector.threshold, detector.evidence
-    assert flags(detector, machine.gross(300)).all()
-    assert detector.evidence == evidence
-    assert detector.threshold == pytest.approx(before, rel=0.3)
-    require_rate(flags(detector, machine.rows(5000)), rate)
-
-
-@RATES
 def test_gross_anomalies_among_normal_rows_stay_flagged_and_do_not_spoil_the_rate(
     rate: float,
 ) -> None:

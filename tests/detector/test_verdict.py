@@ -143,13 +143,3 @@ def test_the_distance_shares_are_those_that_other_values_would_take_away() -> No
             worse = other.copy()
             worse[column] += step
             assert square(worse) > square(other)
-
-
-@pytest.mark.parametrize("score", ["distance", "loss"])
-def test_blame_speaks_of_the_model_as_it_is_now(score: str) -> None:
-    X = low_rank(200, 12)
-    detector = Detector(HiddenLayer(12, 4, seed=1), score=score)
-    detector.learn_many(X[:100])
-    before = detector.blame(X[0] + np.eye(12)[3])
-    detector.learn_many(low_rank(100, 12, seed=9))
-    assert detector.blame(X[0] + np.eye(12)[3]) != before

@@ -68,8 +68,8 @@ def test_no_row_of_an_event_is_told_piece_by_piece(
     discretion = Redaction(basis(*(f"s{one}" for one in range(sensors))), {})
     running, told = OpenEvent(1, 0, 0, 0), set[int]()
     for row, (score, causes, asked) in enumerate(rows):
-        mark = Hit(row, row, SimpleNamespace(score=score, threshold=1.0, known=()))
-        running.add(mark, lambda verdict, k, causes=causes: causes)
+        verdict, mark = SimpleNamespace(score=score, threshold=1.0, known=()), Hit(row, row)
+        running.add(row, verdict, lambda verdict, k, causes=causes: causes)
         running.confirm(mark)
         if asked:
             event = discretion.event(running.event())
@@ -94,9 +94,9 @@ def test_inputs_of_one_column_are_one_sensor() -> None:
 
 def event(causes: tuple[Cause, ...], number: int = 1) -> Any:
     running = OpenEvent(number, 0, 0, 0)
-    mark = Hit(0, 0, SimpleNamespace(score=9.0, threshold=1.0, known=()))
-    running.add(mark, lambda verdict, k: list(causes))
-    running.confirm(mark)
+    verdict = SimpleNamespace(score=9.0, threshold=1.0, known=())
+    running.add(0, verdict, lambda verdict, k: list(causes))
+    running.confirm(Hit(0, 0))
     return running.event()
 
 

@@ -75,13 +75,12 @@ class RateTest:
     """Counts rows above the threshold, each judged before it is learned, and tells the state.
 
     Wald's sequential test decides between the stated rate and five times it. While ``learning``
-    it begins again whenever the five times is shown: the machine is still changing. It becomes
-    ``watching`` when the stated rate is, to the ``confidence`` asked for, or at once by rows that
-    are known to be normal (``teach``). It never goes back because of anomalous rows: twelve
-    more of them than the rate explains are an excess that lasts, and mean ``changing`` until the
-    stated rate is shown once more. Rows that are anomalous one by one, few among many, are an
-    ``excess`` of their own kind: the threshold is to follow them (``AlarmGate``). Anomalous rows
-    that come together count as few: windows share rows, and causes last.
+    it begins again whenever the five times is shown; it becomes ``watching`` when the stated rate
+    is, to the ``confidence`` asked for, or at once by rows known to be normal (``teach``). Twelve
+    anomalous rows more than the rate explains are an excess that lasts: ``changing``, until the
+    stated rate is shown once more, or a threshold that follows, if they came one by one
+    (``AlarmGate``). Anomalous rows that come together count as few: windows share rows, and causes
+    last.
     """
 
     state: Annotated[str, msgspec.Meta(pattern="^(learning|watching|changing)$")]
@@ -256,17 +255,15 @@ class Recent:
     """Scores of accepted rows, each by the model as it was before it learned the row.
 
     They are spread evenly over the younger half of all that was learned, never more than
-    ``capacity``: older ones come from a model that knew less than half as much, and a stretch of
-    the last rows alone would not show what a day is like. The last rows themselves are kept as
-    well, without a gap.
+    ``capacity``: older ones come from a model that knew less than half as much. The last rows
+    themselves are kept as well, without a gap.
 
-    A threshold that is a quantile of *accepted* scores alone eats itself: each row above it is
-    left out, the quantile of the rest is lower, and so on. So rows that were refused by a little
-    (``near_misses``) are remembered by their score for as long, and a threshold may count them.
-    Rows refused by a lot are not: they say nothing about what normal rows do. Of rows that were
+    A quantile of *accepted* scores alone eats itself: each row above it is left out, the quantile
+    of the rest is lower, and so on. So scores of rows that were refused by a little
+    (``near_misses``) are kept for as long, and a threshold may count them. Of rows that were
     refused soon (``apart`` rows) after another, those of the first third of a ``window`` count,
-    which is how long normal ones stay; with all of them a fault would walk the threshold up.
-    And nothing grows old while rows are refused: a fault must not outlive what is normal.
+    which is how long normal ones stay; with all of them a fault would walk the threshold up. And
+    nothing grows old while rows are refused: a fault must not outlive what is normal.
     """
 
     #: The rows that came, accepted or not; those accepted; and those that nearly missed.
@@ -578,15 +575,14 @@ class AlarmGate:
 
     Every row is compared with the threshold that there would be, once ``warmup`` rows are known and
     there are enough scores, and counted; but it is anomalous only where counting has shown the
-    stated rate (``RateTest``), or where rows known to be normal were learned, some fifty at least.
+    stated rate (``RateTest``), or where some fifty rows known to be normal were learned.
 
-    Where anomalous rows come one by one, more of them than stated, the threshold was too low: it is
-    raised to where the stated share of the rows since then lies above it, but for those that are
-    far above. So it is where counting can't decide whether the stated rate holds. It stays there
-    until the scores that it is computed from are all younger; meanwhile it may be raised further,
-    which is no new question. For as long, a threshold that comes from rows known to be normal has
-    a margin. It falls only where counting over as many rows as were known to be normal shows that
-    it is too high, each time to half of it at most: what is rare comes again.
+    Where anomalous rows come one by one, more of them than stated, or counting can't decide, the
+    threshold was too low: it is raised to where the stated share of the rows since then lies above
+    it, but for those far above, and stays until all scores that it is computed from are younger.
+    For as long, a threshold from rows known to be normal has a margin. It falls only where counting
+    over as many rows shows that it is too high, each time to half of it at most: what is rare
+    comes again.
     """
 
     recent: Recent

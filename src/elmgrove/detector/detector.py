@@ -126,7 +126,7 @@ class Detector:
             threshold,
             warmup,
             self._rows_known,
-            lambda rows: self.model.left_out(rows),
+            self._left_out,
         )
         #: Anomalous rows that belong together: the open event, and the last ones that ended.
         self.events = Events(alarm or AlarmRule())
@@ -650,6 +650,11 @@ class Detector:
     def _blamed(self, x: Array, k: int) -> list[Cause]:
         x, view = view_of(self.model, x)
         return explained(self.basis, view, x, k)
+
+    # Methods, so that a detector can be pickled.
+
+    def _left_out(self, rows: Array) -> Array:
+        return self.model.left_out(rows)
 
     def _rows_known(self) -> float:
         received = sum(part.count for part in self.model.received)

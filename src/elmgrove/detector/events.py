@@ -334,20 +334,15 @@ class Events:
     """Gathers anomalous rows to events: an alarm opens one, and no other while it is open.
 
     It begins with the first of the k anomalous rows. A row at which k of the last n were anomalous
-    prolongs it. It ends when the cool-down has gone by without such a row, and n rows without a
-    anomalous one: what comes back within the cool-down is the same event, and no second alarm. That
-    is calmer than to call it ended and then to open it again, and nobody who was told of an end is
-    wrong. Its end is the last row that prolonged it.
+    prolongs it. It ends with the last such row, when the cool-down has gone by without another, and
+    n rows without an anomalous one: what comes back sooner is the same event, and no second alarm.
 
-    When the detector finds out that what is normal is ``changing``, an event opens if there is none
-    (anomalous rows may be many, and never k of n). From then on k anomalous rows within the
-    cool-down prolong it, and it takes four times the cool-down to end. What changed is for
-    ``DriftDetector`` to say, and to ask.
+    When what is normal is ``changing``, an event opens if there is none (anomalous rows may be many
+    and never k of n). From then on k anomalous rows within the cool-down prolong it, and it takes
+    four times the cool-down to end.
 
-    While it is open it is told again where k of the last n rows are all far stronger than the peak
-    that was last told: a slight fault that lasts is not to hide a large one.
-
-    A normal row costs nothing unless an event is open.
+    It is told again where k of the last n rows are all far stronger than the peak that was last
+    told: a slight fault that lasts is not to hide a large one.
     """
 
     _alarm: Alarm

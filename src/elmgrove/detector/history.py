@@ -161,9 +161,8 @@ MOST_SPANS = 32
 class LearnedTimes:
     """Spans of time in which rows were learned, taken out again or not.
 
-    Only a gap of more than ``gap`` seconds parts two spans. So a clock that was once ahead leaves a
-    span in the future, and what comes after it is right again lies before that and is new. Where
-    spans are joined, more rows count as learned before than were: never fewer.
+    Only a gap of more than ``gap`` seconds parts two spans: a clock that was once ahead leaves a
+    span in the future. Where spans are joined, more rows count as learned before than were.
     """
 
     #: First and last time of each, in order.
@@ -213,14 +212,11 @@ MOST, MOST_BYTES = 48, 4_000_000
 class History:
     """All that a detector learned, cut by the clock: each hour an increment of its own.
 
-    Under one number a part's evidence only ever grows, so what it grew by since the last cut is the
-    evidence of the rows in between: no model need learn differently. With windows, the inputs that
-    have rows on both sides of a boundary are increments of their own as well (seams), so that
-    without an hour and its seams all is as if there had been a gap. Rows whose time is not known
-    are together.
-
-    There are never more than ``MOST``, nor more bytes than ``MOST_BYTES``: older ones are folded
-    together, the coarser the older.
+    A part's evidence only grows, so what it grew by since the last cut is the evidence of the rows
+    in between. With windows, the inputs that have rows on both sides of a boundary are increments
+    of their own as well, so that without an hour and these all is as if there had been a gap. Rows
+    whose time is not known are together. There are never more than ``MOST``, nor more bytes than
+    ``MOST_BYTES``: older ones are folded together, the coarser the older.
 
     ``pins`` are numbers of learned rows at which increments stay apart, whatever their age: where
     the last event began and ended, and around what the last answer changed.
