@@ -404,7 +404,6 @@ def refused(answer: httpx.Response, kind: str) -> dict[str, Any]:
 
 
 http_get = partial(httpx.get, verify=False)
-http_post = partial(httpx.post, verify=False)
 
 
 # A signer of certificates for tests, by trustme.

@@ -23,8 +23,8 @@ from elmgrove.cli.options import (
     LabelSpans,
     SkipBad,
     alarm_changes,
+    fitted_basis,
     labelled,
-    note_window,
     notes,
     percent,
     read,
@@ -335,13 +335,8 @@ def _learned(
             f"{len(learned.rows)} normal rows are too few to learn from: give a file of normal "
             "rows (--normal), or a state (--state)"
         )
-    rows = learned.rows[:]
-    if window is None:
-        choice = choose_window(rows)
-        note_window(choice)
-        window = choice.window
     detector = Detector.for_basis(
-        _fitted(learned, rows, window, None),
+        fitted_basis(learned, window),
         threshold=None if rate is None else FalseAlarmRate(rate),
         alarm=None if alarm is None else AlarmRule.parsed(alarm),
     )

@@ -14,21 +14,19 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from elmgrove.algebra.basis import Basis
 from elmgrove.cli.audit import audit
 from elmgrove.cli.options import (
     Ca,
     Certificate,
     MergedFlag,
     basis_like,
+    fitted_basis,
     mqtt_password,
-    note_window,
     notes,
     read,
     require_not_given,
     shown,
 )
-from elmgrove.detector.inputs import choose_window
 from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.errors import BadInput, require_time
 from elmgrove.exchange.base import Tls
@@ -145,7 +143,13 @@ def create(
     like = like or []
     if (data is None) == (not like):
         raise BadInput("columns and scaling come from --like or from --data: give one of them")
-    basis = basis_like(like) if data is None else _fitted(data)
+    if data is None:
+        basis = basis_like(like)
+    else:
+        table = read(data, None, Layout())
+        if not len(table.rows):
+            raise BadInput(f"{data}: no rows to take columns and scaling from")
+        basis = fitted_basis(table)
     ridge = load(like[0], _ridge_of) if like else 1e-3
     members = None if member is None else tuple(member)
     terms = Terms(least, most_rows or None, key_days)
@@ -157,21 +161,6 @@ def create(
         made = request(opened, "POST", "", json=charter.fields).json().text("token")
     notes.print(f"Made {name}. Devices join it at {context.obj.server}/{name} with this token:")
     Console().print(made, soft_wrap=True, highlight=False)
-
-
-def _fitted(data: Path) -> Basis:
-    table = read(data, None, Layout())
-    if not len(table.rows):
-        raise BadInput(f"{data}: no rows to take columns and scaling from")
-    choice = choose_window(table.rows)
-    note_window(choice)
-    return Basis.fitted(
-        table.rows,
-        table.names,
-        categories=table.categories,
-        scaling="standard",
-        window=choice.window,
-    )
 
 
 def _ridge_of(blob: bytes) -> float:

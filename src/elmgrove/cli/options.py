@@ -19,7 +19,7 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.scaling import OWN, Levels, Scaling
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.inputs import Choice
+from elmgrove.detector.inputs import Choice, choose_window
 from elmgrove.errors import BadInput
 from elmgrove.federation.charter import learned_of
 from elmgrove.federation.member import Member, borrowed_by
@@ -167,6 +167,17 @@ def note_window(choice: Choice | None) -> None:
     """Note which window was chosen, and why; nothing where a file says it."""
     if choice is not None:
         notes.print(f"Window of {choice.window}: {choice.reason}.")
+
+
+def fitted_basis(table: Table, window: int | None = None) -> Basis:
+    """Fit a basis to rows; a window that is not stated is chosen, and noted."""
+    if window is None:
+        choice = choose_window(table.rows)
+        note_window(choice)
+        window = choice.window
+    return Basis.fitted(
+        table.rows, table.names, categories=table.categories, scaling="standard", window=window
+    )
 
 
 def note_others(member: Member) -> None:
