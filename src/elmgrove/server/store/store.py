@@ -5,6 +5,7 @@ import random
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from functools import cached_property
 from pathlib import Path
 from secrets import token_bytes
 from tempfile import mkstemp
@@ -33,12 +34,32 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.federations = Federations(database)
-        self.contributions = Contributions(database)
-        self.reports = Reports(database)
-        self.fleet = Fleet(database)
-        self.admins = Admins(database)
-        self.audit = Audit(database)
+
+    # Made when they are used: each write has a store of its own (``by``).
+
+    @cached_property
+    def federations(self) -> Federations:
+        return Federations(self.database)
+
+    @cached_property
+    def contributions(self) -> Contributions:
+        return Contributions(self.database)
+
+    @cached_property
+    def reports(self) -> Reports:
+        return Reports(self.database)
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        return Fleet(self.database)
+
+    @cached_property
+    def admins(self) -> Admins:
+        return Admins(self.database)
+
+    @cached_property
+    def audit(self) -> Audit:
+        return Audit(self.database)
 
     def by(self, rule: Rule) -> "Store":
         """Return the same store for somebody whose right to write may end.
