@@ -51,7 +51,7 @@ def test_links_that_are_lost_lose_no_message() -> None:
     sent = [b"%d" % number for number in range(3 * AT_ONCE)]
     with false_broker(answer) as port, outbox_at(port) as outbox:
         for payload in sent:
-            outbox.verdict("verdict", payload)
+            outbox.put("verdict", "verdict", payload)
         wait_until(lambda: len(came) == len(sent))
     assert came == sent
 
@@ -65,9 +65,9 @@ def test_what_is_too_large_is_dropped_alone_and_told(
         somebody_at(place, "verdict", "state") as plant,
         outbox_at(place.port) as outbox,
     ):
-        outbox.state("state", bytes(3000))
+        outbox.put("state", "state", bytes(3000))
         for number in range(2 * AT_ONCE):
-            outbox.verdict("verdict", b"%d" % number if number != 5 else bytes(3000))
+            outbox.put("verdict", "verdict", b"%d" % number if number != 5 else bytes(3000))
         wait_until(lambda: len(plant.under("verdict")) == 2 * AT_ONCE - 1)
         came = [int(one.payload) for one in plant.under("verdict")]
         assert came == [number for number in range(2 * AT_ONCE) if number != 5]
@@ -89,9 +89,9 @@ def test_what_ends_each_link_is_dropped_alone_and_told(
         return []
 
     with false_broker(scripted(take)) as port, outbox_at(port) as outbox:
-        outbox.state("state", b"state")
+        outbox.put("state", "state", b"state")
         for number in range(3 * AT_ONCE):
-            outbox.verdict("verdict", b"%d" % number)
+            outbox.put("verdict", "verdict", b"%d" % number)
         wait_until(lambda: b"%d" % (3 * AT_ONCE - 1) in came)
     # Each once: what was acknowledged when the link was lost came twice.
     wanted = [b"%d" % number for number in range(3 * AT_ONCE) if number != 5]
@@ -114,11 +114,11 @@ def test_a_broker_that_is_there_and_takes_nothing_is_told_of(
         Broker(BrokerAddress.parsed(f"mqtt://127.0.0.1:{port}/a")) as broker,
     ):
         outbox = Outbox(broker)
-        outbox.state("state", b"here")
+        outbox.put("state", "state", b"here")
         wait_until(lambda: broker.linked)
         for _ in range(2):
             for _ in range(2 * MOST_WAITING):
-                outbox.verdict("verdict", b"x")
+                outbox.put("verdict", "verdict", b"x")
             wait_until(lambda: "messages for it were dropped" in caplog.text)
         assert caplog.text.count("messages for it were dropped") == 1
         outbox.close(0.0)

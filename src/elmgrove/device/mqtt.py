@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -110,10 +111,9 @@ class Outbox:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._changed = broker.changed
-        self._events, self._answers, self._verdicts = (deque[Letter]() for _ in range(3))
-        # Those of which one ended each link.
-        self._suspected = deque[Letter]()
-        self._states = dict[str, Letter]()
+        # In the order in which they are published; first those of which one ended each link.
+        kinds = ("suspected", "event", "answer", "state", "verdict")
+        self._waiting = {kind: deque[Letter]() for kind in kinds}
         self._stated = dict[str, Letter]()
         self._under_way: list[tuple[Letter, Sent]] = []
         # When all that is retained is to be said again.
@@ -126,22 +126,18 @@ class Outbox:
         self._thread = threading.Thread(target=self._run, name="elmgrove-outbox", daemon=True)
         self._thread.start()
 
-    def verdict(self, topic: str, payload: bytes) -> None:
-        """Takes what is said of a row."""
-        self._take(self._verdicts, Letter(topic, payload))
-
-    def event(self, topic: str, payload: bytes) -> None:
-        """Takes what is said of an event, which goes before all else."""
-        self._take(self._events, Letter(topic, payload))
-
-    def answer(self, topic: str, payload: bytes) -> None:
-        """Takes what is said to somebody who asked."""
-        self._take(self._answers, Letter(topic, payload))
-
-    def state(self, topic: str, payload: bytes) -> None:
-        """Takes what holds from now on, in the place of what held before."""
+    def put(self, kind: str, topic: str, payload: bytes) -> None:
+        """Takes an ``event``, an ``answer``, a ``verdict``, or a ``state``, which is retained."""
+        letter, waiting = Letter(topic, payload, kind == "state"), self._waiting[kind]
         with self._changed:
-            self._states[topic] = self._stated[topic] = Letter(topic, payload, retain=True)
+            if letter.retain:
+                self._stated[topic] = letter
+                for former in [one for one in waiting if one.topic == topic]:
+                    waiting.remove(former)
+            elif len(waiting) >= MOST_WAITING:
+                waiting.popleft()
+                self._dropped += 1
+            waiting.append(letter)
             self._changed.notify_all()
 
     def state_again(self, seconds: float) -> None:
@@ -160,24 +156,15 @@ class Outbox:
         self._thread.join(patience)
         with self._changed:
             self._ended = True
-            if left := self._waiting() + len(self._under_way):
+            if left := self._left():
                 log.warning("%s: %d messages were not delivered", self._broker.address.place, left)
             self._tell_dropped()
 
-    def _take(self, waiting: deque[Letter], letter: Letter) -> None:
-        with self._changed:
-            if len(waiting) >= MOST_WAITING:
-                waiting.popleft()
-                self._dropped += 1
-            waiting.append(letter)
-            self._changed.notify_all()
-
-    def _waiting(self) -> int:
-        queues = (self._suspected, self._events, self._answers, self._states, self._verdicts)
-        return sum(map(len, queues))
+    def _left(self) -> int:
+        return sum(map(len, self._waiting.values())) + len(self._under_way)
 
     def _run(self) -> None:
-        while not (self._ended or (self._closing and not self._under_way and not self._waiting())):
+        while not self._ended and not (self._closing and not self._left()):
             with self._changed:
                 self._look()
                 self._settle()
@@ -193,8 +180,8 @@ class Outbox:
         now, links = time.monotonic(), self._broker.links
         if (links != self._links and self._links) or now >= self._again:
             # What is under way is said by the new link anyway.
-            under_way = [letter for letter, _ in self._under_way]
-            self._states |= {t: one for t, one in self._stated.items() if one not in under_way}
+            said = [*(letter for letter, _ in self._under_way), *self._waiting["state"]]
+            self._waiting["state"] += [one for one in self._stated.values() if one not in said]
             self._again = math.inf
         self._links = links
         if now - self._told_at >= 60.0:
@@ -202,14 +189,10 @@ class Outbox:
 
     def _next(self) -> Letter | None:
         # What the broker takes is known with a link.
-        if not self._broker.linked or len(self._under_way) >= (1 if self._suspected else AT_ONCE):
+        most = 1 if self._waiting["suspected"] else AT_ONCE
+        if not self._broker.linked or len(self._under_way) >= most:
             return None
-        for waiting in (self._suspected, self._events, self._answers):
-            if waiting:
-                return waiting.popleft()
-        if self._states:
-            return self._states.pop(next(iter(self._states)))
-        return self._verdicts.popleft() if self._verdicts else None
+        return next((some.popleft() for some in self._waiting.values() if some), None)
 
     def _publish(self, letter: Letter) -> None:
         try:
@@ -224,7 +207,7 @@ class Outbox:
         alone = len(self._under_way) == 1
         for letter, sent in self._under_way:
             if not alone and isinstance(sent.error, Unreachable):
-                self._suspected.append(letter)
+                self._waiting["suspected"].append(letter)
             elif sent.settled:
                 self._tell(letter, sent.error)
         self._under_way = [one for one in self._under_way if not one[1].settled]
@@ -284,10 +267,8 @@ class Inbox:
 
     def close(self) -> None:
         """Takes nothing more; what is under way is not waited for."""
-        try:
+        with suppress(queue.Full):
             self._waiting.put_nowait(None)
-        except queue.Full:
-            log.debug("asked too much to end in order")
 
     def _run(self) -> None:
         while (payload := self._waiting.get()) is not None:
@@ -344,26 +325,26 @@ def _object(payload: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class DeviceTopics:
-    """Where a device tells of its rows, events and status, and where it is asked and answers."""
+    """Where a device tells of its rows, events and status, and where it is asked and answers.
+
+    The device's name is written there as in a URL.
+    """
 
     device: str
-    verdict: str
-    event: str
-    status: str
-    do: str
-    done: str
-
-    @property
-    def all_below(self) -> str:
-        """What each of these topics begins with, and no other device's."""
-        return self.status.removesuffix("status")
+    #: What each of these topics begins with, and no other device's.
+    all_below: str
 
     @classmethod
     def under(cls, address: BrokerAddress, device: str) -> "DeviceTopics":
-        """Gives the topics of a device of this name, which is written there as in a URL."""
-        own = address_of(device)
-        names = ("verdict", "event", "status", "do", "done")
-        return cls(device, *(address.under(own, name) for name in names))
+        return cls(device, f"{address.under(address_of(device))}/")
+
+    @property
+    def status(self) -> str:
+        return f"{self.all_below}status"
+
+    @property
+    def do(self) -> str:
+        return f"{self.all_below}do"
 
 
 class Sink:
@@ -384,14 +365,14 @@ class Sink:
             settings, settings.mqtt, own, topics, self._hear, will=self._gone
         )
         self._outbox = Outbox(self._broker)
-        self._inbox = Inbox(ask, name, lambda said: self._outbox.answer(self.topics.done, said))
+        self._inbox = Inbox(ask, name, lambda said: self._put("answer", "done", said))
         self._looked = self._told = -math.inf
         self._important: Any = None
         self._last: Verdict | None = None
         self._rows = self._rows_told = 0
         self._state({"state": "waiting"})
         said = _json(discovery(self.topics, __version__))
-        self._outbox.state(discovery_topic(self.topics), said)
+        self._outbox.put("state", discovery_topic(self.topics), said)
         self._broker.start()
 
     def __enter__(self) -> Self:
@@ -403,12 +384,12 @@ class Sink:
     def observe(self, seen: Observation) -> None:
         """Publishes the verdict if it is wanted, events and drift."""
         for one in seen.news:
-            self._outbox.event(self.topics.event, _json(one))
+            self._put("event", "event", _json(one))
         if seen.verdict is not None:
             self._last = seen.verdict
             self._rows += 1
             if wants(self._only, seen.verdict):
-                self._outbox.verdict(self.topics.verdict, _json(seen.message))
+                self._put("verdict", "verdict", _json(seen.message))
 
     def look(self, member: Member, note: Callable[[], None]) -> None:
         """Tells how the device is doing, if it is time again and there is something new.
@@ -429,7 +410,7 @@ class Sink:
     def close(self, patience: float) -> None:
         """Says goodbye, and gives the broker what waits, as much as it takes in some seconds."""
         self._inbox.close()
-        self._outbox.state(self._gone.topic, self._gone.payload)
+        self._outbox.put("state", self._gone.topic, self._gone.payload)
         self._outbox.close(patience)
         self._broker.close()
 
@@ -442,7 +423,10 @@ class Sink:
     def _state(self, status: dict[str, Any]) -> None:
         now = json_when(float(round(time.time())))
         known = {"agent": "online", "device": self.topics.device, "time": now}
-        self._outbox.state(self.topics.status, _json({**known, **status}))
+        self._put("state", "status", _json({**known, **status}))
+
+    def _put(self, kind: str, topic: str, payload: bytes) -> None:
+        self._outbox.put(kind, f"{self.topics.all_below}{topic}", payload)
 
     def _hear(self, message: Message) -> None:
         if message.topic == self.topics.do:

@@ -108,7 +108,7 @@ class MqttExchange(EntriesExchange):
         topic = self._address.under("entries", address_of(entry.origin))
         self._publish(topic, blob)
         self._look()
-        if topic not in self._retained:
+        if topic not in self._retained and not self._full:
             raise Unauthorized(
                 f"{self._address.place} takes what this device writes to {topic}, and does not let "
                 "it read that; allow it in the broker's access list"
@@ -189,8 +189,9 @@ class MqttExchange(EntriesExchange):
             self._kept -= 0 if former is None else former.size
             if not message.payload:
                 return
-            self._full = self._kept + size > MOST_KEPT
-            if not self._full:
+            if self._kept + size > MOST_KEPT:
+                self._full = True
+            else:
                 self._retained[topic] = _Retained(message.link, size, message.payload)
                 self._kept += size
 
@@ -199,8 +200,8 @@ class MqttExchange(EntriesExchange):
         with self._lock:
             self._retained = {t: one for t, one in self._retained.items() if one.link >= link}
             self._kept = sum(one.size for one in self._retained.values())
-            first = self._address.under("entries", "")
-            return [(t, one) for t, one in self._retained.items() if t.startswith(first)]
+            charter = self._address.under("charter")
+            return [(t, one) for t, one in self._retained.items() if t != charter]
 
     def _retained_charter(self) -> Charter | None:
         self._look()

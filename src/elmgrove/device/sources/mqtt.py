@@ -63,7 +63,6 @@ class RowTopics:
         return cls((topic,), "/".join(levels[: wild[0] if wild else -1]))
 
     def name_of(self, topic: str) -> str:
-        """Gives the name of the column that numbers under a topic are of."""
         return topic.removeprefix(f"{self.base}/") if self.base else topic
 
 
@@ -217,7 +216,6 @@ class Subscription:
         self._broker.start()
 
     def name_of(self, topic: str) -> str:
-        """Gives the name of the column that numbers under a topic are of."""
         return self._topics.name_of(topic)
 
     def next(self, seconds: float) -> Message | None:
@@ -240,7 +238,6 @@ class Subscription:
         return broken
 
     def acknowledge(self, message: Message) -> None:
-        """Says that a message was dealt with."""
         if message.number:
             self._dealt_with[message.number] = _digest(message)
             if len(self._dealt_with) > 4 * MOST_WAITING:
@@ -329,13 +326,11 @@ class MessageText(Text):
         return {GATHERED: self.gathered}
 
     def begin(self, name: str) -> None:
-        """Begins the next message, which came under this name."""
         self.name = name
         self._number += 1
 
     @property
     def where(self) -> str:
-        """The message, for people."""
         return f"{self.name}, {self.unit} {self._number}"
 
     def lines(self, payload: bytes) -> list[Line]:
