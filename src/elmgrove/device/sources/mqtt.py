@@ -252,14 +252,10 @@ class Subscription:
         self._broker.close()
 
     def _owed(self, message: Message) -> bool:
-        """Says whether to deal with a message: not if it comes again, or did and was dealt with."""
-        if not message.number:
-            return True
+        """Says whether to deal with a message: not if it comes again, and was dealt with before."""
         if not message.again:
             self._dealt_with.pop(message.number, None)  # it was another message's number
-        if self._broker.session <= message.link < self._broker.links:
-            return False
-        if self._dealt_with.get(message.number) == _digest(message):
+        elif self._dealt_with.get(message.number) == _digest(message):
             self._broker.acknowledge(message)
             return False
         return True
