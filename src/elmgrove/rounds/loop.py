@@ -97,8 +97,7 @@ def run_rounds(
         asked = drawn(names, fraction, seed, number) if names else []
         report = _round(rule, engine, number, asked)
         if exam is not None:
-            evaluation = exam.evaluate(rule.basis, rule.models())
-            report = replace(report, evaluation=evaluation)
+            report = replace(report, evaluation=exam.evaluate(rule.basis, rule.models()))
         if on_round is not None:
             on_round(report)
 

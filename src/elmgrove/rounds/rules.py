@@ -53,9 +53,7 @@ class RoundRule(ABC, Generic[R]):
 
     def models(self) -> tuple[GlobalModel, ...]:
         """The global model, or one for each group; none before the first answer."""
-        if not self.rounds:
-            return ()
-        return models_of(self.merged(), self.ridge)
+        return models_of(self.merged(), self.ridge) if self.rounds else ()
 
 
 def _require_sender(origin: str, stated: str) -> None:
