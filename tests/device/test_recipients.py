@@ -162,7 +162,7 @@ def test_of_an_answer_the_status_alone_matters(
     [
         (lambda: dripping(b"HTTP/1.1 200 OK\r\nX-Slow: "), 3),
         (lambda: Reply(429, b"", {"Retry-After": "9999"}), 5),
-        (lambda: Reply(302, b"", {"Location": "http://[::", "Set-Cookie": "a=b"}), 1),
+        (lambda: Reply(302, b"", {"Location": "http://[::", "Set-Cookie": "a=b"}), 5),
         (lambda: iter([b"\x16\x03\x01 what"]), 5),
     ],
 )
