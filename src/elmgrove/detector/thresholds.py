@@ -99,6 +99,7 @@ class FalseAlarmRate:
         return len(recent.near_misses) <= expected + 3.0 * math.sqrt(expected)
 
     def limit(self, recent: "Recent") -> float:
+        """The score above which a row is anomalous, by the scores of recent rows."""
         accepted, near_misses, expected = recent.ordered, recent.near_misses, self._expected(recent)
         if not self.explains(recent):
             return accepted[-1]
@@ -127,6 +128,7 @@ class FixedThreshold:
             raise BadInput(f"a threshold must be a finite number of at least 0, not {self.value!r}")
 
     def limit(self, recent: "Recent") -> float:
+        """The value."""
         return self.value
 
 
