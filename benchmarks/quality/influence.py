@@ -200,7 +200,8 @@ def _found(detector: Detector, one: Fleet) -> float:
     return float((detector.score_many(one.faulty) > limit).mean())
 
 
-BOUNDED = Terms()
+#: Four times as many rows as a pump has.
+BOUNDED = Terms(most_rows=4.0 * ROWS)
 #: The ways, by the heading under which they are told.
 WAYS: dict[str, Callable[[Fleet, str], float]] = {
     "everyone, no bounds": merged_by(Everyone(), UNBOUNDED),

@@ -17,7 +17,6 @@ from elmgrove.storage.sealed import head_of
 
 log = logging.getLogger("elmgrove.exchange")
 CHARTER = "federation.json"
-SUFFIX = ".entry"
 
 
 class FolderExchange(EntriesExchange):
@@ -112,12 +111,12 @@ class FolderExchange(EntriesExchange):
             return None
 
     def _path(self, origin: str) -> Path:
-        return self._folder / f"{address_of(origin)}{SUFFIX}"
+        return self._folder / f"{address_of(origin)}.entry"
 
     def _paths(self) -> list[Path]:
         if not (self._folder / CHARTER).exists():
             raise Unreachable(f"{self._folder} is not there (any more)")
-        found = sorted(self._folder.glob(f"*{SUFFIX}"))
+        found = sorted(self._folder.glob("*.entry"))
         for path in found:
             _require_file(path)
         return found

@@ -31,7 +31,6 @@ from elmgrove.storage.disk import write
 log = logging.getLogger("elmgrove.exchange")
 # What stands before a key as long as it is not known whether the device has joined by it.
 _JOINING = "joining "
-_KEY = "elm-key-"
 
 
 class HttpExchange:
@@ -229,7 +228,7 @@ class HttpExchange:
             raise Unauthorized(f"{self._device!r} needs the federation's token to join, or its key")
         is_first = self._made is None
         if self._made is None:
-            made = _KEY + secrets.token_urlsafe(32)
+            made = f"elm-key-{secrets.token_urlsafe(32)}"
             self._keep_key(_JOINING + made)
             self._made = made
         asked = {"name": self._device, "key": self._made}

@@ -20,7 +20,6 @@ LONGEST = 300
 MOST_PATIENCE = 300.0
 # Whole numbers have 63 bits, as in data bases.
 _HIGHEST = 2**63 - 1
-_PROBLEM = "urn:elmgrove:problem:"
 
 
 def plain(text: str, longest: int = LONGEST) -> str:
@@ -179,7 +178,9 @@ class Response:
             found = self.json()
         except Unreachable:
             return None
-        is_ours = isinstance(found.get("type"), str) and found["type"].startswith(_PROBLEM)
+        is_ours = isinstance(found.get("type"), str) and found["type"].startswith(
+            "urn:elmgrove:problem:"
+        )
         return found if is_ours else None
 
 

@@ -1,10 +1,9 @@
 """A session: one device and its exchange, in step with each other."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.detector.detector import Detector
@@ -17,9 +16,6 @@ from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged, Own
 from elmgrove.federation.report import Report
 from elmgrove.federation.selection import EVERYONE, Rule
-
-#: So many syncs follow another at once, at most: it was outdated, asks, and has to leave first.
-MOST_AGAIN = 3
 
 
 @dataclass(frozen=True)
@@ -55,46 +51,6 @@ class Incoming:
     asked: bool = False
     own: Own | None = None
     commands: tuple[Command, ...] | None = None
-
-
-class Steps(ABC):
-    """Something that syncs in three steps, of which the second may have a thread of its own."""
-
-    @abstractmethod
-    def prepare(self) -> Any:
-        """Gathers what to send now; called in the device's own thread."""
-
-    @abstractmethod
-    def transfer(self, outgoing: Any) -> Any:
-        """Speaks with the others, and touches nothing of the member: may run in any thread."""
-
-    @abstractmethod
-    def apply(self, incoming: Any) -> SyncReport:
-        """Lets the member learn what came back; called in the device's own thread."""
-
-    def sync(self) -> SyncReport:
-        """Publishes what the guard lets, and takes in what the others learned."""
-        report = self.apply(self.transfer(self.prepare()))
-        for _ in range(MOST_AGAIN):
-            if report.again:
-                report = report.then(self.apply(self.transfer(self.prepare())))
-        return report
-
-    async def sync_async(self) -> SyncReport:
-        """Syncs while the event loop goes on; one at a time.
-
-        Only the transfer has a thread of its own, so the detector may be used meanwhile. Cancelled,
-        it takes nothing in; what was offered counts as given away, since it may be under way.
-        """
-        # Here, since it takes a while to load, and most devices have threads.
-        import asyncio
-
-        report = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
-        for _ in range(MOST_AGAIN):
-            if report.again:
-                after = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
-                report = report.then(after)
-        return report
 
 
 @contextmanager
@@ -225,7 +181,7 @@ def _version(offer: Contribution) -> Version:
     return Version(offer.epoch, offer.evidence.count, "")
 
 
-class Session(Steps):
+class Session:
     """Keeps a member in step with an exchange.
 
     ``rule`` chooses the devices to use (all unless stated): the exchange does so, which has what
@@ -269,6 +225,31 @@ class Session(Steps):
             self.member.outrank(outdated.held_epoch)
             self.exchange.publish(self.member.depart())
         self._save(self.member)
+
+    def sync(self) -> SyncReport:
+        """Publishes what the guard lets, and takes in what the others learned."""
+        report = self.apply(self.transfer(self.prepare()))
+        # It was outdated, asks, and has to leave first.
+        for _ in range(3):
+            if report.again:
+                report = report.then(self.apply(self.transfer(self.prepare())))
+        return report
+
+    async def sync_async(self) -> SyncReport:
+        """Syncs while the event loop goes on; one at a time.
+
+        Only the transfer has a thread of its own, so the detector may be used meanwhile. Cancelled,
+        it takes nothing in; what was offered counts as given away, since it may be under way.
+        """
+        # Here, since it takes a while to load, and most devices have threads.
+        import asyncio
+
+        report = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
+        for _ in range(3):
+            if report.again:
+                after = self.apply(await asyncio.to_thread(self.transfer, self.prepare()))
+                report = report.then(after)
+        return report
 
     # The steps of a sync, for programs that transfer in a thread of its own
 

@@ -27,14 +27,9 @@ from elmgrove.federation.terms import tellable
 MOST_GROUPS = 500
 #: The bytes that a device is told of others, at the most.
 MOST_BYTES = 8_000_000
-# Bytes of a group beside its sums: names, and what a file says of each array.
-_AROUND = 1500
 #: What devices lend is added up in so many sums, each of some devices: of one sum nobody could tell
 #: that a lender made its numbers up.
 SHARES = 8
-# Devices that are few: by their names, two of three would often be in the same of these sums, and
-# nobody could tell which of them is the odd one.
-_FEW = 2 * SHARES
 
 
 class StandingOthers:
@@ -57,7 +52,9 @@ class StandingOthers:
 
     def __init__(self, charter: Charter) -> None:
         basis = self._basis = charter.basis
-        self._most = max(1, min(MOST_BYTES // (8 * numbers_in(basis) + _AROUND), MOST_GROUPS))
+        # Beside its sums a group has names, and what a file says of each array.
+        size = 8 * numbers_in(basis) + 1500
+        self._most = max(1, min(MOST_BYTES // size, MOST_GROUPS))
         # As many times more are kept: what only few know may be what many know soon.
         self._groups = StandingGroups(
             basis, charter.ridge, most_groups=2 * self._most, terms=charter.terms
@@ -166,7 +163,9 @@ class StandingOthers:
         return f"{member.origin} (pattern {member.pattern + 1})" if several else member.origin
 
     def _loans(self, names: Set[str], least: int) -> tuple[Moments, ...]:
-        if len(names) < _FEW:
+        # Of few devices, two of three would often be in the same of these sums by their names, and
+        # nobody could tell which of them is the odd one.
+        if len(names) < 2 * SHARES:
             return _dealt([self.pool.held[name] for name in names], least)
         left_out = dict[int, list[Moments]]()
         for name in self.pool.held.keys() - names:
@@ -242,10 +241,6 @@ def _share_of(origin: str) -> int:
     return sha256(origin.encode()).digest()[0] % SHARES
 
 
-# The most bytes of a layer that a device would make for an exchange: 5,000 units at 5,000 inputs.
-_LARGEST = 200_000_000
-
-
 def content_limit(charter: Charter, patterns: int = MOST_PARTS) -> int:
     """Gives the most bytes that an honest contribution has: numbers, basis, and some to spare.
 
@@ -273,5 +268,6 @@ def require_makeable(charter: Charter) -> None:
     """Raises ``BadInput`` for a layer that would take all of a device's memory."""
     basis = charter.basis
     size = max(content_limit(charter, 1), 8 * basis.inputs * basis.layer.units)
-    if size > _LARGEST:
-        raise BadInput(f"its layer would have {size:,} bytes, more than {_LARGEST:,}")
+    # 5,000 units at 5,000 inputs.
+    if size > (most := 200_000_000):
+        raise BadInput(f"its layer would have {size:,} bytes, more than {most:,}")

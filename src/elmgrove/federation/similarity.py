@@ -30,8 +30,6 @@ TIMES = 10.0
 # Features that a warning names.
 _NAMED = 3
 ADVICE = "another kind of machine? use own units, or a federation of its own"
-_ADVICE_IN_OWN_UNITS = "were its own units taken from rows like those that it learns?"
-_ONE_MODEL = "; they will be one model, and what is normal for either will be normal for both"
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,12 @@ class Comparison:
         """Says what is different and what to do; empty where nothing is, or can't be told."""
         if self.alike:
             return ""
-        advice = _ADVICE_IN_OWN_UNITS if basis.scaling.kind == OWN else ADVICE
-        return f"{self.finding}: {advice}{_ONE_MODEL if merges else ''}"
+        advice, more = ADVICE, ""
+        if basis.scaling.kind == OWN:
+            advice = "were its own units taken from rows like those that it learns?"
+        if merges:
+            more = "; they will be one model, and what is normal for either will be normal for both"
+        return f"{self.finding}: {advice}{more}"
 
 
 def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:
@@ -224,8 +226,6 @@ def _and_more(count: int) -> str:
 #: Times as much as at every other device that a sensor varies which makes a device unlike all.
 #: Honest machines of one kind were at most 2.6 times as wide as another, in any sensor.
 WIDER = 2.8
-# A deviation counts from so many times what a single row would make of it.
-_SURE = 2.0
 
 
 class Profile(NamedTuple):
@@ -253,7 +253,7 @@ def profile_of(evidence: Evidence) -> Profile | None:
         # One more row, a unit away, is taken to have been seen: less than that is not known.
         scaled = evidence.basis.scaling.kind != "none"
         unit = np.ones(columns) if scaled else levels.deviation
-        counts = (levels.variance > 0.0) & (residual > _SURE * unit / np.sqrt(evidence.count))
+        counts = (levels.variance > 0.0) & (residual > 2.0 * unit / np.sqrt(evidence.count))
         # In the data's units, as levels are.
         if evidence.basis.scaling.kind not in ("none", OWN):
             residual = residual * np.array(evidence.basis.scaling.scale)

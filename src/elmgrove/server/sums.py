@@ -23,9 +23,6 @@ from elmgrove.server.store.store import Store
 
 log = logging.getLogger("elmgrove.server")
 
-#: Contributions kept in memory for the sum and for the devices that sent them.
-RECENT = 64
-
 
 class LiveSum(LiveView):
     """The sum over one federation.
@@ -43,7 +40,7 @@ class LiveSum(LiveView):
     def remember(self, revision: int, evidence: Evidence) -> None:
         """Keep what was just put in memory: it will be added, and its device asks without it."""
         self._recent[revision] = evidence
-        while len(self._recent) > RECENT:
+        while len(self._recent) > 64:
             # Other threads look here meanwhile; the oldest is the first.
             self._recent.pop(next(iter(self._recent)), None)
 
@@ -167,8 +164,6 @@ class LiveSums(LiveSet[LiveSum]):
 
 #: What is held of one federation at most, all in memory.
 MOST_BYTES = 1024 * 2**20
-#: Seconds after which what nobody asked about is dropped.
-PATIENCE = 3600.0
 
 
 class LiveOther(LiveView):
@@ -273,7 +268,7 @@ class LiveOthers(LiveSet[LiveOther]):
     """The live others of all federations that were asked about."""
 
     def __init__(self, store: Store, corrupt: CorruptEntries) -> None:
-        super().__init__(store, corrupt, PATIENCE)
+        super().__init__(store, corrupt, patience=3600.0)
 
     def of(self, federation: FederationRow, charter: Charter) -> LiveOther:
         """Return those of one federation."""
