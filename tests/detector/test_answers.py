@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import BadInput, Detector, Evidence, PatternRule
+from elmgrove import BadFile, BadInput, Detector, Evidence, PatternRule
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.feedback import accept, reject, undo
 from elmgrove.detector.history import Span
 from elmgrove.detector.state import pack_detector, unpack_detector
+from elmgrove.storage.sealed import unpacking
 from support.laws import law_examples
 
 MINUTE = 60.0
@@ -231,6 +232,32 @@ def test_an_answer_that_is_undone_at_once_has_changed_nothing(
     machine.restart()
     with pytest.raises(BadInput, match="no answer to undo"):
         undo(machine.detector)
+
+
+def test_an_event_that_undo_opened_again_ends_with_normal_rows() -> None:
+    machine = Machine()
+    machine.open_event()
+    detector = machine.detector
+    accept(detector)
+    undo(detector)
+    assert detector.events.open is not None
+    machine.observe(SLOW.calm + 1)
+    assert detector.events.open is None
+
+
+@pytest.mark.parametrize("name", ["recent", "progress", "drift", "waiting"])
+@pytest.mark.parametrize("wrong", [-1, "x", {}, [None]], ids=str)
+def test_what_undo_would_go_back_to_is_checked_when_it_is_read(name: str, wrong: Any) -> None:
+    machine = Machine()
+    machine.observe(100)
+    machine.observe(150, fault=60.0)
+    accept(machine.detector)
+    fields, arrays = pack_detector(machine.detector)
+    undoable = fields["memory"]["answers"]["undoable"]
+    assert undoable[name] is not None
+    undoable[name] = wrong
+    with pytest.raises(BadFile), unpacking("a state"):
+        unpack_detector(fields, arrays)
 
 
 @settings(max_examples=law_examples(60), deadline=None)

@@ -99,6 +99,14 @@ def unpack_detector(
     for number, fresh in _fresh(detector).items():
         fresh.restore(unsent.get(number), arrays, f"fresh.{number}.")
     memory = unflattened(fields["memory"], arrays, detector.basis)
+    restore(detector.answers, memory["answers"])
+    if (before := detector.answers.undoable) is not None:
+        # What undo would go back to is checked as well, before the rest takes its place.
+        restore(detector.gate.recent, before.recent)
+        restore(detector.gate.progress, before.progress)
+        restore(detector.quarantine, before.waiting)
+        if before.drift is not None:
+            restore(detector.drift, before.drift)
     for name, one in _memory(detector).items():
         restore(one, memory[name])
     detector.preparation.restore(arrays)
