@@ -107,7 +107,7 @@ class RunningSum:
             s, count = (ExactSum(len(values[name])).plus(values[name]) for name in ("s", _NUMBERS))
             level = rows_at(evidence.centre, count)
             found = self._lift(evidence.centre, s, s.plus_products(level), level)
-            self._lifts = [*self._lifts[-7:], (evidence, found)]
+            self._lifts = [*self._lifts[-3:], (evidence, found)]
         return _lifted(sums, found, sign)
 
     def _lift(self, c: Array, s: ExactSum, t: ExactSum, level: Parts) -> dict[str, Parts]:

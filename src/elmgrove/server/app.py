@@ -128,7 +128,6 @@ class Proxied:
         self._root_path, self._has_proxies = root_path, bool(proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the other application answer."""
         if scope["type"] == "http":
             root = scope["root_path"] = self._root_path
             if root and not f"{scope['path']}/".startswith(f"{root}/"):

@@ -62,14 +62,12 @@ class Caller:
 
     @property
     def actor(self) -> str:
-        """The caller as the audit names it."""
         if self.device is not None:
             return by_device(self.device)
         return "join token" if self.administrator is None else by_administrator(self.administrator)
 
     @property
     def charter(self) -> Charter:
-        """The charter of the caller's federation."""
         return self.service.charter(self.federation)
 
     @property
@@ -96,7 +94,6 @@ class Caller:
             raise Problem("forbidden", f"only {name!r} itself may do this, with its own key")
 
     def require_own(self, name: str) -> None:
-        """Refuse all but the device itself and administrators."""
         if self.role not in ADMINISTRATORS and not self._is(name):
             raise Problem("forbidden", f"only {name!r} or an administrator may do this")
 
@@ -106,7 +103,6 @@ class Caller:
         return self.charter.terms.least if self.role is Role.DEVICE else 1
 
     def require_admin(self) -> None:
-        """Refuse all but administrators."""
         if self.role not in ADMINISTRATORS:
             raise Problem("forbidden", "only an administrator may do this")
 
@@ -235,7 +231,6 @@ def require_valid(device: DeviceRow | None) -> DeviceRow:
 
 
 def require_unexpired(known: AdministratorRow | DeviceRow) -> None:
-    """Refuse who is known, but has expired."""
     if (invalid := known.invalid(time.time())) is not None:
         raise Problem("forbidden", invalid)
 

@@ -86,7 +86,6 @@ class Limiter:
         self._by_key = Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, with a refusal where it is one too many."""
         path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
         # A server that is busy is well: a watchdog must not end it.
         if scope["type"] != "http" or path == "/health":

@@ -64,7 +64,6 @@ class StoreMetrics(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Return the numbers of the last count."""
         yield GaugeMetricFamily(
             "elmgrove_server_store_up",
             "Whether the data base could be asked.",
@@ -188,7 +187,6 @@ class ServerMetrics:
         ProcessCollector(registry=registry)
 
     def watched(self, store: Store) -> Store:
-        """Return the store, with its data base timed and its failures counted."""
         return Store(WatchedDatabase(store.database, self))
 
     async def text(self, store: Store) -> bytes:
@@ -212,7 +210,6 @@ class Metered:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the other application answer, and counts how it did."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -263,19 +260,15 @@ class WatchedDatabase:
         self._database, self._metrics = database, metrics
 
     def read(self) -> AbstractAsyncContextManager[Transaction]:
-        """Open a transaction for reading; see ``Database``."""
         return self._watched("read", self._database.read())
 
     def snapshot(self) -> AbstractAsyncContextManager[Transaction]:
-        """Open a long transaction for reading; see ``Database``."""
         return self._watched("snapshot", self._database.snapshot())
 
     def write(self, federation: str) -> AbstractAsyncContextManager[Transaction]:
-        """Open a transaction for writing; see ``Database``."""
         return self._watched("write", self._database.write(federation))
 
     async def close(self) -> None:
-        """Let every transaction end that has begun."""
         await self._database.close()
 
     @asynccontextmanager

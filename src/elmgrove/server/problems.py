@@ -59,7 +59,6 @@ SCHEMA = {
 
 
 def problem_response(problem: Problem, instance: str) -> JSONResponse:
-    """Answer a request for the path ``instance`` with the problem's document."""
     status, title = KINDS[problem.kind]
     document = problem.document(status, title, instance)
     return JSONResponse(document, status, problem.headers, media_type="application/problem+json")

@@ -24,13 +24,11 @@ def new_secret(purpose: str) -> str:
 
 
 def is_secret(purpose: str, text: object) -> bool:
-    """Return whether this could be a secret that ``new_secret`` made."""
     form = re.escape(prefix(purpose)) + "[A-Za-z0-9_-]{43}"
     return isinstance(text, str) and re.fullmatch(form, text) is not None
 
 
 def prefix(purpose: str) -> str:
-    """Return what secrets of this purpose begin with."""
     return f"elm-{purpose}-"
 
 
@@ -43,7 +41,6 @@ def hashed(secret: str) -> str:
 
 
 def matches(secret: str, stored: str) -> bool:
-    """Return whether a secret is the one behind a stored hash."""
     return hmac.compare_digest(hashed(secret), stored)
 
 

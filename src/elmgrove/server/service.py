@@ -71,7 +71,6 @@ class Service:
 
 
 def service_of(request: Request) -> Service:
-    """Return the service behind a request."""
     service: Service = request.app.state.service
     return service
 
@@ -96,12 +95,10 @@ async def body_of(request: Request, limit: int, seconds: float = 120.0) -> bytes
 
 
 async def json_of(request: Request, limit: int = LONGEST_JSON) -> dict[str, Any]:
-    """Read the JSON object in a request's body."""
     return object_of(await body_of(request, limit))
 
 
 def object_of(body: bytes) -> dict[str, Any]:
-    """Read the JSON object that a body is."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -121,7 +118,6 @@ def object_of(body: bytes) -> dict[str, Any]:
 
 
 def text_in(request: Request, name: str) -> str | None:
-    """Return a name in the query."""
     text = request.query_params.get(name)
     # PostgreSQL can't even look for such a name.
     if text is not None and "\0" in text:

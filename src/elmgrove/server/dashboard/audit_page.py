@@ -70,7 +70,6 @@ class Bar:
 
     @property
     def said(self) -> str:
-        """The bar in words."""
         return f"{clock(self.begin)}: {counted(self.count, 'contribution')}"
 
 
@@ -83,17 +82,14 @@ class Bars:
 
     @property
     def total(self) -> int:
-        """All of them together."""
         return sum(bar.count for bar in self.bars)
 
     @property
     def most(self) -> int:
-        """The highest bar."""
         return max((bar.count for bar in self.bars), default=0)
 
     @property
     def step(self) -> str:
-        """What one bar stands for, in words."""
         return step_told(self.seconds)
 
 

@@ -70,7 +70,6 @@ class ScoreChart:
         return cls._gathered(points, begin, end, most)
 
     def at_most(self, most: int) -> "ScoreChart":
-        """Put its points together to fewer."""
         return self._gathered(self.known, self.begin, self.end, most)
 
     @classmethod
@@ -90,12 +89,10 @@ class ScoreChart:
 
     @property
     def known(self) -> list[ChartPoint]:
-        """The points with values."""
         return [point for point in self.points if point is not None]
 
     @property
     def span(self) -> str:
-        """What one point stands for, in words."""
         return step_told(self.step)
 
     def columns(self) -> Iterator[tuple[str, list[float | None]]]:
@@ -134,7 +131,6 @@ class ShownEvent:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it has not ended."""
         return self.event.ended is None
 
     @property
@@ -160,7 +156,6 @@ class ShownEvent:
 
     @property
     def words(self) -> Mapping[str, float]:
-        """The parameters for those of its rows that were reported."""
         return self.span or self.named
 
     @property
@@ -177,7 +172,6 @@ class ShownEvent:
 
     @property
     def title(self) -> str:
-        """Which event it is, and when it was."""
         begin, ended = clock(self.event.begin), self.event.ended
         if ended is None:
             return f"Event {self.event.number}, since {begin}"
@@ -304,7 +298,6 @@ def _borrowed(share: float) -> str:
 
 
 def command_text(row: StoredCommand) -> str:
-    """Describe a command."""
     words = row.command.words
     if row.command.action == "undo":
         return "The last answer: undone"
@@ -391,7 +384,6 @@ class DeviceStatus:
 
     @property
     def span(self) -> dict[str, float] | None:
-        """The parameters for all rows that it reported; None if their times are not known."""
         return None if self.last_row is None else up_to(self.last_row)
 
 
@@ -536,7 +528,6 @@ async def show(request: Request, user: User) -> Response:
 
 
 async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
-    """What the store holds of a device, as its page shows it."""
     store, federation = caller.service.store, caller.federation.name
     last = await store.reports.get(federation, name)
     minutes = await store.reports.minutes(federation, name, span.begin, span.end)
@@ -565,7 +556,6 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
 
 
 def _chart(course: ScoreChart, events: list[ShownEvent], span: TimeRange) -> dict[str, Any]:
-    """What the chart draws, for its script."""
     times = ((one.event.begin, one.event.ended or span.end) for one in events)
     # What is ahead of the clock is at the right edge.
     shaded = [[min(begin, span.end), min(end, span.end)] for begin, end in times]
@@ -593,7 +583,6 @@ async def take(request: Request, user: User, form: Form) -> Response:
 
 
 async def _ask(caller: Caller, device: str, action: str, form: Form) -> None:
-    """Send a command with the parameters of a form."""
     words: dict[str, Any] = {
         name: _seconds(name, form[name]) for name in (FROM, TO) if form.get(name)
     }

@@ -213,7 +213,6 @@ class GroupCircle:
 
     @property
     def said(self) -> str:
-        """Who is in it, in words."""
         shown, more = ", ".join(self.names[:12]), len(self.names) - 12
         return f"{shown} and {more:,} more" if more > 0 else shown
 

@@ -129,12 +129,10 @@ class FleetLine:
 
     @property
     def words(self) -> str:
-        """The state in words."""
         return WORDS[self.row.state]
 
     @property
     def meaning(self) -> str:
-        """What the state means."""
         return MEANINGS[self.row.state]
 
 
@@ -189,7 +187,6 @@ async def show(request: Request, user: User) -> Response:
 
 
 def _columns(question: FleetQuestion) -> list[dict[str, Any]]:
-    """The table's head: where each column leads, and by which devices are sorted."""
     made = list[dict[str, Any]]()
     for name, title, is_number in _COLUMNS:
         is_by = question.sort == name
@@ -219,7 +216,6 @@ def _chips(question: FleetQuestion, found: FleetPage) -> list[dict[str, Any]]:
 
 
 def strips(events: Sequence[StoredEvent], span: TimeRange) -> dict[str, Strip]:
-    """Draw the events of several devices, the newest first, by the device's name."""
     by_device = defaultdict[str, list[StoredEvent]](list)
     for one in events:
         by_device[one.device].append(one)

@@ -50,7 +50,6 @@ class Page(NamedTuple):
 
 
 async def home(request: Request, user: User) -> Response:
-    """List all federations, and how much is held of each."""
     found = await user.service.store.fleet.statistics()
     listed = [(name, found[name]) for name in sorted(found) if name]
     return page(request, user, "home.html", federations=listed, address=exchange_of(request))
@@ -174,7 +173,6 @@ def dashboard_routes() -> list[Route]:
 
 
 def route_of(page: Page) -> Route:
-    """Return the route of a page."""
     methods = ["GET"] if page.take is None else ["GET", "POST"]
     return Route(page.path, partial(_handled, page), methods=methods)
 
@@ -221,7 +219,6 @@ async def to_login(request: Request, error: Exception) -> Response:
 
 
 def problem_page(problem: Problem, root_path: str) -> Response:
-    """Show a refusal to a person."""
     status, title = KINDS[problem.kind]
     detail = str(problem)
     answer = rendered("refused.html", f"{root_path}/ui", status=status, title=title, detail=detail)

@@ -38,7 +38,6 @@ class Assets:
         return f"static/{sha256(self._files[name]).hexdigest()[:16]}/{name}"
 
     def routes(self) -> list[Route]:
-        """Return a route for each file."""
         return [
             Route(
                 f"/ui/{self.address(name)}",
@@ -150,7 +149,6 @@ def path_of(request: Request) -> str:
 
 
 def asked_for(request: Request) -> str:
-    """Return the path and the query of a request as they were asked for."""
     path, asked = path_of(request), request.url.query
     return f"{path}?{asked}" if asked else path
 

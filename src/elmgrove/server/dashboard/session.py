@@ -107,7 +107,6 @@ class User:
 
     @property
     def name(self) -> str:
-        """The administrator's name."""
         return self.administrator.name
 
     @property
@@ -116,11 +115,9 @@ class User:
         return self.administrator.role == Role.MANAGE.value
 
     async def caller(self, request: Request) -> Caller:
-        """Return the user as the caller of a request about the federation in its path."""
         return await administrator_at(request, self.administrator)
 
     async def is_there(self) -> bool:
-        """Return whether the session still lasts."""
         return await _administrator(self.service, self.name, self.number) is not None
 
 
@@ -137,7 +134,6 @@ class Sessions:
         self._secure = made(session_cookie="__Host-elmgrove", https_only=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer, which has the session in ``scope``."""
         chosen = self._secure if scope.get("scheme") == "https" else self._plain
         await chosen(scope, receive, send)
 
@@ -156,7 +152,6 @@ async def user_of(request: Request) -> User:
 
 
 async def _administrator(service: Service, name: str, number: int) -> AdministratorRow | None:
-    """Return the administrator of a session that still lasts."""
     found = root_of(service) if name == ROOT else await service.store.admins.find(name)
     if found is None or found.invalid(time.time()) is not None:
         return None
@@ -164,7 +159,6 @@ async def _administrator(service: Service, name: str, number: int) -> Administra
 
 
 async def begin_session(request: Request, administrator: AdministratorRow) -> None:
-    """Begin a session of an administrator."""
     store = service_of(request).store.by(lambda tx: _require_same(tx, administrator))
     number = await store.admins.begin_session(administrator.name)
     request.session.clear()

@@ -47,12 +47,10 @@ class Admins:
         return [AdministratorRow(*row) for row in rows]
 
     async def find(self, name: str) -> AdministratorRow | None:
-        """Find an administrator by name, also one that has expired."""
         async with self._database.read() as tx:
             return await _named(tx, name)
 
     async def with_token(self, token_hash: str) -> AdministratorRow | None:
-        """Find the administrator that has a token, also one that has expired."""
         async with self._database.read() as tx:
             return await administrator_with(tx, token_hash)
 
@@ -111,7 +109,6 @@ class Admins:
             return await _session_number(tx, name)
 
     async def end_sessions(self, name: str) -> None:
-        """End all sessions of an administrator."""
         async with self._database.write(SERVER_LOG) as tx:
             await _end_sessions(tx, name)
             await record(tx, SERVER_LOG, by_administrator(name), "logged out")
@@ -132,7 +129,6 @@ async def _end_sessions(tx: Transaction, name: str) -> None:
 
 
 async def administrator_with(tx: Transaction, token_hash: str) -> AdministratorRow | None:
-    """Find the administrator that a token belongs to; ``invalid`` says whether it still may."""
     rows = await tx.fetch(f"{_ADMINISTRATOR} WHERE token_hash = $1", token_hash)
     return AdministratorRow(*rows[0]) if rows else None
 

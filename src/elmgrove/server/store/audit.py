@@ -136,12 +136,10 @@ async def record(tx: Transaction, federation: str, actor: str, act: str, **detai
 
 
 def by_device(name: str) -> str:
-    """Name a device as the audit log does."""
     return f"device {name}"
 
 
 def by_administrator(name: str) -> str:
-    """Name an administrator as the audit log does."""
     return f"administrator {name}"
 
 

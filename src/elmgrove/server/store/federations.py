@@ -94,7 +94,6 @@ class Federations:
         return True
 
     async def find(self, name: str) -> FederationRow | None:
-        """Find a federation by its name."""
         async with self._database.read() as tx:
             return await federation_of(tx, name)
 
@@ -120,7 +119,6 @@ class Federations:
         return True
 
     async def set_token(self, federation: str, token_hash: str, *, actor: str = SERVER) -> None:
-        """Replace the token with which devices join."""
         async with self._database.write(federation) as tx:
             await require_federation(tx, federation)
             await tx.execute(
@@ -251,7 +249,6 @@ class Federations:
 
 
 async def federation_of(tx: Transaction, name: str) -> FederationRow | None:
-    """Find a federation by its name."""
     rows = await tx.fetch(f"{_FEDERATION} WHERE name = $1", name)
     return _federation(*rows[0]) if rows else None
 
@@ -264,7 +261,6 @@ async def require_same(tx: Transaction, federation: FederationRow) -> None:
 
 
 async def device_named(tx: Transaction, federation: str, name: str) -> DeviceRow | None:
-    """Find a device by its name."""
     rows = await tx.fetch(f"{_DEVICE} AND name = $2", federation, name)
     return _device(*rows[0]) if rows else None
 

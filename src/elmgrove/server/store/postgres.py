@@ -33,19 +33,16 @@ class Postgres:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Transaction]:
-        """Open a transaction on one unchanging state; see ``Database``."""
         async with self._transaction(isolation="repeatable_read", readonly=True) as tx:
             yield tx
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
-        """Open a long transaction on one unchanging state; see ``Database``."""
         async with self._snapshots, self.read() as tx:
             yield tx
 
     @asynccontextmanager
     async def write(self, federation: str) -> AsyncIterator[Transaction]:
-        """Open a transaction alone among the writes to a federation; see ``Database``."""
         # Advisory locks are numbers. Two names with the same one only wait needlessly.
         digest = sha256(b"elmgrove:" + federation.encode()).digest()
         async with self._transaction(isolation="read_committed") as tx:
@@ -90,7 +87,6 @@ class Postgres:
             return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Close the data base when all that has begun is done."""
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
         await self._pool.close()
@@ -124,7 +120,6 @@ class _Transaction:
 
 
 async def open_postgres(url: str) -> Postgres:
-    """Connect, and make the tables in an empty data base."""
     with translated():
         # No wait is without a bound.
         pool = await asyncpg.create_pool(

@@ -41,7 +41,6 @@ class Sqlite:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Transaction]:
-        """Open a transaction on one unchanging state; see ``Database``."""
         async with self._readers:
             connection = self._idle.pop()
             try:
@@ -52,7 +51,6 @@ class Sqlite:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
-        """Open a long transaction on one unchanging state; see ``Database``."""
         connection = _Connection(self._path)
         try:
             yield _Transaction(connection, connection.read)
@@ -61,7 +59,6 @@ class Sqlite:
 
     @asynccontextmanager
     async def write(self, federation: str) -> AsyncIterator[Transaction]:
-        """Open a transaction alone among all writes; see ``Database``."""
         self._waiting += 1
         try:
             await self._turn.acquire()
@@ -96,7 +93,6 @@ class Sqlite:
             self._group = None
 
     async def close(self) -> None:
-        """Close the data base when all that has begun is done."""
         async with self._turn:
             self._commit()
         for _ in range(self.READERS):
@@ -149,7 +145,6 @@ class _Connection:
         return self._sqlite.in_transaction
 
     def execute(self, statements: Sequence[Statement]) -> sqlite3.Cursor:
-        """Execute statements, and return the cursor of the last."""
         cursor = self._sqlite.cursor()
         for text, arguments in statements:
             # To SQLite $1 is a parameter with the name "1".
