@@ -182,21 +182,6 @@ def test_the_broker_says_that_an_agent_is_gone_which_could_not_say_so(
     wait_until(lambda: one.status()["agent"] == "online")
 
 
-def test_who_comes_later_finds_the_status(place: Mosquitto, plant: Somebody, device: Start) -> None:
-    one = Pump(place, plant, device)
-    one.give(load_rows(60, 6))
-    one.agent.until(lambda: one.status().get("learned", 0) > 0)
-    with somebody_at(place, f"told/{one.name}/#") as late:
-        wait_until(lambda: bool(late.under(f"told/{one.name}/status")))
-        status = late.objects(f"told/{one.name}/status")[0]
-        assert (status["agent"], status["name"], status["state"]) == (
-            "online",
-            one.name,
-            "watching",
-        )
-        assert not late.under(f"told/{one.name}/verdict")
-
-
 def test_what_is_asked_in_the_wrong_way_is_answered_and_ends_nothing(
     place: Mosquitto, plant: Somebody, device: Start
 ) -> None:

@@ -29,8 +29,6 @@ log = logging.getLogger("elmgrove.exchange")
 MOST_PAYLOAD = 1 << 20
 # The bytes of a packet: a payload, its topic, and what else is said of it.
 _MOST_PACKET = MOST_PAYLOAD + 70_000
-#: Messages under way at a time, as few as any broker known takes.
-IN_FLIGHT = 10
 
 # Reason codes of MQTT 5.
 _NOT_LET = (0x86, 0x87, 0x8A, 0x8C)
@@ -132,6 +130,7 @@ class Broker:
         subscribed: Callable[[], None] = lambda: None,
     ) -> None:
         self.address = address
+        self._who = repr(address.user) if address.user else "anybody without a name"
         self._topics, self._hear, self._qos, self._keeps = topics, hear, qos, keeps
         self._subscribed = subscribed
         #: Notified whenever something of the following is another than before.
@@ -146,8 +145,8 @@ class Broker:
         self._let_in: bool | None = None
         #: Why the broker could not be reached; None if it can, or was not tried yet.
         self.trouble: ElmgroveError | None = None
-        #: Why it does not let one hear some topics; None if it does.
-        self.refusal: ElmgroveError | None = None
+        # Why it does not let one hear some topics.
+        self._refusal: Unauthorized | None = None
         #: The bytes of a packet that it takes, as far as it said so.
         self.longest = _MOST_PACKET
         self._retains = True
@@ -173,7 +172,7 @@ class Broker:
         client = _Client(paho.CallbackAPIVersion.VERSION2, client_id, protocol=paho.MQTTv5)
         client.failed, client.ready = self._fail, self._ready
         client.connect_timeout = 10.0
-        client.max_inflight_messages_set(IN_FLIGHT)
+        client.max_inflight_messages_set(10)  # as few as any broker known takes
         client.manual_ack_set(self._keeps)
         # A fleet that lost its broker at one moment does not come back at one moment.
         first, longest = (random.uniform(0.5, 1.0) * seconds for seconds in self.delays)
@@ -259,8 +258,8 @@ class Broker:
         """
         for _ in range(3):
             self.wait(lambda: self.linked and self._granted == self.links)
-            if self.refusal is not None:
-                raise type(self.refusal)(*self.refusal.args)
+            if self._refusal is not None:
+                raise Unauthorized(*self._refusal.args)
             link = self.links
             try:
                 self._wait_for(self._first, link)
@@ -395,10 +394,10 @@ class Broker:
         self, _client: Client, _data: Any, _number: int, reasons: Any, _properties: Any
     ) -> None:
         failed = [at for at, reason in enumerate(reasons[: len(self._topics)]) if reason.is_failure]
-        before, self.refusal = self.refusal, None
+        before, self._refusal = self._refusal, None
         if failed:
             why = self._not_allowed("read", self._topics[failed[0]], reasons[failed[0]])
-            self.refusal = Unauthorized(why)
+            self._refusal = Unauthorized(why)
             if str(before) != why:
                 log.warning("%s", why)
         with self.changed:
@@ -460,10 +459,6 @@ class Broker:
         if reason.value == _QUOTA_EXCEEDED:
             return f"{why}; let the broker take larger messages"
         return why
-
-    @property
-    def _who(self) -> str:
-        return repr(self.address.user) if self.address.user else "anybody without a name"
 
 
 class NoAnswer(Unreachable):
