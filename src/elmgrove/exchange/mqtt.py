@@ -140,9 +140,9 @@ class MqttExchange(EntriesExchange):
 
     def close(self) -> None:
         """Says goodbye to the broker, and forgets what it retains; the next use begins anew."""
-        if self._broker is not None:
-            self._broker.close()
-        self._broker = self._charter = None
+        broker, self._broker, self._charter = self._broker, None, None
+        if broker is not None:
+            broker.close()
         with self._lock:
             self._retained, self._kept, self._full = {}, 0, False
 
