@@ -354,6 +354,8 @@ class BlockMeans:
         rows = [*(block[2:] for block in self._blocks), *self._open]
         if any(row.shape != (self._columns,) for row in rows) or len(self._open) > 15:
             raise BadInput("drift: blocks of other columns than the model has")
+        if not all(block[0] >= 1.0 for block in self._blocks):
+            raise BadInput("drift: a block of no rows")
         if len(self._times) != len(self._open):
             raise BadInput("drift: not one time for each row")
 

@@ -128,6 +128,10 @@ class Answers:
     def add(self, answer: Answer) -> None:
         self.given = [*self.given, answer][-10:]
 
+    def complete(self) -> None:
+        if self.undoable is not None and not self.given:
+            raise BadInput("what undoes an answer, and no answer")
+
 
 def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
