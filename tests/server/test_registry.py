@@ -139,7 +139,7 @@ def test_a_body_that_is_no_json_object_is_refused(server: Server, body: bytes) -
 def test_a_layer_too_large_for_the_server_is_refused(server: Server, units: int) -> None:
     body = altered(("basis", "layer", "units"), units)
     problem = refused(server.ask("POST", "/v1/federations", ADMIN, content=body), "too-large")
-    assert "--max-body" in problem["detail"]
+    assert "bytes that a server takes" in problem["detail"]
 
 
 # Devices

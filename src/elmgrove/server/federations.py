@@ -25,7 +25,7 @@ async def create_federation(request: Request) -> Response:
         raise Problem(
             "too-large",
             f"contributions of this many units and inputs are longer than the {service.max_body} "
-            "bytes that this server takes; see serve --max-body",
+            "bytes that a server takes",
         )
     token = new_secret("join")
     made = FederationRow(
