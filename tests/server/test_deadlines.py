@@ -1,5 +1,6 @@
 """Connections: each has its deadlines, and those that ask for nothing keep nobody out."""
 
+import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from support.serving import (
     answers,
     charter,
     process,
+    seeded_contribution,
     serving,
     wait_until,
 )
@@ -135,3 +137,26 @@ def test_the_end_waits_for_what_is_at_work_but_for_no_slow_reader(tmp_path: Path
         slow.dial(HALF)
     with serving(f"{tmp_path}/store.db") as again:
         assert len(large.at(again).entries()) == 5
+
+
+def test_a_request_that_has_begun_is_answered_before_the_end(tmp_path: Path) -> None:
+    store, port = f"sqlite:///{tmp_path}/store.db", free_port()
+    blob = seeded_contribution("fan-1", 1).to_bytes()
+    with serving(store) as before:
+        fans = before.found(charter())
+        fans.enrol("fan-1")
+    with process(store, port=port) as running:
+        wait_until(lambda: answers(port))
+        with Wires(Server(f"http://127.0.0.1:{port}", store)) as wires:
+            head = f"PUT {fans.path}/contributions/fan-1 HTTP/1.1\r\nHost: x\r\n"
+            head += f"Authorization: Bearer {fans.keys['fan-1']}\r\n"
+            head += f"Content-Length: {len(blob)}\r\n\r\n"
+            wire = wires.dial(head.encode() + blob[:100])
+            asked = wires.dial(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b" 200 " in asked.recv(100), "what came before has been taken as well"
+            running.send_signal(signal.SIGTERM)
+            wait_until(lambda: not answers(port))
+            wire.sendall(blob[100:])
+            assert b" 200 " in wire.recv(100)
+    with serving(store) as again:
+        assert list(fans.at(again).entries()) == ["fan-1"]
