@@ -13,21 +13,20 @@ from elmgrove.detector.inputs import choose_window
 from elmgrove.reading.table import Table
 from support.commands import Elmgrove, one_clear_line
 from support.factories import detector_in, trained
-from support.fans import write_fan_rows
-from support.signals import NAMES, SPECTRUM, TEXT, samples
+from support.fans import SIGNALS, SPECTRUM, TEXT, samples, write_fan_rows
 
 LENGTH = SPECTRUM.length
 
 
 def test_frames_are_learned_and_counted(elmgrove: Elmgrove) -> None:
     X = samples(1, 400, more=5)
-    write_fan_rows("a.csv", X, NAMES)
+    write_fan_rows("a.csv", X, SIGNALS)
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT, "--window", 1)
     assert ran.code == 0, ran.err
     assert "fan: learned 400 frames of 32 samples, 400 in all.\n" in ran.err
     detector = detector_in("fan.elm")
     assert detector.basis.spectrum == SPECTRUM
-    assert detector.basis.features == tuple(NAMES)
+    assert detector.basis.features == tuple(SIGNALS)
     at_once = trained(Detector.for_basis(detector.basis), X)
     assert detector.score_many(X) == pytest.approx(at_once.score_many(X))
 
@@ -35,7 +34,7 @@ def test_frames_are_learned_and_counted(elmgrove: Elmgrove) -> None:
 @pytest.mark.parametrize("window", [1, 3])
 def test_the_last_part_is_counted_in_frames(elmgrove: Elmgrove, window: int) -> None:
     X = samples(1, 400)
-    write_fan_rows("a.csv", X, NAMES)
+    write_fan_rows("a.csv", X, SIGNALS)
     how = ["--spectrum", TEXT, "--window", window, "--rate", 0.2]
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", *how)
     found = re.search(r"before it was learned, (.*) % of frames were above", ran.err)
@@ -68,7 +67,7 @@ def test_only_whole_windows_of_frames_are_counted() -> None:
 
 def test_blocks_need_not_end_where_frames_do(elmgrove: Elmgrove) -> None:
     X = samples(1, 300, more=LENGTH // 2)[LENGTH // 3 :]
-    write_fan_rows("a.csv", X, NAMES)
+    write_fan_rows("a.csv", X, SIGNALS)
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT, "--window", 1)
     assert f"learned {len(X) // LENGTH} frames of 32 samples" in ran.err
     assert detector_in("fan.elm").learned == len(X) // LENGTH
@@ -76,7 +75,7 @@ def test_blocks_need_not_end_where_frames_do(elmgrove: Elmgrove) -> None:
 
 def test_a_gap_begins_the_frame_again(elmgrove: Elmgrove) -> None:
     X = samples(1, 30)
-    write_fan_rows("a.csv", X, NAMES)
+    write_fan_rows("a.csv", X, SIGNALS)
     lines = Path("a.csv").read_text().splitlines()
     lines[1 + 10 * LENGTH + 7] = "none,none"
     Path("a.csv").write_text("\n".join(lines) + "\n")
@@ -97,7 +96,7 @@ def test_spectra_decide_the_window_not_samples(elmgrove: Elmgrove) -> None:
     )
     assert choose_window(slow).window == 10, "samples follow each other"
     assert choose_window(slow, SPECTRUM).window == 1, "the noise of frames does not"
-    write_fan_rows("a.csv", slow, NAMES)
+    write_fan_rows("a.csv", slow, SIGNALS)
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT)
     assert "Window of 1: " in ran.err
     assert detector_in("fan.elm").basis.window == 1
@@ -105,7 +104,7 @@ def test_spectra_decide_the_window_not_samples(elmgrove: Elmgrove) -> None:
 
 
 def test_a_state_keeps_its_spectrum_and_inspect_shows_it(elmgrove: Elmgrove) -> None:
-    write_fan_rows("a.csv", samples(1, 60), NAMES)
+    write_fan_rows("a.csv", samples(1, 60), SIGNALS)
     elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT, "--window", 1)
     again = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT)
     assert "--spectrum: fan.elm exists and keeps the settings" in one_clear_line(again)
@@ -123,7 +122,7 @@ def test_a_state_keeps_its_spectrum_and_inspect_shows_it(elmgrove: Elmgrove) -> 
 
 
 def test_what_can_not_be_is_said(elmgrove: Elmgrove) -> None:
-    write_fan_rows("a.csv", samples(1, 0, more=LENGTH - 1), NAMES)
+    write_fan_rows("a.csv", samples(1, 0, more=LENGTH - 1), SIGNALS)
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT)
     assert "fewer samples than one frame of 32 has" in one_clear_line(ran)
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", "fast")

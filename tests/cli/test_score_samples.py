@@ -13,8 +13,7 @@ from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.commands import Elmgrove, made_once
 from support.factories import detector_in
-from support.fans import write_fan_rows
-from support.signals import NAMES, SPECTRUM, TEXT, samples, whistling
+from support.fans import SIGNALS, SPECTRUM, TEXT, samples, whistling, write_fan_rows
 
 LENGTH = SPECTRUM.length
 
@@ -22,7 +21,7 @@ LENGTH = SPECTRUM.length
 @pytest.fixture(name="fan", params=[1, 3])
 def fan_fixture(elmgrove: Elmgrove, request: pytest.FixtureRequest) -> Path:
     def make() -> None:
-        write_fan_rows("normal.csv", samples(1, 300), NAMES)
+        write_fan_rows("normal.csv", samples(1, 300), SIGNALS)
         how = ["--spectrum", TEXT, "--window", request.param, "--watch-now"]
         assert elmgrove("learn", "normal.csv", "--state", "fan.elm", *how).code == 0
 
@@ -32,7 +31,7 @@ def fan_fixture(elmgrove: Elmgrove, request: pytest.FixtureRequest) -> Path:
 
 def test_each_frame_has_a_line_in_all_formats(elmgrove: Elmgrove, fan: Path) -> None:
     X = whistling(samples(2, 20, more=9), 12)
-    write_fan_rows("new.csv", X, NAMES)
+    write_fan_rows("new.csv", X, SIGNALS)
     detector = detector_in(fan)
     ends = [1 + (frame + 1) * LENGTH for frame in range(20)]
 
@@ -58,7 +57,7 @@ def test_each_frame_has_a_line_in_all_formats(elmgrove: Elmgrove, fan: Path) -> 
 
 
 def test_no_frame_and_no_window_reaches_over_a_gap(elmgrove: Elmgrove, fan: Path) -> None:
-    write_fan_rows("new.csv", whistling(samples(2, 9), 7), NAMES)
+    write_fan_rows("new.csv", whistling(samples(2, 9), 7), SIGNALS)
     lines = Path("new.csv").read_text().splitlines()
     # Two gaps, with less than a frame between them.
     lines[1 + 4 * LENGTH] = lines[1 + 5 * LENGTH - 1] = "none,none"
@@ -74,7 +73,7 @@ def test_no_frame_and_no_window_reaches_over_a_gap(elmgrove: Elmgrove, fan: Path
 
 
 def test_less_than_a_frame_has_no_line(elmgrove: Elmgrove, fan: Path) -> None:
-    write_fan_rows("new.csv", samples(2, 0, more=LENGTH - 1), NAMES)
+    write_fan_rows("new.csv", samples(2, 0, more=LENGTH - 1), SIGNALS)
     ran = elmgrove("score", "new.csv", "--state", fan, "--format", "jsonl")
     assert (ran.code, ran.out) == (0, "")
     assert "0 of 0 frames are anomalous." in ran.err
@@ -89,7 +88,7 @@ def test_frames_may_overlap(elmgrove: Elmgrove) -> None:
         Path("fan.elm"),
         Member("fan", Detector.for_data(X, spectrum=spectrum, window=2), merges=True),
     )
-    write_fan_rows("normal.csv", X, NAMES)
+    write_fan_rows("normal.csv", X, SIGNALS)
     count = (len(X) - LENGTH) // 20 + 1
     ran = elmgrove("learn", "normal.csv", "--state", "fan.elm")
     assert f"learned {count} frames of 32 samples, {count - 1} windows of 2 in all." in ran.err

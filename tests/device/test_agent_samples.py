@@ -13,7 +13,7 @@ from elmgrove.exchange.folder import FolderExchange
 from support.agents import append_rows, verdicts
 from support.commands import Elmgrove, elmgrove_fixture
 from support.factories import detector_in, member_in, trained, write_rows
-from support.signals import NAMES, SPECTRUM, TEXT, samples, whistling
+from support.fans import SIGNALS, SPECTRUM, TEXT, samples, whistling
 
 __all__ = ["elmgrove_fixture"]
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -32,7 +32,7 @@ def told() -> list[dict]:
 
 def test_a_frame_has_a_verdict_with_its_last_sample() -> None:
     X = whistling(samples(1, 300, more=9), 280)
-    write_rows(Path("fan.csv"), X, NAMES)
+    write_rows(Path("fan.csv"), X, SIGNALS)
     detector = run(spectrum=TEXT, watch_now=True, alarm="1/5")
     assert [one["where"] for one in told()] == [
         f"fan.csv, line {1 + (frame + 1) * LENGTH}" for frame in range(300)
@@ -47,7 +47,7 @@ def test_a_frame_has_a_verdict_with_its_last_sample() -> None:
 def test_a_restart_goes_on_within_the_frame() -> None:
     X = samples(1, 60)
     cut = 40 * LENGTH + 13
-    write_rows(Path("fan.csv"), X[:cut], NAMES)
+    write_rows(Path("fan.csv"), X[:cut], SIGNALS)
     assert len(run(spectrum=TEXT).preparation.frames.pending) == 13
     append_rows(Path("fan.csv"), X[cut:])
     detector = run()
@@ -63,7 +63,7 @@ def test_the_first_frames_decide_scaling_and_window(caplog: pytest.LogCaptureFix
     assert Settings(spectrum=TEXT, start_rows=1000).first_rows == 1000
     assert Settings().first_rows == Settings().start_rows == 100
     X = samples(1, 60)
-    write_rows(Path("fan.csv"), X, NAMES)
+    write_rows(Path("fan.csv"), X, SIGNALS)
     detector = run(spectrum=TEXT, window="auto", start_rows=55 * LENGTH)
     fitted = Detector.for_data(X[: 55 * LENGTH], spectrum=SPECTRUM).basis
     assert detector.basis.scaling == fitted.scaling
@@ -75,16 +75,16 @@ def test_a_federation_states_the_spectrum_and_devices_learn_from_each_other(
     elmgrove: Elmgrove,
 ) -> None:
     X = samples(1, 100)
-    write_rows(Path("sample.csv"), X, NAMES)
+    write_rows(Path("sample.csv"), X, SIGNALS)
     learned = ("learn", "sample.csv", "--state", "s.elm", "--spectrum", TEXT, "--window", 1)
     assert elmgrove(*learned).code == 0
     how = ["--like", "s.elm", "--exchange", "shared", "--merged"]
     made = elmgrove("federation", "create", "fans", *how)
     assert made.code == 0, made.err
     basis = FolderExchange(Path("shared")).charter.basis
-    assert basis == Basis.fitted(X, NAMES, scaling="standard", spectrum=SPECTRUM)
+    assert basis == Basis.fitted(X, SIGNALS, scaling="standard", spectrum=SPECTRUM)
     for seed, name in enumerate(("fan-1", "fan-2"), 1):
-        write_rows(Path(f"{name}.csv"), samples(seed, 100), NAMES)
+        write_rows(Path(f"{name}.csv"), samples(seed, 100), SIGNALS)
         Agent(
             Settings(
                 name=name,

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmgrove import Spectrum
 from support.commands import Elmgrove, made_once
 from support.factories import write_rows
 
@@ -57,3 +58,26 @@ def fan_2_fixture(elmgrove: Elmgrove, fan_1: Path) -> Path:
 
     made_once("fan-2", make)
     return Path("fan-2.elm")
+
+
+#: Fast signals: two columns of samples, and what their frames become.
+SIGNALS = ["vibration", "current"]
+SPECTRUM = Spectrum(rate=200, length=32, bands=8)
+#: The same as options and settings have it.
+TEXT = "200:32:8"
+
+
+def samples(seed: int, frames: int, more: int = 0) -> np.ndarray:
+    """A hum in noise: so many frames of samples, and a few more that complete none."""
+    rng = np.random.default_rng(seed)
+    count = frames * SPECTRUM.length + more
+    time = np.arange(count)[:, np.newaxis] / SPECTRUM.rate
+    hum = np.sin(2 * np.pi * np.array([30.0, 50.0]) * time + rng.uniform(0, 6, 2))
+    return hum + 0.3 * rng.normal(size=(count, 2))
+
+
+def whistling(made: np.ndarray, frame: int) -> np.ndarray:
+    """The same, with a tone of 80 Hz in one column of one frame."""
+    made, place = made.copy(), slice(frame * SPECTRUM.length, (frame + 1) * SPECTRUM.length)
+    made[place, 0] += 9.0 * np.sin(2 * np.pi * 80.0 * np.arange(SPECTRUM.length) / SPECTRUM.rate)
+    return made
