@@ -12,9 +12,9 @@ from elmgrove import Basis, Evidence, HiddenLayer, Scaling
 from elmgrove.algebra.moments import zero_evidence
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.groups import StandingGroups
 from elmgrove.federation.member import Member
 from elmgrove.federation.others import StandingOthers
-from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.sums import BoundedSum, bounded, weight_in, why_less
 from elmgrove.federation.terms import UNBOUNDED, Terms
 from support.factories import cloud

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from elmgrove import Evidence
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import group
+from elmgrove.federation.groups import StandingGroups, group
 from elmgrove.federation.selection import Quality, Rule, SameGroup
-from elmgrove.federation.standing import StandingGroups
 from support.factories import DISTANT, RIDGE, cloud, distance_contribution
 from support.laws import law_examples
 

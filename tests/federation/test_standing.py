@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import Grouping, group, local_models, returned
-from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.groups import Grouping, StandingGroups, group, local_models, returned
 from support.factories import (
     BASIS,
     DISTANT,

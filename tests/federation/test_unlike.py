@@ -49,7 +49,7 @@ def fleet(odd: np.ndarray) -> list[Contribution]:
 
 
 def named(contributions: list[Contribution]) -> dict[str, str]:
-    standing = StandingOthers(CHARTER.basis, CHARTER.ridge)
+    standing = StandingOthers(CHARTER)
     for one in contributions:
         standing.take(one)
     found = {one.origin: profile_of(one.parts[0]) for one in contributions}
@@ -85,7 +85,7 @@ def test_who_is_like_the_others_or_young_is_not_named() -> None:
 
 
 def test_who_left_or_was_repaired_is_named_no_more() -> None:
-    standing = StandingOthers(CHARTER.basis, CHARTER.ridge)
+    standing = StandingOthers(CHARTER)
     for one in fleet(loose("vibration")):
         standing.take(one)
     assert set(standing.unlike) == {"fan-7"}
@@ -101,11 +101,11 @@ def test_a_device_knows_itself_by_names_and_by_groups() -> None:
     odd = fan(7, loose("vibration"))
     odd.receive_all(others)
     assert unlike_used(odd).startswith("vibration varies ")
-    standing = StandingOthers(CHARTER.basis, CHARTER.ridge)
+    standing = StandingOthers(CHARTER)
     for one in known:
         standing.take(one)
     grouped = fan(7, loose("vibration"))
-    grouped.set_prior(standing.merged("fans", 1, "fan-7"))
+    grouped.set_prior(standing.others(1, "fan-7"))
     assert unlike_used(grouped).startswith("vibration varies ")
     one_other = fan(7, loose("vibration"))
     one_other.receive(others[0])

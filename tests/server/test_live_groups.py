@@ -9,9 +9,8 @@ from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.federation import pool
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import group
+from elmgrove.federation.groups import StandingGroups, group
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.standing import StandingGroups
 from elmgrove.server.service import Service
 from support.factories import near_plane
 from support.serving import ADMIN, LAYER, Federation, fan_evidence, serving

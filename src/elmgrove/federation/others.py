@@ -14,12 +14,11 @@ from elmgrove.detector.model import MOST_PARTS
 from elmgrove.errors import BadInput, SingularSystem
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import LocalPattern
+from elmgrove.federation.groups import LocalPattern, StandingGroups
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.pool import Pool
 from elmgrove.federation.selection import EVERYONE, Rule
 from elmgrove.federation.similarity import Profile, profile_of, unlike_all
-from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.sums import RunningSum
 from elmgrove.federation.terms import tellable
 

@@ -10,7 +10,7 @@ from elmgrove.algebra.similarity import fit, groups, usual_tolerance
 from elmgrove.errors import Refused, SingularSystem
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import group, local_models
+from elmgrove.federation.groups import StandingGroups, group, local_models
 from elmgrove.federation.merged import MOST_NAMES, Merged
 from elmgrove.federation.selection import (
     EVERYONE,
@@ -22,7 +22,6 @@ from elmgrove.federation.selection import (
     in_groups,
     judge,
 )
-from elmgrove.federation.standing import StandingGroups
 from elmgrove.federation.sums import weight_in, weighted
 from elmgrove.federation.terms import tellable
 

@@ -12,8 +12,7 @@ from elmgrove.algebra.rows import Array
 from elmgrove.algebra.similarity import ONE_KIND, all_chances, fit, mean_scores
 from elmgrove.errors import BadInput
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.groups import group
-from elmgrove.federation.standing import StandingGroups
+from elmgrove.federation.groups import StandingGroups, group
 
 Matrix = NDArray[np.float64]
 
