@@ -82,15 +82,6 @@ def test_it_is_learned_where_it_is_named(elmgrove: Elmgrove, data: pd.DataFrame)
     assert features("alone.elm") == ("anomaly",), "there is nothing else to learn"
 
 
-def test_a_folder_of_columns_leaves_it_out(elmgrove: Elmgrove, data: pd.DataFrame) -> None:
-    Path("sensors").mkdir()
-    for name in ("flow", "amp", "anomaly"):
-        data[["time", name]].to_csv(f"sensors/{name}.csv", index=False)
-    ran = elmgrove("learn", "sensors", "--state", "pump.elm")
-    assert "('anomaly') looks like a label and is left out" in ran.err
-    assert features("pump.elm") == ("amp", "flow")
-
-
 def test_evaluate_reads_it_as_the_label(elmgrove: Elmgrove, data: pd.DataFrame) -> None:
     ran = elmgrove("evaluate", "pump.csv", "--label", "anomaly", "--json")
     assert ran.code == 0, ran.err

@@ -8,7 +8,6 @@ import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.device.agent import Agent
-from elmgrove.device.control import socket_places
 from elmgrove.device.notify import Command
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.folder import FolderExchange
@@ -134,16 +133,6 @@ def test_a_command_is_run_where_no_disk_takes_anything(monkeypatch: pytest.Monke
     monkeypatch.setattr(tempfile, "tempdir", "nowhere")
     Command("cp /dev/stdin told").tell({"kind": "opened"}, lambda seconds: None)
     assert Path("told").read_text() == '{"kind": "opened"}\n'
-
-
-def test_without_a_folder_for_temporary_files_there_is_one_place_for_a_socket(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def none() -> str:
-        raise FileNotFoundError("No usable temporary directory found")
-
-    monkeypatch.setattr(tempfile, "gettempdir", none)
-    assert [place.name for place in socket_places(STATE)] == [".fan.elm.sock"]
 
 
 @pytest.mark.parametrize("patterns", ["1", "auto"])

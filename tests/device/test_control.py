@@ -238,28 +238,14 @@ def test_the_socket_is_for_its_owner_and_gone_at_the_end(tmp_path: Path) -> None
     assert not place.exists()
 
 
-def test_a_path_that_is_too_long_for_a_socket_gets_a_short_one(tmp_path: Path) -> None:
-    folder = tmp_path / ("long" * 30)
-    folder.mkdir()
-    state = folder / "fan.elm"
-    write_rows(Path("fan.csv"), normal_rows(1, 10))
-    with at_work(**FAN | {"state": str(state)}):
-        wait_until(seen(10))
-        place = socket_of(state)
-        assert place is not None
-        assert place.parent != folder
-        assert place.stat().st_mode & 0o777 == 0o600
-        assert asked(state, "status")["learned"] == 10
-    assert not place.exists()
-
-
 def test_where_there_can_be_no_socket_it_works_without(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr("elmgrove.device.control.socket_places", lambda state: [Path("a/b")])
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
     write_rows(Path("fan.csv"), normal_rows(1, 10))
-    with at_work(**FAN):
+    with at_work(**FAN | {"state": str(folder / "fan.elm")}):
         wait_until(seen(10))
     assert "no local socket" in caplog.text
 
@@ -277,7 +263,6 @@ def test_where_there_can_be_no_socket_it_works_without(
         b'{"action": "tune", "rate": NaN}\n',
         b'{"action": "nothing"}\n',
         b'{"action": ["tune"]}\n',
-        b'{"action": "tune", "rate": 0.5, "state": "other"}\n',
         b"POST /v1/tune HTTP/1.1\r\n",
     ],
     ids=lambda line: repr(line)[:20],

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from elmgrove.device.agent import Agent
-from elmgrove.device.control import socket_places
+from elmgrove.device.control import socket_beside
 from elmgrove.device.settings import Settings
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
@@ -215,7 +215,8 @@ def sessions() -> set[int]:
 
 def socket_of(state: Path) -> Path | None:
     """Where the agent that has this state listens; None if there is no socket."""
-    return next((place for place in socket_places(state) if place.is_socket()), None)
+    place = socket_beside(state)
+    return place if place.is_socket() else None
 
 
 def said(state: Path, line: bytes) -> dict[str, Any]:

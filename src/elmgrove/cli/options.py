@@ -230,11 +230,13 @@ def tracked(items: Sequence[T], text: str) -> Iterable[T]:
         yield from progress.track(items, description=text)
 
 
-def file_or_folder(text: str) -> Path:
-    """Take an argument that is a file, a folder, or ``-`` for standard input."""
+def rows_file(text: str) -> Path:
+    """Take an argument that is a file, or ``-`` for standard input."""
     # Typer's own check of a path refuses the dash.
     if text != STANDARD_INPUT and not Path(text).exists():
         raise typer.BadParameter(f"file {text!r} does not exist.")
+    if Path(text).is_dir():
+        raise typer.BadParameter(f"{text!r} is a folder; columns in several files are joined first")
     return Path(text)
 
 
@@ -242,8 +244,8 @@ Data = Annotated[
     Path,
     typer.Argument(
         help="Rows: CSV, JSON lines or line protocol (packed with gzip or not), .npy or Parquet; - "
-        "for standard input; a folder whose files hold columns, joined by time.",
-        parser=file_or_folder,
+        "for standard input.",
+        parser=rows_file,
         metavar="DATA",
     ),
 ]
@@ -373,7 +375,7 @@ def read(
         wanted, names, categories = like.columns, like.features, dict(like.categories)
     standard = str(data) == STANDARD_INPUT
     with bar() as progress:
-        total = None if standard else _size(data)
+        total = None if standard else data.stat().st_size
         task = progress.add_task(f"Reading {data.name}", total=total)
         table = read_table(
             data,
@@ -392,8 +394,3 @@ def read(
         first = f"The first: {table.skipped[0]}"
         notes.print(f"Left out {table.left_out} bad row{'s' * (table.left_out > 1)}. {first}")
     return table
-
-
-def _size(data: Path) -> int:
-    files = data.rglob("*") if data.is_dir() else [data]
-    return sum(file.stat().st_size for file in files)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from elmgrove.cli.options import SkipBad, file_or_folder, notes, read_for
+from elmgrove.cli.options import SkipBad, notes, read_for, rows_file
 from elmgrove.detector.plot import draw, save_picture, title
 from elmgrove.detector.replay import Replay
 from elmgrove.errors import BadFile, BadInput
@@ -19,7 +19,7 @@ def plot(
         Path,
         typer.Argument(
             help="Rows that --state judges, or a state (its last rows and those in quarantine).",
-            parser=file_or_folder,
+            parser=rows_file,
             metavar="FILE",
         ),
     ],

@@ -1,13 +1,11 @@
 """The control of a running agent: actions asked of it from outside, done by its own thread."""
 
-import hashlib
 import json
 import logging
 import os
 import queue
 import socket
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
@@ -132,22 +130,17 @@ class LocalSocket:
     """The socket for commands on this machine, which only the owner of the state may use.
 
     A request is a line of JSON: ``{"action": "tune", "rate": 0.01}``; so is the answer, or
-    ``{"problem": "refused", "detail": "..."}``. A request for another ``state`` is refused: a name
-    in a folder of everybody can lead to the socket of another agent. Where there can be no socket,
-    the agent goes on without.
+    ``{"problem": "refused", "detail": "..."}``. Where there can be no socket, the agent goes on
+    without.
     """
 
     def __init__(self, state: Path, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        self._state, self._answer = state, answer
+        self._answer = answer
         self._listener: socket.socket | None = None
-        reasons = list[str]()
-        for place in socket_places(state) if hasattr(socket, "AF_UNIX") else ():
-            try:
-                self._listen(place)
-                return
-            except OSError as error:
-                reasons.append(str(error))
-        log.info("no local socket, so no commands while it runs. %s", "; ".join(reasons))
+        try:
+            self._listen(socket_beside(state))
+        except (OSError, AttributeError) as error:  # a path that is too long, or no such sockets
+            log.info("no local socket, so no commands while it runs: %s", error)
 
     def close(self) -> None:
         listener, self._listener = self._listener, None
@@ -200,9 +193,6 @@ class LocalSocket:
                 raise Problem("malformed", f"this is not JSON: {error}") from error
             if not isinstance(asked, dict):
                 raise Problem("malformed", 'ask by an object: {"action": "status"}')
-            own = hash_of(self._state)
-            if asked.pop("state", own) != own:
-                raise Problem("refused", f"this agent has another state, {self._state.name}")
             return self._answer(asked)
         except Problem as problem:
             return {"problem": problem.kind, "detail": str(problem)}
@@ -216,33 +206,31 @@ def ask_agent(state: Path, action: str, asked: Mapping[str, Any]) -> dict[str, A
 
     Raises ``Refused`` with the agent's reason, and ``Unreachable`` if it went away or is busy.
     """
-    for place in socket_places(state):
-        if not _is_of(state, place):
-            continue
-        with socket.socket(socket.AF_UNIX) as agent:
-            try:
-                agent.connect(str(place))
-            except OSError:
-                continue  # one that was killed has left it there
-            agent.settimeout(2.0 * TURN)
-            try:
-                request = {**asked, "action": action, "state": hash_of(state)}
-                agent.sendall(json.dumps(request).encode() + b"\n")
-                with agent.makefile("rb") as file:
-                    line = file.readline()
-                if not line.endswith(b"\n"):
-                    raise ConnectionError("its answer is not complete")
-            except OSError as error:
-                raise Unreachable(
-                    f"the agent went away before it answered ({error}); elmgrove status and "
-                    f"elmgrove quarantine tell whether {action} was done"
-                ) from error
-        answer: dict[str, Any] = json.loads(line)
-        if "problem" in answer:
-            busy = answer["problem"] == "busy"
-            raise (Unreachable if busy else Refused)(f"the agent: {answer['detail']}")
-        return answer
-    return None
+    place = socket_beside(state)
+    if not _is_of(state, place):
+        return None
+    with socket.socket(socket.AF_UNIX) as agent:
+        try:
+            agent.connect(str(place))
+        except OSError:
+            return None  # one that was killed has left it there
+        agent.settimeout(2.0 * TURN)
+        try:
+            agent.sendall(json.dumps({**asked, "action": action}).encode() + b"\n")
+            with agent.makefile("rb") as file:
+                line = file.readline()
+            if not line.endswith(b"\n"):
+                raise ConnectionError("its answer is not complete")
+        except OSError as error:
+            raise Unreachable(
+                f"the agent went away before it answered ({error}); elmgrove status and "
+                f"elmgrove quarantine tell whether {action} was done"
+            ) from error
+    answer: dict[str, Any] = json.loads(line)
+    if "problem" in answer:
+        busy = answer["problem"] == "busy"
+        raise (Unreachable if busy else Refused)(f"the agent: {answer['detail']}")
+    return answer
 
 
 def _is_of(state: Path, place: Path) -> bool:
@@ -258,24 +246,8 @@ def _is_of(state: Path, place: Path) -> bool:
     return stat.S_ISSOCK(found.st_mode) and found.st_uid == owner
 
 
-def hash_of(state: Path) -> str:
-    return hashlib.sha256(os.fsencode(_beside(state))).hexdigest()[:16]
-
-
-def socket_places(state: Path) -> list[Path]:
-    """The paths where the socket of the agent with this state may be, the best one first.
-
-    Beside the state, as the lock is; in the system's folder for temporary files where that path is
-    too long for a socket, or the disk has none.
-    """
-    places = [_beside(state)]
-    # Where no disk takes anything there is no such folder.
-    with suppress(FileNotFoundError):
-        places.append(Path(tempfile.gettempdir()) / f"elmgrove-{hash_of(state)}.sock")
-    return places
-
-
-def _beside(state: Path) -> Path:
+def socket_beside(state: Path) -> Path:
+    """Where the agent with this state listens: beside it, as the lock is."""
     real = Path(os.path.realpath(state))
     return real.with_name(f".{real.name}.sock")
 

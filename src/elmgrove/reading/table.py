@@ -1,7 +1,6 @@
 """A file as a table: its rows with their lines, times and labels, and notes on it."""
 
 import csv
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -21,7 +20,6 @@ from elmgrove.reading.formats import (
     NOT_TEXT,
     NPY,
     PARQUET,
-    ArrayBlock,
     NpyArray,
     Opened,
     ParquetTable,
@@ -30,7 +28,7 @@ from elmgrove.reading.formats import (
 from elmgrove.reading.layout import HOLD, Layout
 from elmgrove.reading.line_protocol import Measurement
 from elmgrove.reading.lines import json_object
-from elmgrove.reading.times import SEVERAL, Clock, first_back, format_time, gaps_in, usual_interval
+from elmgrove.reading.times import Clock, first_back, gaps_in, usual_interval
 
 
 def read_label_spans(said: str) -> list[tuple[float, float]]:
@@ -305,7 +303,7 @@ def read_table(
     doubts: bool = True,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Table:
-    """Reads all rows of a file, of standard input (``-``), or of a folder.
+    """Reads all rows of a file, or of standard input (``-``).
 
     CSV, JSON lines (both packed with gzip or not), .npy and Parquet are detected by their
     content, InfluxDB line protocol by its name or the layout. ``features`` picks and orders columns
@@ -313,24 +311,10 @@ def read_table(
     or with ``skip_bad`` left out. With ``doubts`` there are notes about columns that may be no
     sensors, unless the layout names those to read, and those that look like a label are left out.
     ``progress`` is called with the number of bytes read so far.
-
-    The files of a folder hold columns of one table, which times join, as historians and cloud
-    services keep sensors. A file is a component of it, and so is a folder in it, whose files follow
-    each other. Of the components with wanted columns, the one with the longest interval says when
-    there are rows: of each other column they have the last value, unless that is older than five of
-    its usual intervals; such rows are left out. A column ``value`` that is alone in its component
-    is called as that is.
     """
     layout = layout or Layout()
     wanted = columns_of(features, categories or {}) if features else None
     doubts = doubts and not layout.columns
-    if Path(where).is_dir():
-        folder = _Folder(Path(where), layout, wanted, skip_bad, progress)
-        # Of its columns the first is the time, whatever the files call it.
-        drop = [name for name in layout.drop if name in folder.header.cells]
-        layout = replace(layout, time="", drop=tuple(drop))
-        columns = Columns(folder.header, layout, features, categories, doubts)
-        return _Gathering(folder, columns, layout, skip_bad).table(doubts and features is None)
     with opened(where, layout.encoding) as file:
         source = blocks_in(file, layout, wanted)
         if layout.categories and categories is None:
@@ -489,143 +473,3 @@ def _describe_gaps(times: NDArray[np.float64], late: list[int]) -> str:
         many = f"{len(back)} jump{'s' * (len(back) > 1)} back in time"
         told.append(f"{many}, by up to {-back.min():g} s")
     return f"{' and '.join(told)}: windows begin again there"
-
-
-# Folders
-
-
-class _Component(NamedTuple):
-    """Some columns of a folder's table, with the times at which they have values."""
-
-    name: str
-    columns: tuple[str, ...]
-    times: NDArray[np.float64]
-    rows: NDArray[np.float64]
-    notes: tuple[str, ...]
-
-    @property
-    def usual(self) -> float:
-        """The usual interval between two rows, in seconds; without end where few rows tell it."""
-        return usual_interval(np.diff(self.times)) or np.inf
-
-    def at(self, times: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        places = np.searchsorted(self.times, times, side="right") - 1
-        ages = times - self.times[places]
-        return self.rows[places], (places < 0) | (ages > SEVERAL * self.usual)
-
-
-class _Folder:
-    """The components of a folder, joined by time."""
-
-    unit = "row"
-
-    def __init__(
-        self,
-        folder: Path,
-        layout: Layout,
-        wanted: Sequence[str] | None,
-        skip_bad: bool,
-        progress: Callable[[int], None],
-    ) -> None:
-        every = list(_components(folder, layout, skip_bad, progress))
-        named = _names(every)
-        wanted = wanted or layout.columns or [one for one in named if one not in layout.drop]
-        Header(str(folder), [*named], True, []).places([*wanted, *layout.drop])
-        read = {*wanted, layout.label, layout.beside}
-        places = sorted({place for name, place in named.items() if name in read})
-        used = self._used = [every[place] for place in places]
-        self._times = max(used, key=lambda one: one.usual).times
-        found = [one.at(self._times) for one in used]
-        self._values = np.concatenate([values for values, _ in found], axis=1)
-        self._too_old = np.column_stack([old for _, old in found])
-        self._left_out: NDArray[np.bool_] = self._too_old.max(axis=1)
-        if self._left_out.all():
-            spans = (
-                f"{one.name} {format_time(one.times[0])} to {format_time(one.times[-1])}"
-                for one in used[:3]
-            )
-            raise BadInput(f"{folder}: at no time do all have values: {', '.join(spans)}")
-        names = [name for name, place in named.items() if place in places]
-        sample = [[None, *row] for row in self._values[~self._left_out][:LOOK].tolist()]
-        self.header = Header(str(folder), ["", *names], True, sample)
-        many = Counter(note for one in used for note in one.notes)
-        self.notes = [
-            *(note for note, count in many.items() if count == len(used)),
-            *(
-                f"{one.name}: {note}"
-                for one in used
-                for note in one.notes
-                if many[note] < len(used)
-            ),
-            f"{len(used)} components were joined by time",
-        ]
-
-    def blocks(self) -> Iterator[RecordBlock]:
-        """The rows, those that have too old a value by themselves."""
-        times = (self._times * 1e6).round().astype(np.int64).view("M8[us]")
-        first, ends = 1, np.flatnonzero(np.diff(self._left_out)) + 1
-        for rows in np.split(np.arange(len(times)), ends):
-            if self._left_out[rows[0]]:
-                yield _Objects((first, self._reason(row)) for row in rows.tolist())
-            else:
-                yield ArrayBlock([times[rows], *self._values[rows].T], first)
-                first += len(rows)
-
-    def _reason(self, row: int) -> MissingValue:
-        name = self._used[int(self._too_old[row].argmax())].name
-        at = f"{self.header.name}, {format_time(self._times[row])}"
-        return MissingValue(f"{at}: {name} has had no value for long")
-
-
-def _components(
-    folder: Path, layout: Layout, skip_bad: bool, progress: Callable[[int], None]
-) -> Iterator[_Component]:
-    endings = (".csv", ".tsv", ".jsonl", ".ndjson", ".lp", ".influx", ".parquet", ".gz")
-    bare, done = replace(layout, columns=(), drop=(), label=None, beside=None), 0
-    for path in sorted(one for one in folder.iterdir() if not one.name.startswith(".")):
-        tables = dict[Path, Table]()
-        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            if file.is_file() and file.name.lower().endswith(endings) and file.name[0] != ".":
-                tables[file] = read_table(file, bare, skip_bad=skip_bad, doubts=False)
-                done += file.stat().st_size
-                progress(done)
-        if tables:
-            name = path.name if path.is_dir() else path.name.removesuffix(".gz").rpartition(".")[0]
-            yield _component(name, tables)
-    if not done:
-        raise BadInput(f"{folder}: no file in it ends in {', '.join(endings)}")
-
-
-def _component(name: str, tables: dict[Path, Table]) -> _Component:
-    """The rows of a component's files, one after the other."""
-    first, found = next(iter(tables)), list[tuple[NDArray[np.float64], Table]]()
-    for file, table in tables.items():
-        if table.times is None:
-            raise BadInput(f"{file}: which column is the time? --time COLUMN or COLUMN=FORMAT")
-        if not table.names:
-            raise BadInput(f"{file}: no column with a name beside the time; keep other files apart")
-        if table.names != tables[first].names:
-            raise BadInput(f"{file}: other columns than {first}, which is of the same component")
-        found.append((table.times, table))
-    found.sort(key=lambda one: one[0][:1].tolist())
-    times = np.concatenate([times for times, _ in found])
-    if len(times) < 2 or (np.diff(times) < 0.0).any():
-        reason = "fewer than two rows" if len(times) < 2 else "times run back, or files overlap"
-        raise BadInput(f"{name}: {reason}, so nothing can be joined to it by time")
-    rows = np.concatenate([table.rows for _, table in found])
-    notes = dict.fromkeys(note for table in tables.values() for note in table.notes)
-    return _Component(name, tables[first].names or (), times, rows, tuple(notes))
-
-
-def _names(components: Sequence[_Component]) -> dict[str, int]:
-    """Names the columns: by themselves, as their component, or by both where one comes twice."""
-    own = [
-        (place, one.name if one.columns == ("value",) else column)
-        for place, one in enumerate(components)
-        for column in one.columns
-    ]
-    many = Counter(column for _, column in own)
-    named = {f"{components[at].name}.{name}" if many[name] > 1 else name: at for at, name in own}
-    if len(named) < len(own):
-        raise BadInput(f"two columns are called alike, among {[*named]}: rename one, or its file")
-    return named

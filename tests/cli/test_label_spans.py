@@ -1,27 +1,15 @@
-"""What other services keep is read by the commands: a file for each sensor, labels as times."""
+"""Labels as times, as other services keep them, are read by the commands."""
 
 import json
 from datetime import timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from support.commands import Elmgrove, one_clear_line
-from support.factories import detector_in
-from support.labelled import BEGIN, FAULTS, NAMES, labelled, write_labelled
+from support.labelled import BEGIN, FAULTS, labelled, write_labelled
 
 ROWS, LABELS = labelled()
-
-
-def split(rows: np.ndarray, folder: str = "pump") -> Path:
-    """Writes a file for each sensor, with the columns ``timestamp`` and ``value``."""
-    Path(folder).mkdir()
-    for name, column in zip(NAMES, rows.T.tolist(), strict=True):
-        times = (BEGIN + timedelta(minutes=place) for place in range(len(column)))
-        lines = [f"{time.isoformat()},{value!r}" for time, value in zip(times, column, strict=True)]
-        Path(folder, f"{name}.csv").write_text("\n".join(["timestamp,value", *lines]) + "\n")
-    return Path(folder)
 
 
 def spans(path: str, written: str = "%Y-%m-%d %H:%M") -> Path:
@@ -35,26 +23,7 @@ def spans(path: str, written: str = "%Y-%m-%d %H:%M") -> Path:
     return Path(path)
 
 
-def test_a_folder_is_learned_and_scored_as_the_file_of_all_its_columns(elmgrove: Elmgrove) -> None:
-    split(ROWS)
-    write_labelled("pump.csv", ROWS)
-    for data, state in (("pump", "parts.elm"), ("pump.csv", "whole.elm")):
-        given = ("--state", state, "--name", "pump", "--window", 1)
-        assert elmgrove("learn", data, *given).code == 0
-    parts, whole = (detector_in(name) for name in ("parts.elm", "whole.elm"))
-    assert sorted(parts.basis.features or ()) == sorted(NAMES)
-    assert parts.learned == whole.learned == len(ROWS)
-    ran = elmgrove("score", "pump", "--state", "whole.elm", "--format", "jsonl")
-    same = elmgrove("score", "pump.csv", "--state", "whole.elm", "--format", "jsonl")
-    scores, expected = (
-        [json.loads(line)["score"] for line in one.out.splitlines()] for one in (ran, same)
-    )
-    assert scores == expected
-    assert len(scores) == len(ROWS)
-
-
 def test_labels_as_times_are_labels(elmgrove: Elmgrove) -> None:
-    split(ROWS)
     write_labelled("pump.csv", ROWS, LABELS)
     spans("labels.csv")
     spans("us.csv", "%m/%d/%Y %H:%M")
@@ -64,12 +33,9 @@ def test_labels_as_times_are_labels(elmgrove: Elmgrove) -> None:
         for case in (
             ("pump.csv", "--label", "anomaly"),
             ("pump.csv", "--drop", "anomaly", "--label-spans", "labels.csv"),
-            ("pump", "--label-spans", "us.csv=%m/%d/%Y %H:%M"),
+            ("pump.csv", "--drop", "anomaly", "--label-spans", "us.csv=%m/%d/%Y %H:%M"),
         )
     ]
-    for method in (method for one in found for method in one["methods"]):
-        # Columns of a folder are put together in another order of additions.
-        method["threshold"] = round(method["threshold"], 9)
     assert found[0] == found[1] == found[2]
     assert found[0]["labelled"] == LABELS[640:].sum()
 
@@ -98,7 +64,10 @@ def test_what_can_not_be_labelled_is_refused(elmgrove: Elmgrove) -> None:
     assert not Path("p.elm").exists()
 
 
-def test_a_folder_without_rows_is_refused(elmgrove: Elmgrove) -> None:
+def test_a_folder_is_refused(elmgrove: Elmgrove) -> None:
     Path("pump").mkdir()
     ran = elmgrove("learn", "pump", "--state", "p.elm")
-    assert "pump: no file in it ends in .csv" in one_clear_line(ran)
+    assert (ran.code, "columns in several files are joined first" in " ".join(ran.err.split())) == (
+        2,
+        True,
+    )
