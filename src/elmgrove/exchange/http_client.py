@@ -75,8 +75,6 @@ class Deadline:
 _CONNECTED = WeakKeyDictionary[httpx.Client, Any]()
 #: Seconds that an answer may take, and a little longer for each byte of it (``SLOWEST``).
 SECONDS = 30.0
-# The status of what was done, by what was asked.
-_DONE = {"GET": (200,), "POST": (200, 201), "PUT": (200,), "DELETE": (204,)}
 #: The bytes of an answer that says what was done, or why it was not.
 SHORT = 1 << 16
 
@@ -145,7 +143,8 @@ def request(
         with opened.stream(method, url, headers=headers, extensions=trace, **options) as came:
             answer = _whole(host, came, most, deadline)
         opened.cookies.clear()
-    if answer.status not in (expected or _DONE[method]):
+    done = {"GET": (200,), "POST": (200, 201), "PUT": (200,), "DELETE": (204,)}
+    if answer.status not in (expected or done[method]):
         raise answer.refusal()
     return answer
 

@@ -14,15 +14,11 @@ from typing import Any
 
 from elmgrove.errors import ElmgroveError, Outdated, Refused, Unauthorized, Unreachable
 
-#: Letters that are told of what somebody else said.
-LONGEST = 300
 #: Seconds for which an exchange may ask to be left alone.
 MOST_PATIENCE = 300.0
-# Whole numbers have 63 bits, as in data bases.
-_HIGHEST = 2**63 - 1
 
 
-def plain(text: str, longest: int = LONGEST) -> str:
+def plain(text: str, longest: int = 300) -> str:
     """Makes a line for logs and terminals of what somebody else may have said.
 
     >>> plain("no \\n such\\x1b[2J device")
@@ -72,7 +68,7 @@ class Fields(dict[str, Any]):
             raise self._wrong(name)
         return found
 
-    def whole(self, name: str, most: int = _HIGHEST) -> int:
+    def whole(self, name: str, most: int = 2**63 - 1) -> int:
         """Gives a whole number from 0 to ``most``."""
         found = self[name]
         if type(found) is not int or not 0 <= found <= most:

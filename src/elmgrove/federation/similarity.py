@@ -21,12 +21,8 @@ from elmgrove.federation.member import Member
 
 #: Rows of either that tell a level at least: fewer of one machine may lie as far from its others.
 LEAST_ROWS = 100
-#: Rows of either that tell a scale at least: for an hour much may stand still.
-LEAST_ROWS_FOR_SCALES = 1000
 #: Deviations by which levels of unlike machines are apart: parts of one machine's time are not.
 APART = 5.0
-#: Times as much as another that half of the features of an unlike machine move, or as little.
-TIMES = 10.0
 # Features that a warning names.
 _NAMED = 3
 ADVICE = "another kind of machine? use own units, or a federation of its own"
@@ -93,7 +89,7 @@ class Comparison:
         """
         moving = [(one.feature, one.times) for one in self.differences if one.times is not None]
         moving.sort(key=lambda one: -max(one[1], 1.0 / one[1]))
-        others = [one for one in moving if max(one[1], 1.0 / one[1]) > TIMES]
+        others = [one for one in moving if max(one[1], 1.0 / one[1]) > 10.0]
         return others if self.scales_told and 2 * len(others) >= len(moving) else []
 
     @property
@@ -150,7 +146,8 @@ def compare(own: Moments, theirs: Moments, name: str | None) -> Comparison:
         for i, feature in enumerate(own.basis.names)
     ]
     found.sort(key=lambda one: -max(one.apart, one.given_others))
-    return Comparison(name, tuple(found), "", count >= LEAST_ROWS_FOR_SCALES)
+    # Fewer rows tell no scale: for an hour much may stand still.
+    return Comparison(name, tuple(found), scales_told=count >= 1000)
 
 
 def compare_each(own: Evidence, others: Mapping[str, Evidence]) -> list[Comparison]:

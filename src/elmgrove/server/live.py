@@ -198,8 +198,6 @@ class LiveSet(Generic[V]):
 
 #: Seconds between two looks for what other servers on the same data base took...
 SECONDS_BETWEEN_FLEET_LOOKS = 1.0
-#: ...for what this one took, however much that is...
-SHORTEST = 0.1
 #: ...and between two changes of a page.
 SECONDS_BETWEEN_CHANGES = 1.0
 
@@ -228,9 +226,10 @@ class LiveFleet:
             # Before the look, so that no change in the course of it is missed.
             self._changed.clear()
             await self._look()
-            await asyncio.sleep(SHORTEST)
+            # For what this one took, however much that is.
+            await asyncio.sleep(0.1)
             try:
-                longest = SECONDS_BETWEEN_FLEET_LOOKS - SHORTEST if self._waiting else None
+                longest = SECONDS_BETWEEN_FLEET_LOOKS - 0.1 if self._waiting else None
                 await asyncio.wait_for(self._changed.wait(), longest)
             except TimeoutError:
                 continue
