@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from elmgrove.device.metrics import TEXT, AgentMetrics
+from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput, MissingExtra
 from support.agents import Running, Start, address, append_rows
@@ -28,7 +28,8 @@ class Watched:
 
     def scrape(self) -> Scraped:
         answer = http_get(self.url, timeout=60)
-        assert (answer.status_code, answer.headers["content-type"]) == (200, TEXT)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         return Scraped(answer.text)
 
     def until(self, condition: Callable[[Scraped], bool]) -> Scraped:

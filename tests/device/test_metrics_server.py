@@ -58,17 +58,16 @@ def test_what_is_no_request_is_refused(place: Place, text: bytes) -> None:
     assert answers(place)
 
 
-def test_slow_callers_are_hung_up_on_and_nobody_waits_for_them(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(metrics._Handler, "timeout", 1.0)
-    held = [socket.create_connection(place, 60) for _ in range(3)]
-    for connection, text in zip(held, (b"", b"GET", b"GET /metrics HTTP/1.1\r\n"), strict=True):
-        connection.sendall(text)
-    assert answers(place)
-    for connection in held:
-        assert connection.recv(1) == b""
-        connection.close()
+def test_slow_callers_are_hung_up_on_and_nobody_waits_for_them() -> None:
+    with AgentMetrics("127.0.0.1:0", timeout=1.0) as made:
+        place = made._server.server_address[:2]
+        held = [socket.create_connection(place, 60) for _ in range(3)]
+        for connection, text in zip(held, (b"", b"GET", b"GET /metrics HTTP/1.1\r\n"), strict=True):
+            connection.sendall(text)
+        assert answers(place)  # type: ignore[arg-type]
+        for connection in held:
+            assert connection.recv(1) == b""
+            connection.close()
 
 
 def test_callers_that_stay_make_room_for_one_that_asks(place: Place) -> None:

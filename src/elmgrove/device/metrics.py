@@ -6,9 +6,8 @@ import socket
 import socketserver
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,18 +20,15 @@ from elmgrove.device.output import Observation
 from elmgrove.device.sync import BackgroundSync
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.federation.member import Member
+from elmgrove.federation.report import QUANTILES
 
 if TYPE_CHECKING:
     from elmgrove.device.agent import Saving
 
 log = logging.getLogger("elmgrove.device")
 
-#: What Prometheus and its kin read.
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-#: The last rows whose scores the quantiles are of, and those quantiles.
-SCORES, QUANTILES = 1000, (0.5, 0.9, 0.99, 1.0)
-#: Seconds between two looks at what is no count of rows.
-LOOK = 1.0
+#: The last rows whose scores the quantiles are of.
+SCORES = 1000
 _PREFIX = "elmgrove_agent_"
 _COUNTED = {
     "rows_read": "Rows that were judged since the agent started.",
@@ -64,7 +60,7 @@ class AgentMetrics:
     between two rows: who asks never waits for the agent, nor the agent for them.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, timeout: float = 10.0) -> None:
         self._lock = Lock()
         self._counts = Counter(dict.fromkeys(_COUNTED, 0))
         self._measured: dict[str, float] = {}
@@ -72,15 +68,18 @@ class AgentMetrics:
         self._state = "waiting"
         self._scores = deque[float](maxlen=SCORES)
         self._sum = 0.0
-        self._looked = -LOOK
+        self._looked = -math.inf
         # Only here: an extra, which a device without metrics need not have.
-        self._library: Any = require_extra("prometheus_client", "metrics")
+        library: Any = require_extra("prometheus_client", "metrics")
         self._families: Any = require_extra("prometheus_client.core", "metrics")
-        self._registry = self._library.CollectorRegistry()
-        self._registry.register(self)
+        registry = library.CollectorRegistry()
+        registry.register(self)
+        handler = library.MetricsHandler.factory(registry)
+        # Seconds of silence after which a client is hung up on.
+        handler.timeout = timeout
         host, _, port = address.rpartition(":")
         try:
-            self._server = _Server((host.strip("[]"), int(port)), self._text)
+            self._server = _Server((host.strip("[]"), int(port)), handler)
         except OSError as error:
             raise BadInput(
                 f"metrics: {address}: {error.strerror}; choose another address"
@@ -110,7 +109,7 @@ class AgentMetrics:
         self, member: Member, hearing: InputHealth, saving: "Saving", sync: BackgroundSync | None
     ) -> None:
         now = time.monotonic()
-        if now - self._looked < LOOK:
+        if now - self._looked < 1.0:
             return
         self._looked = now
         measured = _measured(member, hearing, saving)
@@ -145,24 +144,19 @@ class AgentMetrics:
         summary.add_sample(f"{summary.name}_sum", {}, total)
         yield summary
 
-    def _text(self) -> bytes:
-        text: bytes = self._library.generate_latest(self._registry)
-        return text
-
 
 class _Server(socketserver.ThreadingTCPServer):
-    """Answers GET /metrics; whatever else comes costs a thread for a few seconds."""
+    """Answers each request in a thread of its own, of which there are few."""
 
     daemon_threads = allow_reuse_address = True
     #: Connections at once; for one more, the first of them is closed.
     most = 32
 
-    def __init__(self, address: tuple[str, int], text: Callable[[], bytes]) -> None:
-        self.text = text
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:
         self._open = dict[Any, None]()
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
-        super().__init__(address, _Handler)
+        super().__init__(address, handler)
 
     def get_request(self) -> Any:
         try:
@@ -188,26 +182,6 @@ class _Server(socketserver.ThreadingTCPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         # Clients may hang up at any time.
         log.debug("a connection was lost", exc_info=True)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    # Seconds of silence after which a client is hung up on.
-    timeout = 10.0
-
-    def do_GET(self) -> None:
-        if self.path.partition("?")[0] != "/metrics":
-            self.send_error(404, "there is /metrics here, and nothing else")
-            return
-        text = self.server.text()
-        self.send_response(200)
-        self.send_header("Content-Type", TEXT)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: Any) -> None:
-        """Logs nothing: standard error is the agent's own log."""
 
 
 def _measured(member: Member, hearing: InputHealth, saving: "Saving") -> dict[str, float]:

@@ -15,12 +15,10 @@ from elmgrove.detector.patterns import PatternRule
 from elmgrove.errors import BadInput
 from elmgrove.exchange.broker_address import BrokerAddress, is_at_broker
 from elmgrove.federation.selection import RULES, Rule, rule_of
-from elmgrove.reading.layout import REFUSE, Layout
+from elmgrove.reading.layout import Layout
 
 #: The environment variable of a setting is this and its name in capitals.
 PREFIX = "ELMGROVE_DEVICE_"
-# The groups of settings, as ``device run --help`` shows them.
-DEVICE, SOURCE, ALARMS, FLEET, NEW = "Device", "Source", "Alarms", "Fleet", "New device"
 
 
 @dataclass(frozen=True)
@@ -30,152 +28,162 @@ class Settings:
     #: The settings that were given by a file, a flag or a variable, whatever their value.
     given: ClassVar[frozenset[str]] = frozenset()
 
-    name: Annotated[str, "The device's name; '' = the state's, or this machine's.", DEVICE] = ""
-    state: Annotated[str, "The state file; made if it is not there.", DEVICE] = "device.elm"
-    metrics: Annotated[str, "host:port where Prometheus may read metrics; '' = none.", DEVICE] = ""
-    log_format: Annotated[str, "How lines of the log are written: text or json.", DEVICE] = "text"
+    name: Annotated[str, "The device's name; '' = the state's, or this machine's.", "Device"] = ""
+    state: Annotated[str, "The state file; made if it is not there.", "Device"] = "device.elm"
+    metrics: Annotated[str, "host:port where Prometheus may read metrics; '' = none.", "Device"] = (
+        ""
+    )
+    log_format: Annotated[str, "How lines of the log are written: text or json.", "Device"] = "text"
 
     source: Annotated[
         str,
         "Rows: a file, a folder, topics of a broker (mqtt://host/plant/pump1/#), or - for standard "
         "input.",
-        SOURCE,
+        "Source",
     ] = "-"
-    follow: Annotated[bool, "Wait for more rows at the end of the file.", SOURCE] = False
+    follow: Annotated[bool, "Wait for more rows at the end of the file.", "Source"] = False
     pattern: Annotated[
         str,
         "Which files of a folder to read, as *.csv *.gz; '' = csv, tsv, jsonl, ndjson, lp, influx, "
         "npy, parquet, gz. Of a broker: topics below the source's, as pump1/# hall/temp.",
-        SOURCE,
+        "Source",
     ] = ""
     measurement: Annotated[
         str,
         "Which lines of InfluxDB line protocol are rows, like cpu,cpu=cpu-total; as for Telegraf, "
         "verdicts are line protocol, too.",
-        SOURCE,
+        "Source",
     ] = ""
     time: Annotated[
-        str, "Column with each row's time, or COLUMN=FORMAT; '' = found if obvious.", SOURCE
+        str, "Column with each row's time, or COLUMN=FORMAT; '' = found if obvious.", "Source"
     ] = ""
-    columns: Annotated[list[str], "Learn only this column (repeatable).", SOURCE] = field(
+    columns: Annotated[list[str], "Learn only this column (repeatable).", "Source"] = field(
         default_factory=list
     )
-    drop: Annotated[list[str], "Leave this column out (repeatable).", SOURCE] = field(
+    drop: Annotated[list[str], "Leave this column out (repeatable).", "Source"] = field(
         default_factory=list
     )
-    decimal: Annotated[str, "What a decimal point is written as: . or ,", SOURCE] = "."
-    encoding: Annotated[str, "Of text: utf-8, utf-16, latin-1, cp1252, ...", SOURCE] = "utf-8"
+    decimal: Annotated[str, "What a decimal point is written as: . or ,", "Source"] = "."
+    encoding: Annotated[str, "Of text: utf-8, utf-16, latin-1, cp1252, ...", "Source"] = "utf-8"
     missing: Annotated[
-        str, "Where a value is missing: refuse the row, or hold the last value.", SOURCE
-    ] = REFUSE
+        str, "Where a value is missing: refuse the row, or hold the last value.", "Source"
+    ] = "refuse"
     mqtt_seconds: Annotated[
         float,
         "Of a broker, one number a topic: a row every this many seconds; 0 = when each topic has "
         "come again.",
-        SOURCE,
+        "Source",
     ] = 0.0
 
     exchange: Annotated[
         str,
         "A server's URL with the federation's name, a broker's with its topic, or a shared folder.",
-        FLEET,
+        "Fleet",
     ] = ""
     token: Annotated[
-        str, "The federation's token, or @ and a file with it, to join the first time.", FLEET
+        str, "The federation's token, or @ and a file with it, to join the first time.", "Fleet"
     ] = ""
-    ca: Annotated[str, "Certificate of the authority that signed the server's.", FLEET] = ""
-    certificate: Annotated[str, "The device's own, for a server that asks for one.", FLEET] = ""
+    ca: Annotated[str, "Certificate of the authority that signed the server's.", "Fleet"] = ""
+    certificate: Annotated[str, "The device's own, for a server that asks for one.", "Fleet"] = ""
     mqtt_password: Annotated[
-        str, "The device's password at brokers; the user is in the URL: mqtts://fan-1@host.", FLEET
+        str,
+        "The device's password at brokers; the user is in the URL: mqtts://fan-1@host.",
+        "Fleet",
     ] = ""
     merge: Annotated[
-        str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", FLEET
+        str, f"Which devices to learn from: {', '.join(RULES)}, or names with commas.", "Fleet"
     ] = "everyone"
     guard: Annotated[
-        bool, "Upload only after enough new rows; this is no proof of privacy.", FLEET
+        bool, "Upload only after enough new rows; this is no proof of privacy.", "Fleet"
     ] = True
-    sync_seconds: Annotated[float, "Seconds between two syncs; 0 = only at the end.", FLEET] = 60.0
+    sync_seconds: Annotated[float, "Seconds between two syncs; 0 = only at the end.", "Fleet"] = (
+        60.0
+    )
     reports: Annotated[
         str,
         "What the server is told with each sync: none, figures (how the device is doing), or rows "
         "(also anomalous rows, with their values).",
-        FLEET,
+        "Fleet",
     ] = "figures"
     server_commands: Annotated[
         str,
         "What the server may ask for, as its dashboard does: none, bounded (accept, reject and "
         "undo, which may take out a tenth of what was learned a day), or any.",
-        FLEET,
+        "Fleet",
     ] = "bounded"
 
-    save_rows: Annotated[int, "Rows between two saves: the most a crash can lose.", DEVICE] = 1000
-    save_seconds: Annotated[float, "Seconds between two saves, if there were rows.", DEVICE] = 60.0
+    save_rows: Annotated[int, "Rows between two saves: the most a crash can lose.", "Device"] = 1000
+    save_seconds: Annotated[float, "Seconds between two saves, if there were rows.", "Device"] = (
+        60.0
+    )
 
     verdicts: Annotated[
-        str, "File for verdicts, a line each; - for output, '' for none.", ALARMS
+        str, "File for verdicts, a line each; - for output, '' for none.", "Alarms"
     ] = "-"
     only: Annotated[
-        str, "Which verdicts: all, anomalies or alarms; or events instead of rows.", ALARMS
+        str, "Which verdicts: all, anomalies or alarms; or events instead of rows.", "Alarms"
     ] = "all"
-    webhook: Annotated[str, "URL that alarms are posted to.", ALARMS] = ""
-    webhook_format: Annotated[str, "What is posted: json, slack or ntfy.", ALARMS] = "json"
+    webhook: Annotated[str, "URL that alarms are posted to.", "Alarms"] = ""
+    webhook_format: Annotated[str, "What is posted: json, slack or ntfy.", "Alarms"] = "json"
     command: Annotated[
-        str, "Command that gets each alarm on its standard input, as one line of JSON.", ALARMS
+        str, "Command that gets each alarm on its standard input, as one line of JSON.", "Alarms"
     ] = ""
 
     mqtt: Annotated[
         str,
         "Broker for verdicts, events, status and commands, like mqtts://host/elmgrove; '' = none.",
-        ALARMS,
+        "Alarms",
     ] = ""
 
     on_change: Annotated[
         str,
         "When rows have changed for good: ask, adapt, pattern, relearn (wait for a person; forget "
         "faster; add a pattern; learn from the beginning).",
-        ALARMS,
+        "Alarms",
     ] = "ask"
 
-    like: Annotated[str, "New device: a state or evidence file to take the layer from.", NEW] = ""
+    like: Annotated[
+        str, "New device: a state or evidence file to take the layer from.", "New device"
+    ] = ""
     start_rows: Annotated[
         int,
         "New device: rows that decide scaling and window, without exchange and like; of samples "
         "at least 20 frames.",
-        NEW,
+        "New device",
     ] = 100
     units_from: Annotated[
         str,
         "New device in own units, with exchange or like: a file of its normal rows, a day or more, "
         "that tell its level and deviation of each column.",
-        NEW,
+        "New device",
     ] = ""
     window: Annotated[
         str,
         "New device: rows that are one input, or auto: 10 for a time series, 1 for a table.",
-        NEW,
+        "New device",
     ] = "auto"
     spectrum: Annotated[
         str,
         "New device: rows are samples of fast signals, RATE:LENGTH[:BANDS][:mel] like 2000:256; "
         "'' = they are not.",
-        NEW,
+        "New device",
     ] = ""
-    patterns: Annotated[str, "New device: number of normal patterns, or auto.", NEW] = "1"
-    rate: Annotated[float, "The share of normal rows that may be flagged.", ALARMS] = 0.01
+    patterns: Annotated[str, "New device: number of normal patterns, or auto.", "New device"] = "1"
+    rate: Annotated[float, "The share of normal rows that may be flagged.", "Alarms"] = 0.01
     watch_now: Annotated[
-        bool, "Alarms from the first threshold on: do not count normal rows first.", ALARMS
+        bool, "Alarms from the first threshold on: do not count normal rows first.", "Alarms"
     ] = False
     alarm: Annotated[
         str,
         "An event opens at K anomalous rows of the last N, and ends after COOLDOWN rows without "
         "another such K: K/N or K/N/COOLDOWN.",
-        ALARMS,
+        "Alarms",
     ] = "3/5"
     merged: Annotated[
         bool,
         "One model of everybody decides, as in the papers; else as the federation says, or as "
         "before.",
-        FLEET,
+        "Fleet",
     ] = False
 
     def __post_init__(self) -> None:

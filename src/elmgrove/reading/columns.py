@@ -21,7 +21,7 @@ from elmgrove.reading.cells import (
     number,
     refusal,
 )
-from elmgrove.reading.layout import HOLD, Layout
+from elmgrove.reading.layout import Layout
 from elmgrove.reading.line_protocol import Point
 from elmgrove.reading.times import Clock, are_dates, are_epochs, is_named_like_a_time
 
@@ -212,7 +212,7 @@ class Columns:
         self._booleans = [bool(cell) and boolean(cell[0]) is not None for cell in first]
         #: Whether all values are numbers as they stand.
         self.plain = not words and not any(self._booleans)
-        self.held = Held(layout.hold_rows if layout.missing == HOLD else 0)
+        self.held = Held(layout.hold_rows if layout.missing == "hold" else 0)
         self._unseen: set[str] = set()
 
     # Which columns
@@ -340,8 +340,8 @@ class Columns:
     def _coded(self, where: str, index: int, place: int, cell: Any) -> list[float]:
         """The values that a cell stands for; NaN where they are missing and may be held."""
         words = self._words[index]
-        missing = is_missing(cell) and (words is not None or self._layout.missing == HOLD)
-        if missing and self._layout.missing != HOLD:
+        missing = is_missing(cell) and (words is not None or self._layout.missing == "hold")
+        if missing and self._layout.missing != "hold":
             raise refusal(where, self._header.describe(place), None)
         if words is not None:
             if missing:

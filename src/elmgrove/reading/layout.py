@@ -9,14 +9,8 @@ from typing import Any, Self
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.reading.line_protocol import series_of
 
-#: Where a value is missing the row is refused,
-REFUSE = "refuse"
-#: or the last value is held.
-HOLD = "hold"
 #: The note under which a state keeps how the rows were written that it was made with.
 LAYOUT = "layout"
-#: The format of text that has to be named: InfluxDB line protocol.
-INFLUX = "influx"
 # What tells the columns that are learned: a state has them itself.
 _OF_COLUMNS = {"columns", "drop", "categories", "beside"}
 
@@ -44,7 +38,7 @@ class Layout:
     delimiter: str | None = None
     decimal: str = "."
     encoding: str = "utf-8"
-    missing: str = REFUSE
+    missing: str = "refuse"
     hold_rows: int = 5
     categories: tuple[str, ...] = ()
     format: str | None = None
@@ -55,8 +49,8 @@ class Layout:
     def __post_init__(self) -> None:
         for name in ("columns", "drop", "categories"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        if self.missing not in (REFUSE, HOLD):
-            raise BadInput(f"missing must be {REFUSE} or {HOLD}, not {self.missing!r}")
+        if self.missing not in ("refuse", "hold"):
+            raise BadInput(f"missing must be refuse or hold, not {self.missing!r}")
         if self.decimal not in (".", ","):
             raise BadInput(f"decimal must be a point or a comma, not {self.decimal!r}")
         if self.delimiter is not None:
@@ -73,15 +67,15 @@ class Layout:
                 f"encoding {self.encoding!r} is unknown; utf-8, utf-16, latin-1 or cp1252, say"
             ) from error
         require_whole("hold_rows", self.hold_rows, 0)
-        if self.format not in (None, INFLUX):
-            raise BadInput(f"format: {INFLUX}, or nothing for all others, not {self.format!r}")
+        if self.format not in (None, "influx"):
+            raise BadInput(f"format: influx, or nothing for all others, not {self.format!r}")
         if self.measurement is not None:
             series_of(self.measurement)
 
     def is_influx(self, name: str = "") -> bool:
         """Whether a text of this name is InfluxDB line protocol."""
         ending = PurePath(name.lower().removesuffix(".gz")).suffix
-        said = self.format == INFLUX or self.measurement is not None
+        said = self.format == "influx" or self.measurement is not None
         # What is remembered holds for a stream, and not for a file that says otherwise.
         asked = said and not self.remembered & {"format", "measurement"}
         others = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")

@@ -12,7 +12,7 @@ from elmgrove.errors import BadInput, WrongColumns
 from elmgrove.reading.cells import is_decimal_comma, is_number, plain_name
 from elmgrove.reading.columns import Columns, Header, Held, Record, some_of
 from elmgrove.reading.formats import JSON_LINES, format_of_text
-from elmgrove.reading.layout import HOLD, Layout
+from elmgrove.reading.layout import Layout
 from elmgrove.reading.line_protocol import Measurement
 from elmgrove.reading.times import are_dates
 
@@ -274,7 +274,7 @@ class LineReader:
     def _choose(self, where: str, head: Head, sample: Sequence[Sequence[Any]]) -> Columns:
         columns = self._chosen(where, head, sample)
         self._head, self._columns = head, columns
-        if self._layout.missing == HOLD:
+        if self._layout.missing == "hold":
             # Over the end of a file, and over a restart.
             if self._held is None and self._held_before is not None:
                 columns.held.restore(self._held_before)

@@ -25,7 +25,7 @@ from elmgrove.reading.formats import (
     ParquetTable,
     opened,
 )
-from elmgrove.reading.layout import HOLD, Layout
+from elmgrove.reading.layout import Layout
 from elmgrove.reading.line_protocol import Measurement
 from elmgrove.reading.lines import json_object
 from elmgrove.reading.times import Clock, first_back, gaps_in, usual_interval
@@ -335,12 +335,8 @@ class _Gathering:
     ) -> None:
         self._source, self._columns = source, columns
         self._layout, self._skip_bad = layout, skip_bad
-        self._blocks: list[NDArray[np.float64]] = []
+        self._parts: list[Numbers] = []
         self._count = 0
-        self._lines: list[NDArray[np.int64]] = []
-        self._times: list[NDArray[np.float64]] = []
-        self._labels: list[NDArray[np.bool_]] = []
-        self._beside: list[Any] = []
         self._skipped: list[str] = []
         self._gaps: list[int] = []
         self._left_out = 0
@@ -358,14 +354,8 @@ class _Gathering:
         if self._doubts is None and len(found.rows):
             names = self._columns.names or [str(i + 1) for i in self._columns.places]
             self._doubts = doubts_about(names, found.rows[:5000])
-        self._blocks.append(found.rows)
+        self._parts.append(found)
         self._count += len(found.rows)
-        self._lines.append(found.lines)
-        if found.times is not None:
-            self._times.append(found.times)
-        if found.labels is not None:
-            self._labels.append(found.labels)
-        self._beside += found.beside
 
     def _one_by_one(self, block: RecordBlock) -> Numbers:
         values, lines = list[list[float]](), list[int]()
@@ -416,49 +406,54 @@ class _Gathering:
             )
 
     def table(self, doubted: bool) -> Table:
-        columns = self._columns
-        times = None if columns.time is None else np.concatenate([np.empty(0), *self._times])
-        labels = [np.empty(0, bool), *self._labels]
-        lines = np.concatenate([np.empty(0, np.int64), *self._lines])
+        columns, parts = self._columns, self._parts
+        lines = np.concatenate([np.empty(0, np.int64), *(part.lines for part in parts)])
+        times = _joined([part.times for part in parts], columns.time, float)
+        labels = _joined([part.labels for part in parts], columns.label, bool)
+        beside = [cell for part in parts for cell in part.beside]
         if times is not None:
             self._require_order(times, lines)
         late = [] if times is None else gaps_in(times).tolist()
         notes = [*self._source.notes, *columns.notes, *((self._doubts or []) if doubted else [])]
         if late and times is not None:
             notes.append(_describe_gaps(times, late))
-        if self._layout.missing == HOLD and columns.held.count:
+        if self._layout.missing == "hold" and columns.held.count:
             notes.append(f"{columns.held.count} missing values were filled with the last ones")
         return Table(
             columns.names,
             self._rows(),
             lines,
             times,
-            None if columns.label is None else np.concatenate(labels),
+            labels,
             self._skipped,
             self._left_out,
             sorted({*self._gaps, *late}),
             notes,
             columns.categories,
-            self._cells_beside(lines),
+            self._cells_beside(beside, lines),
         )
 
     def _rows(self) -> NDArray[np.float64]:
         rows, end = np.empty((self._count, self._columns.count)), self._count
         # Each block goes once it is copied: a large table is in memory once.
-        while self._blocks:
-            block = self._blocks.pop()
+        while self._parts:
+            block = self._parts.pop().rows
             rows[end - len(block) : end] = block
             end -= len(block)
         return rows
 
-    def _cells_beside(self, lines: NDArray[np.int64]) -> ColumnCells | None:
+    def _cells_beside(self, beside: Sequence[Any], lines: NDArray[np.int64]) -> ColumnCells | None:
         if self._columns.beside is None:
             return None
         cells = np.empty(len(lines), object)
-        cells[:] = self._beside
+        cells[:] = beside
         header = self._source.header
         called = header.describe(self._columns.beside)
         return ColumnCells(header.name, called, self._source.unit, cells, lines)
+
+
+def _joined(parts: list[Any], place: int | None, dtype: type) -> NDArray[Any] | None:
+    return None if place is None else np.concatenate([np.empty(0, dtype), *parts])
 
 
 def _describe_gaps(times: NDArray[np.float64], late: list[int]) -> str:
