@@ -2,12 +2,11 @@
 
 import math
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from scipy.linalg.blas import ddot, dgemm, dgemv, dsyrk, dtrsm, idamax
 from scipy.linalg.lapack import dpotrf
 
@@ -16,7 +15,6 @@ from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.linalg import EPSILON, one_thread
 from elmgrove.algebra.moments import Moments, mixing, zero_evidence
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.scaling import Scaling
 from elmgrove.errors import SingularSystem
 
 
@@ -206,207 +204,6 @@ FAR = 10.0
 #: One value alone whose square is beyond ``ALONE`` by what all others say counts twice what is
 #: beyond, up to that of 5.5 deviations: among many values it would drown.
 ALONE, ALONE_MOST, ALONE_WEIGHT = 9.0, 21.0, 2.0
-# Up to so many inputs a typical row is nearer than one value beyond ten deviations puts it.
-_FEW = 64
-# Rows of few values that are scored at once, at most: as many as a detector hands over. That is no
-# power of two, by which all columns would fall on one place of the cache.
-_MOST_ROWS = 4104
-
-
-class Bulk:
-    """Scores inputs that are rows of one matrix; those that may have a value far off are left open.
-
-    The factor of squares and all units are in the matrices; of the rows only the centre is taken
-    off first, so that no offset costs a digit. Windows that do not overlap are rows of one matrix
-    as they lie in memory, and those that begin one row later are rows of another: nothing is
-    copied.
-    """
-
-    def __init__(
-        self, distance: "Distance", centre: Array, unit: Array | float = 1.0, window: int = 1
-    ) -> None:
-        self.window, self.inputs = window, len(distance.mean)
-        self.columns = len(distance.still_open)
-        deviation = distance.deviation * unit
-        self._scale = distance.scale / self.inputs
-        self._centre = centre
-        self._rate = np.sqrt(self._scale) / deviation
-        # A little less, so that what rounding puts on the other side is looked at again.
-        self._reach = (1.0 - 1e-6) * FAR * deviation * distance.grown
-        # As many as fit in the cache, and make a product worth preparing.
-        self._block = max(262144 // self.inputs, 16)
-        # Waiting for a second thread costs more than it brings, unless products are large.
-        large = distance.K.size > 32768
-        self._threads: AbstractContextManager[None] = nullcontext() if large else one_thread
-        self._prepare(distance)
-
-    def _prepare(self, distance: "Distance") -> None:
-        self._K, self._open, self._K_last = distance.K, distance.still_open, distance.K_last
-
-    def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Scores each input; gives the places as well of those to be looked at more closely."""
-        count = max(len(X) - self.window + 1, 0)
-        far, alone, beyond = np.empty(count), np.empty(count), [np.empty(0, np.intp)]
-        if not count:
-            return far, beyond[0]
-        # What overflows is far off, and looked at again.
-        with self._threads, np.errstate(over="ignore", invalid="ignore"):
-            rows = self._begun(X, far, beyond)
-            for matrix, places in self._matrices(rows):
-                near = self._score(matrix, far[places], alone[places])
-                if near is not None:
-                    beyond.append(np.arange(count)[places][~near])
-            self._add_alone(far, alone)
-        return far, np.concatenate(beyond)
-
-    def _begun(self, X: Array, far: Array, beyond: list[Array]) -> Array:
-        """Does what is done once for all inputs, and gives the rows for the rest."""
-        return X
-
-    def _matrices(self, X: Array) -> Iterator[tuple[Array, slice]]:
-        """Matrices whose rows are inputs, and the places of these."""
-        size, window = self._block, self.window
-        for first in range(min(window, len(X) - window + 1)):
-            end = first + (len(X) - first) // window * window
-            matrix = X[first:end].reshape(-1, self.inputs)
-            for start in range(0, len(matrix), size):
-                places = slice(first + window * start, first + window * (start + size), window)
-                yield matrix[start : start + size], places
-
-    def _score(self, X: Array, far: Array, alone: Array) -> Array | None:
-        """Finds how far inputs are off, and their one value that is; marks those near, if any."""
-        Z = X - self._centre
-        near = _near_rows(Z, -self._reach, self._reach)
-        Z *= self._rate
-        W = dgemm(1.0, self._K, Z.T)
-        np.subtract(np.einsum("ij,ij->i", Z, Z), np.einsum("ij,ij->j", W, W), out=far)
-        G = np.multiply(
-            Z[:, -self.columns :], self._open, out=Z if self.columns == self.inputs else None
-        )
-        G = dgemm(-1.0, self._K_last, W, beta=1.0, c=G.T, overwrite_c=1).T
-        np.max(np.abs(G, out=G), axis=1, out=alone)
-        return near
-
-    def _add_alone(self, far: Array, alone: Array) -> None:
-        """Adds what the value that is most off by itself adds if it is large."""
-        large = np.flatnonzero(alone > np.sqrt(ALONE / self.inputs))
-        squares = alone[large] ** 2 - ALONE / self.inputs
-        far[large] += ALONE_WEIGHT * np.minimum(squares, ALONE_MOST / self.inputs)
-        # Rounding may leave a little less than nothing.
-        np.maximum(far, 0.0, out=far)
-
-
-class FewInputs(Bulk):
-    """Scores inputs of few values with one product, since NumPy is slow at many short rows.
-
-    Of Σ⁻¹ = A R A, where A is the root of its diagonal, g = R A(x − μ) and the squared distance is
-    A(x − μ)·g.
-    """
-
-    def _prepare(self, distance: "Distance") -> None:
-        root, R = _products_of_all(distance.K)
-        self._rate = root * self._rate
-        # (R A)ᵀ = A R
-        self._AR = np.asfortranarray(self._rate[:, np.newaxis] * R)
-        self._centre = self._centre[:, np.newaxis]
-        self._block = min(52000 // self.inputs, _MOST_ROWS)
-
-    def _score(self, X: Array, far: Array, alone: Array) -> Array | None:
-        Y = np.empty(X.shape[::-1])
-        np.subtract(X.T, self._centre, out=Y)
-        G = dgemm(1.0, Y.T, self._AR).T
-        Y *= G
-        far[:] = dgemv(1.0, Y.T, self._rate)
-        G = G[-self.columns :]
-        np.max(np.abs(G, out=G), axis=0, out=alone)
-        # A value beyond ten deviations puts its row at least as far. Below 0 is what overflow left.
-        most = FAR**2 * self._scale
-        if far.min() >= 0.0 and far.max() <= most:
-            return None
-        return np.asarray((far >= 0.0) & (far <= most))
-
-
-class Windows(Bulk):
-    """Scores windows of many inputs: what belongs to single values is done once for each row.
-
-    That is about the last row's centre; how far the other rows' centres lie from it is made up for.
-    """
-
-    def _prepare(self, distance: "Distance") -> None:
-        columns, a = self.columns, self._rate.reshape(self.window, -1)
-        self._block = _MOST_ROWS
-        # δ, z₀ = δ a, and (z − z₀)ᵀΩ(z − z₀) = zᵀΩz − 2 z·h + z₀·h, where h = Ωz₀
-        delta = self._centre.reshape(a.shape) - self._centre[-columns:]
-        z_0 = (delta * a).reshape(-1)
-        K_z_0 = distance.K @ z_0
-        h = z_0 - K_z_0 @ distance.K
-        self._fixed = float(z_0 @ h)
-        self._weights = np.asfortranarray((a**2).T)
-        self._linear = np.asfortranarray((-2.0 * a * h.reshape(a.shape)).T)
-        self._K = np.asfortranarray(distance.K * self._rate)
-        self._K_last = np.asfortranarray(distance.K_last.T)
-        self._open = (distance.still_open * a[-1])[:, np.newaxis]
-        self._open_fixed = (K_z_0 @ self._K_last)[:, np.newaxis]
-        reach = self._reach.reshape(a.shape)
-        self._low, self._high = (delta - reach).max(axis=0), (delta + reach).min(axis=0)
-
-    def _begun(self, X: Array, far: Array, beyond: list[Array]) -> Array:
-        Y = _less(X, self._centre[-self.columns :])
-        near = _near_rows(Y, self._low, self._high)
-        # ‖z‖² − 2 z·h + z₀·h of each window, from what each row adds in each of its places.
-        added = dgemm(1.0, Y.T, self._linear, trans_a=1)
-        added = dgemm(1.0, (Y * Y).T, self._weights, 1.0, added, trans_a=1, overwrite_c=1)
-        far[:] = self._fixed
-        for place in range(self.window):
-            far += added[place : place + len(far), place]
-        if near is not None:
-            beyond.append(np.flatnonzero(~sliding_window_view(near, self.window).all(axis=1)))
-        return Y
-
-    def _score(self, X: Array, far: Array, alone: Array) -> Array | None:
-        W = self._mixed(X)
-        G = np.multiply(X[:, -self.columns :].T, self._open, order="C")
-        G += self._open_fixed
-        G = dgemm(-1.0, W, self._K_last, trans_a=1, beta=1.0, c=G.T, overwrite_c=1).T
-        np.max(np.abs(G, out=G), axis=0, out=alone)
-        W *= W
-        far -= dgemv(1.0, W, np.ones(len(W)), trans=1)
-        return None
-
-    def _mixed(self, X: Array) -> Array:
-        """K Xᵀ, by products of at most a million multiplications, for which OpenBLAS is faster."""
-        size = 10**6 // self._K.size
-        if size < 16:
-            return np.asarray(dgemm(1.0, self._K, X.T))
-        W = np.empty((len(self._K), len(X)), order="F")
-        for start in range(0, len(X), size):
-            part = slice(start, start + size)
-            dgemm(1.0, self._K, X[part].T, c=W[:, part], overwrite_c=1)
-        return W
-
-
-def _bulk_of_rows(distance: "Distance", scaling: Scaling, window: int) -> Bulk | None:
-    """Makes what scores rows as they come; None where only scaling them first is exact."""
-    mean, deviation = distance.mean, distance.deviation
-    shift, unit = np.zeros_like(mean), np.ones_like(mean)
-    if scaling.kind != "none":
-        shift, unit = np.tile(scaling.shift, window), np.tile(scaling.scale, window)
-    away, deviation = mean * unit, deviation * unit
-    wide = distance.grown * deviation
-    # All of these, between which squares are numbers, also when added up.
-    sizes = np.concatenate([mean, shift, away, wide, 1.0 / deviation, wide / unit])
-    rounding = EPSILON * (np.abs(shift) + np.abs(away)) * (scaling.kind != "none")
-    # A centre must be known to this share of a deviation, else rows are scaled first.
-    if np.abs(sizes).max() > 1e60 or (rounding > 1e-11 * deviation).any():
-        return None
-    centre = shift + away
-    if distance.has_few_inputs:
-        return FewInputs(distance, centre, unit, window)
-    if window == 1:
-        return Bulk(distance, centre, unit)
-    # Centres that differ by more would cost digits.
-    apart = np.abs(centre - np.tile(centre[-len(distance.still_open) :], window))
-    return Windows(distance, centre, unit, window) if (apart <= wide).all() else None
 
 
 def _products_of_all(K: Array) -> tuple[Array, Array]:
@@ -414,35 +211,6 @@ def _products_of_all(K: Array) -> tuple[Array, Array]:
     omega = np.eye(K.shape[1]) - dgemm(1.0, K, K, trans_a=1)
     root = np.sqrt(np.maximum(omega.diagonal(), 1e-12))
     return root, omega / np.outer(root, root)
-
-
-def _near_rows(Y: Array, low: Array, high: Array) -> Array | None:
-    """Says which rows lie between two bounds in every column; None if all do."""
-    wide, rest = _wide(Y)
-    if all(
-        (part.max(axis=0).reshape(-1, len(high)) <= high).all()
-        and (part.min(axis=0).reshape(-1, len(low)) >= low).all()
-        for part in (wide, rest)
-        if len(part)
-    ):
-        return None
-    return np.asarray(np.logical_and(high[np.newaxis] >= Y, low[np.newaxis] <= Y).all(axis=1))
-
-
-def _less(X: Array, centre: Array) -> Array:
-    """X − centre."""
-    Y = np.empty(X.shape)
-    (wide, rest), (wide_Y, rest_Y) = _wide(X), _wide(Y)
-    np.subtract(wide, np.tile(centre, wide.shape[1] // len(centre)), out=wide_Y)
-    np.subtract(rest, centre, out=rest_Y)
-    return Y
-
-
-def _wide(Y: Array) -> tuple[Array, Array]:
-    """Many rows as one, and the rows that are left over: NumPy is slow at short ones."""
-    many = max(512 // Y.shape[1], 1)
-    end = len(Y) // many * many
-    return Y[:end].reshape(-1, many * Y.shape[1]), Y[end:]
 
 
 class Distance:
@@ -491,14 +259,13 @@ class Distance:
         self.still_open = np.sqrt(1.0 / np.maximum(1.0 - np.einsum("ij,ij->j", last, last), 1e-12))
         self.K_last = np.asfortranarray((last * self.still_open).T)
         self._first = len(deviation) - len(self.still_open)
-        #: Whether there are few inputs, and all their products are at hand.
-        self.has_few_inputs = len(self.K) == len(deviation) <= _FEW
-        if self.has_few_inputs:
+        # Up to 64 inputs all products are at hand, and a typical row is nearer than one value
+        # beyond ten deviations puts it.
+        self._has_few_inputs = len(self.K) == len(deviation) <= 64
+        if self._has_few_inputs:
             root, R = _products_of_all(self.K)
             self._A, self._R = root / deviation, np.asfortranarray(R)
         self._parts: dict[int, Distance] = {}
-        self._bulk: Bulk | None = None
-        self._bulk_of_rows: Bulk | None = None
 
     # Scoring
 
@@ -508,8 +275,7 @@ class Distance:
         z are its deviations, and a is what one value of the last row alone adds, if it is far from
         what all others say.
         """
-        if self.has_few_inputs:
-            # As in ``FewInputs``.
+        if self._has_few_inputs:
             z = x - self.mean
             z *= self._A
             g = dgemv(1.0, self._R, z)
@@ -543,20 +309,61 @@ class Distance:
         return 0.0 if far < 0.0 else far / len(self.mean)
 
     def score_many(self, X: Array) -> Array:
-        if self._bulk is None:
-            self._bulk = (FewInputs if self.has_few_inputs else Bulk)(self, self.mean)
-        scores, far = self._bulk(X)
-        if len(far):
-            with one_thread:
-                scores[far] = self._looked_at(X[far])
+        """Scores many rows, as ``score_one`` scores one, up to rounding."""
+        inputs, scores = len(self.mean), np.empty(len(X))
+        # As many at once as fit in the cache; no power of two, by which all columns would fall on
+        # one place of it.
+        size = min(52000 // inputs, 4000) if self._has_few_inputs else max(262144 // inputs, 16)
+        # Waiting for a second thread costs more than it brings, unless products are large.
+        threads = nullcontext() if self.K.size > 32768 else one_thread
+        measure = self._by_products if self._has_few_inputs else self._by_mixtures
+        rate = math.sqrt(self.scale / inputs) / self.deviation
+        # What overflows is far off, and looked at again.
+        with threads, np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(X), size):
+                part = slice(start, start + size)
+                far, alone, near = measure(X[part], rate)
+                # What the value that is most off by itself adds, if it is large.
+                large = np.flatnonzero(alone > math.sqrt(ALONE / inputs))
+                squares = alone[large] ** 2 - ALONE / inputs
+                far[large] += ALONE_WEIGHT * np.minimum(squares, ALONE_MOST / inputs)
+                # Rounding may leave a little less than nothing.
+                np.maximum(far, 0.0, out=far)
+                if not near.all():
+                    far[~near] = self._looked_at(X[part][~near])
+                scores[part] = far
         return scores
 
-    @property
-    def of_rows(self) -> Bulk | None:
-        """What scores rows as they come, not scaled nor side by side; None if that is not exact."""
-        if self._bulk_of_rows is None:
-            self._bulk_of_rows = _bulk_of_rows(self, self.basis.scaling, self.basis.window)
-        return self._bulk_of_rows
+    def _by_products(self, X: Array, rate: Array) -> tuple[Array, Array, Array]:
+        """How far rows are off, how far their one value is that is most, and whether all are near.
+
+        Of Σ⁻¹ = A R A, where A is the root of its diagonal, g = R A(x − μ) and the squared distance
+        is A(x − μ)·g: one product, since NumPy is slow at many short rows.
+        """
+        A = self._A * self.deviation * rate
+        Y = np.subtract(X.T, self.mean[:, np.newaxis], order="C")
+        G = dgemm(1.0, Y.T, np.asfortranarray(A[:, np.newaxis] * self._R)).T
+        Y *= G
+        far = dgemv(1.0, Y.T, A)
+        G = G[self._first :]
+        # A value beyond ten deviations puts its row at least as far. Below 0 is what overflow left.
+        near = (far >= 0.0) & (far <= FAR**2 * self.scale / len(self.mean))
+        return far, np.abs(G, out=G).max(axis=0), near
+
+    def _by_mixtures(self, X: Array, rate: Array) -> tuple[Array, Array, Array]:
+        """The same for many inputs: ‖z‖² − ‖Kz‖², and (z − Kᵀw)² by what the others leave open."""
+        Z = X - self.mean
+        # A little less, so that what rounding puts on the other side is looked at again.
+        reach = (1.0 - 1e-6) * FAR * self.deviation * self.grown
+        near = np.ones(len(X), bool)
+        if not ((Z.max(axis=0) <= reach).all() and (Z.min(axis=0) >= -reach).all()):
+            near = (np.abs(Z) <= reach).all(axis=1)
+        Z *= rate
+        W = dgemm(1.0, self.K, Z.T)
+        far = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->j", W, W)
+        G = Z[:, self._first :] * self.still_open
+        G = dgemm(-1.0, self.K_last, W, beta=1.0, c=G.T, overwrite_c=1).T
+        return far, np.abs(G, out=G).max(axis=1), near
 
     def _looked_at(self, X: Array) -> Array:
         """The scores of inputs that may have values beyond ten deviations."""

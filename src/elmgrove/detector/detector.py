@@ -6,10 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from elmgrove.algebra.basis import Basis, default_score
-from elmgrove.algebra.distance import Bulk
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.linalg import one_thread
@@ -360,11 +358,6 @@ class Detector:
         With a window, the first rows of the stretch are scored by as many rows as there are. With a
         spectrum, rows are samples, and there is a score for each whole frame of the stretch.
         """
-        distance = self.patterns is None and self.basis.score == "distance"
-        if distance and self.basis.spectrum is None:
-            view = self.model.explainer(np.zeros(self.basis.inputs))
-            if view.of_rows is not None:
-                return self._scored_as_they_come(self.preparation.unscaled(rows), view.of_rows)
         X = self.preparation.many(rows)
         size, scores = self.basis.window, np.empty(len(X))
         for start in range(0, len(X), BLOCK):
@@ -373,7 +366,8 @@ class Detector:
             # As many as there are inputs, up to the end of the block.
             end = min(start + BLOCK, len(X))
             scores[end - len(inputs) : end] = self.model.scores(inputs)
-        self._score_first(X, scores)
+        for index in range(min(size - 1, len(X))):
+            scores[index] = score_of(self.model, X[: index + 1].reshape(-1))
         return scores
 
     def blame(self, row: Any, k: int = 3) -> list[Cause]:
@@ -625,27 +619,6 @@ class Detector:
         score, (x, view) = score_of(self.model, x), view_of(self.model, x)
         judged, seen = (False, (), False, False, self.state), self.progress.seen
         return Verdict(score, self.threshold, *judged, 0, seen, x, view, self.basis, time)
-
-    def _scored_as_they_come(self, raw: Array, bulk: Bulk) -> Array:
-        size, scores = self.basis.window, np.empty(len(raw))
-        X = None
-        for start in range(0, len(raw) - size + 1, BLOCK):
-            end = start + BLOCK + size - 1
-            found, far = bulk(raw[start:end])
-            if len(far):
-                # All of them: a row that can't be scaled is refused with its place.
-                X = self.preparation.many(raw) if X is None else X
-                windows = sliding_window_view(X[start:end], size, axis=0)[far].transpose(0, 2, 1)
-                found[far] = self.model.scores(windows.reshape(len(far), -1))
-            scores[start + size - 1 : end] = found
-        if size > 1:
-            self._score_first(self.preparation.many(raw[: size - 1]), scores)
-        return scores
-
-    def _score_first(self, X: Array, scores: Array) -> None:
-        """Scores the rows that complete no window, by as many rows as there are."""
-        for index in range(min(self.basis.window - 1, len(X))):
-            scores[index] = score_of(self.model, X[: index + 1].reshape(-1))
 
     def _blamed(self, x: Array, k: int) -> list[Cause]:
         x, view = view_of(self.model, x)

@@ -256,10 +256,6 @@ class Preparation:
             rows = self._scaling(self._raw.many(rows)[0])
         return self._rows.many(rows)[0]
 
-    def unscaled(self, rows: Any) -> Array:
-        """Check rows, and leave them as they are."""
-        return self._raw.many(rows_by_name(self.basis, rows))[0]
-
     # Of rows that follow the last ones
 
     def next_many(self, rows: Any, times: Any = None) -> tuple[Array, Array]:
