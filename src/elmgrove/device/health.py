@@ -44,7 +44,7 @@ class InputHealth:
     @property
     def deaf(self) -> bool:
         """Whether less than half of the last rows could be used."""
-        return len(self._last) >= LEAST and self._mostly_left_out(self._heard, len(self._last))
+        return len(self._last) >= LEAST and 2 * self._heard < len(self._last)
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -69,7 +69,12 @@ class InputHealth:
         for _ in range(LEAST if whole else 1):
             self._remember(False)
         if self.deaf:
-            self._say(f"{self._heard or 'none'} of the last {len(self._last)} rows could be used")
+            now, used = time.monotonic(), self._heard or "none"
+            # Once an hour.
+            if self._told_at is None or now - self._told_at >= 3600.0:
+                last = f"{used} of the last {len(self._last)} rows could be used"
+                log.error("%s; the last: %s", last, reason)
+                self._told_at, self._told = now, True
 
     def notice(self, gap: Gap) -> None:
         """Counts a gap in time, and tells it; of many within a minute, the first."""
@@ -103,26 +108,16 @@ class InputHealth:
         rows = self.used + self.left_out
         if not rows and not resumed:
             raise BadInput(f"no rows in {'standard input' if source == STANDARD_INPUT else source}")
-        if self._mostly_left_out(self.used, rows):
+        if 2 * self.used < rows:
             raise BadInput(
                 f"{self.used or 'none'} of {rows} rows could be used; the last: {self.reason}"
             )
-
-    def _mostly_left_out(self, used: int, rows: int) -> bool:
-        return 2 * used < rows
 
     def _remember(self, used: bool) -> None:
         if len(self._last) == WINDOW:
             self._heard -= self._last[0]
         self._last.append(used)
         self._heard += used
-
-    def _say(self, what: str) -> None:
-        now = time.monotonic()
-        # Once an hour.
-        if self._told_at is None or now - self._told_at >= 3600.0:
-            log.error("%s; the last: %s", what, self.reason)
-            self._told_at, self._told = now, True
 
 
 class Outage:
@@ -138,18 +133,15 @@ class Outage:
 
     @property
     def lasts(self) -> bool:
-        """Whether it failed the last time."""
         return self._reason is not None
 
     def begin(self, error: Exception) -> None:
-        """Takes note that it failed; warns if that is new."""
         reason = getattr(error, "strerror", None) or str(error)
         if reason != self._reason:
             log.warning("%s %s: %s; %s", self._where, self._what, reason, self._meanwhile)
         self._reason = reason
 
     def end(self, more: str = "") -> None:
-        """Takes note that it went well; says so if it had failed before."""
         if self._reason is not None:
             log.warning("%s %s%s", self._where, self._again, more)
         self._reason = None

@@ -44,6 +44,10 @@ from elmgrove.federation.report import (
 )
 from elmgrove.reading.times import json_when
 
+log = logging.getLogger("elmgrove.device")
+
+#: Letters of a name that are told.
+NAME = 200
 #: Scores that are held of a minute: of more rows the quantiles are those of as many that are drawn
 #: by lot. The largest score is always that of all rows.
 HELD = 512
@@ -53,10 +57,7 @@ OPEN = 3
 
 
 class GrowingMinute:
-    """What is known of a minute by now; ``told`` is how many of its rows were told.
-
-    Of rows that come after its scores were let go only the counts and the largest are known.
-    """
+    """A minute by now; of rows that come after ``close`` only counts and the largest are known."""
 
     def __init__(self, known: Minute | None = None) -> None:
         self.rows = self.anomalous = self.told = 0
@@ -73,13 +74,11 @@ class GrowingMinute:
         self.quantiles, self.scores = self._quantiles(), None
 
     def fields(self, minute: int) -> list[Any]:
-        """Gives what there is to tell, as JSON holds it: the fields of a ``Minute``."""
         limit = _figures(self.threshold, 6) if math.isfinite(self.threshold) else None
         scores = [_figures(score, 6) for score in (*self._quantiles(), self.largest)]
         return [minute, self.rows, self.anomalous, limit, *scores]
 
     def _quantiles(self) -> tuple[float, ...]:
-        """Finds the quantiles of the scores, each one that was seen, but for the largest of all."""
         if self.scores is None:
             return self.quantiles
         found, last = sorted(self.scores), len(self.scores)
@@ -87,11 +86,9 @@ class GrowingMinute:
 
 
 class Minutes:
-    """Counts rows by the minute of their own time, and remembers the newest minutes.
+    """Counts rows by the minute of their own time; a minute that has grown is told again whole.
 
-    A minute is told whole whenever it has grown since it was last told: what comes later takes the
-    place of what came before. Of more than ``MOST_MINUTES`` those are forgotten that got no row for
-    longest.
+    Of more than ``MOST_MINUTES`` those are forgotten that got no row for longest.
     """
 
     def __init__(self, known: Iterable[Any] = ()) -> None:
@@ -164,21 +161,11 @@ class Minutes:
         return piece
 
 
-log = logging.getLogger("elmgrove.device")
-
-# Letters of a name that are told.
-NAME = 200
-#: The member's notes of minutes that were not told yet, of what the last sync that updated the
-#: model changed, of the sensors whose readings are told of events, and of when the last row was.
-MINUTES, COOPERATION, CHOSEN, LAST_ROW = "minutes", "cooperation", "chosen", "last_row"
-
-
 class AgentReports:
-    """Gathers how a device is doing, and says so; each minute and event until it was heard.
+    """Reports how a device is doing: each minute and event until it was heard.
 
-    What is told are counts, scores, names of columns, and of events a few readings
-    (``Redaction``). Rows are reported with ``reports = rows`` alone; so is why a row could not
-    be used, which may quote it. All of it is bounded: a report has at most ``MOST_BYTES_REPORT``.
+    That is counts, scores, names of columns, and of events a few readings (``Redaction``). Rows,
+    and why a row could not be used, which may quote it, are told with ``reports = rows`` alone.
     ``look`` notes in the member what its status shows beside its state.
     """
 
@@ -187,9 +174,9 @@ class AgentReports:
     ) -> None:
         self._settings, self._member, self._commands = settings, member, commands
         self._look = look
-        self._discretion = Redaction(member.detector.basis, member.notes.get(CHOSEN, {}))
-        self._last_row: float | None = member.notes.get(LAST_ROW)
-        self._minutes = Minutes(member.notes.get(MINUTES, ()))
+        self._redaction = Redaction(member.detector.basis, member.notes.get("chosen", {}))
+        self._last_row: float | None = member.notes.get("last_row")
+        self._minutes = Minutes(member.notes.get("minutes", ()))
         # The events that were heard as they are, and those of the report under way.
         self._heard: tuple[Event, ...] = ()
         self._under_way: tuple[Event, ...] = ()
@@ -203,11 +190,13 @@ class AgentReports:
         self._last_row = verdict.time
         # Before anybody is told, by rows that are read again if the device is killed now.
         if verdict.alarm and (event := self._member.detector.events.open) is not None:
-            self._discretion.choose(event)
+            self._redaction.choose(event)
 
     def note(self) -> None:
-        notes = {MINUTES: self._minutes.fields, CHOSEN: self._discretion.chosen}
-        self._member.notes.update(notes | {LAST_ROW: self._last_row})
+        """Notes what a restart must know."""
+        self._member.notes["minutes"] = self._minutes.fields
+        self._member.notes["chosen"] = self._redaction.chosen
+        self._member.notes["last_row"] = self._last_row
 
     def make(self) -> Report | None:
         """Says how the device is doing now; None where that can't be said, which is logged once."""
@@ -237,7 +226,7 @@ class AgentReports:
         yield
         after = own_score(self._member)
         changed = {"time": time.time(), "before": before, "after": after}
-        self._member.notes[COOPERATION] = changed
+        self._member.notes["cooperation"] = changed
 
     def _made(self) -> Report:
         member, events = self._member, self._member.detector.events
@@ -250,7 +239,7 @@ class AgentReports:
             time.time(),
             status,
             self._minutes.untold(),
-            tuple(events_within(new if shows else [*map(self._discretion.event, new)])),
+            tuple(events_within(new if shows else [*map(self._redaction.event, new)])),
             self._cooperation(status),
             self._commands.outcomes(),
             tuple(rows_within(waiting, member.detector.basis)) if shows else None,
@@ -271,33 +260,26 @@ class AgentReports:
         detector, rows = self._member.detector, status["rows"]
         event, drift = detector.events.open, detector.drift.report
         return {
-            "event": event and told(self._discretion.event(event)),
+            "event": event and told(self._redaction.event(event)),
             "drift": drift and told(discreet(drift)),
             "rows": rows and {name: one for name, one in rows.items() if name != "reason"},
         }
 
     def _cooperation(self, status: dict[str, Any]) -> dict[str, Any] | None:
-        changed = self._member.notes.get(COOPERATION)
+        changed = self._member.notes.get("cooperation")
         if changed is None or (not status["others"] and changed["before"] == changed["after"]):
             return None
-        borrowed = status["borrows"]["rows"]
+        borrowed, merged = status["borrows"]["rows"], self._member.merged
+        origins = [held.origin for held in self._member.ledger]
+        origins += [] if merged is None else [one for it in merged.labels for one in it.names]
+        names = dict.fromkeys(plain(name, NAME) for name in origins)
         return {
             **changed,
             "others": status["others"],
             "borrowed_rows": borrowed,
             "share": share_of_others(self._member, borrowed),
-            "contributors": _contributors(self._member),
+            "contributors": list(names)[:MOST_CONTRIBUTORS],
         }
-
-
-def _contributors(member: Member) -> list[str]:
-    """The devices whose knowledge is used, as far as they are known by name."""
-    labels = () if member.merged is None else member.merged.labels
-    names = [held.origin for held in member.ledger] + [one for it in labels for one in it.names]
-    return list(dict.fromkeys(plain(name, NAME) for name in names))[:MOST_CONTRIBUTORS]
-
-
-# What a report leaves out
 
 
 def cleaned(value: Any) -> Any:
@@ -315,10 +297,10 @@ def cleaned(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def status_within(status: dict[str, Any], most: int = MOST_BYTES_STATUS) -> dict[str, Any]:
-    """Gives a status within so many bytes; what was cut is said in ``cut``."""
+def status_within(status: dict[str, Any]) -> dict[str, Any]:
+    """A status of bounded size; what was cut is said in ``cut``."""
     found: dict[str, Any] = cleaned(status)
-    if json_size(found) > most:
+    if json_size(found) > MOST_BYTES_STATUS:
         found["cut"] = "without causes of the event and the drift, which would be too long"
         for name, inside in (("event", "causes"), ("drift", "sensors"), ("drift", "relations")):
             if found[name] is not None:
@@ -326,15 +308,15 @@ def status_within(status: dict[str, Any], most: int = MOST_BYTES_STATUS) -> dict
     return found
 
 
-def events_within(events: Sequence[Event], most: int = MOST_BYTES_EVENTS) -> list[dict[str, Any]]:
-    """Gives the newest events, as many as have so few bytes together; first they lose causes."""
+def events_within(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """The newest events, as many as fit; first they lose causes."""
     found = list[dict[str, Any]]()
     for causes in (8, 3, 0):
         told_of = [_event(event, causes) for event in events[-MOST_EVENTS:]]
         found = [one for one in told_of if one is not None]
-        if json_size(found) <= most:
-            break
-    while json_size(found) > most:
+        if json_size(found) <= MOST_BYTES_EVENTS:
+            return found
+    while json_size(found) > MOST_BYTES_EVENTS:
         del found[0]
     return found
 
@@ -354,10 +336,8 @@ def _event(event: Event, most: int) -> dict[str, Any] | None:
     return None if None in (fields["peak"], fields["threshold"]) else fields
 
 
-def rows_within(
-    waiting: Sequence[Waiting], basis: Basis, most: int = MOST_BYTES_WAITING
-) -> list[dict[str, Any]]:
-    """Gives anomalous rows with their values, the newest, as many as have so few bytes together.
+def rows_within(waiting: Sequence[Waiting], basis: Basis) -> list[dict[str, Any]]:
+    """The newest anomalous rows with their values, as many as fit.
 
     Of rows with very many columns there is one, with the first columns; ``cut`` says so.
     """
@@ -365,13 +345,13 @@ def rows_within(
     for one in reversed(list(waiting)[-MOST_WAITING:]):
         row = _row(one, basis)
         size += json_size(row) + 1
-        if size > most and found:
+        if size > MOST_BYTES_WAITING and found:
             break
         found.insert(0, row)
-    for row in found[:1] if size > most else ():
+    for row in found[:1] if size > MOST_BYTES_WAITING else ():
         columns = list(row["values"].items())
         shown = len(columns)
-        while json_size(row) > most:
+        while json_size(row) > MOST_BYTES_WAITING:
             shown //= 2
             row["values"] = dict(columns[:shown])
             row["cut"] = f"the first {shown} of {len(columns)} columns"
@@ -392,11 +372,9 @@ def _row(one: Waiting, basis: Basis) -> dict[str, Any]:
 class Redaction:
     """Leaves the readings of few sensors in an event: rounded, and never those of a whole row.
 
-    What was seen and what was expected of a sensor are two equations about a row, and the peak of
-    its event one more: all that are told are fewer than the sensors. They are chosen when the event
-    opens, and are the same as long as it lasts: no row of it is told piece by piece, however its
-    causes change. Of other causes the name and a coarse share are left. ``chosen`` is what a
-    restart must know.
+    What was seen and what was expected of a sensor are two equations about a row, and the peak one
+    more: all that are told are fewer than the sensors. The sensors are ``chosen`` when the event
+    opens, so that no row of it is told piece by piece.
     """
 
     def __init__(self, basis: Basis, chosen: dict[str, list[str]]) -> None:

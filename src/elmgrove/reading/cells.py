@@ -9,23 +9,13 @@ from numpy.typing import NDArray
 
 from elmgrove.errors import BadInput
 
-#: Words that are 1 and 0 in a column of such words.
-BOOLEANS = {
-    "true": 1.0, "yes": 1.0, "on": 1.0, "false": 0.0, "no": 0.0, "off": 0.0
-}  # fmt: skip
-_MISSING = {"", "nan", "na", "n/a", "null", "none", "?", "-"}
-_ANOMALOUS = {
-    "anomaly", "anomalous", "abnormal", "attack", "fault", "faulty", "bad", "outlier"
-}  # fmt: skip
-_NORMAL = {"normal", "ok", "good", "benign", "nominal"}
-
+_BOOLEANS = {"true": 1.0, "yes": 1.0, "on": 1.0, "false": 0.0, "no": 0.0, "off": 0.0}
 #: The message for a cell that holds no value.
 MISSING = "the value is missing"
 #: No sensor shows a number above this: it stands for a missing value, or is what an overflow left.
 LARGEST = 1e19
 # What would let a name write to a terminal, or end a line there.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_LIKE_A_TIME = re.compile(r"\d:\d\d|\d[./-]\d+[./-]\d")
 
 
 def number(cell: Any, decimal: str = ".") -> float | None:
@@ -67,12 +57,12 @@ def is_number(cell: Any, decimal: str = ".") -> bool:
 def boolean(cell: Any) -> float | None:
     if isinstance(cell, bool):
         return float(cell)
-    return BOOLEANS.get(cell.strip().lower()) if isinstance(cell, str) else None
+    return _BOOLEANS.get(cell.strip().lower()) if isinstance(cell, str) else None
 
 
 def is_missing(cell: Any) -> bool:
     if isinstance(cell, str):
-        return cell.strip().lower() in _MISSING
+        return cell.strip().lower() in {"", "nan", "na", "n/a", "null", "none", "?", "-"}
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
@@ -88,9 +78,13 @@ def label_of(cell: Any) -> bool:
     if value is not None and math.isfinite(value):
         return value != 0.0
     word = str(cell).strip().lower()
-    if word not in _ANOMALOUS | _NORMAL:
-        raise ValueError(f"{cell!r} is no label: 1 or 0, yes or no, anomaly or normal, say")
-    return word in _ANOMALOUS
+    if word in {"normal", "ok", "good", "benign", "nominal"}:
+        return False
+    if word in {
+        "anomaly", "anomalous", "abnormal", "attack", "fault", "faulty", "bad", "outlier"
+    }:  # fmt: skip
+        return True
+    raise ValueError(f"{cell!r} is no label: 1 or 0, yes or no, anomaly or normal, say")
 
 
 def refusal(where: str, column: str, cell: Any, of_words: str | None = None) -> BadInput:
@@ -115,7 +109,7 @@ def refusal(where: str, column: str, cell: Any, of_words: str | None = None) -> 
     if (delimiter := _delimiter_in(cell)) is not None:
         written = "tab" if delimiter == "\t" else f"'{delimiter}'"
         return BadInput(f"{said} (several numbers in one cell: --delimiter {written} parts them)")
-    if isinstance(cell, str) and _LIKE_A_TIME.search(cell):
+    if isinstance(cell, str) and re.search(r"\d:\d\d|\d[./-]\d+[./-]\d", cell):
         return BadInput(f"{said} (a time? --time COLUMN=FORMAT, like {format_like(cell)})")
     if of_words is not None:
         ways = (

@@ -31,7 +31,6 @@ _LABELS = {
     "failure", "label", "labels", "outlier", "target", "truth"
 }  # fmt: skip
 _BESIDE = {"flag", "ground", "has", "is", "machine", "normal"}
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def is_index(name: str, cells: Sequence[Any]) -> bool:
@@ -50,7 +49,7 @@ def is_label(name: str, cells: Sequence[Any]) -> bool:
     >>> is_label("is_anomaly", ["0", "1"]), is_label("is_anomaly", ["0.3"]), is_label("rpm", ["0"])
     (True, False, False)
     """
-    words = {word.lower() for word in _WORD.findall(name)}
+    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
     if not (words & _LABELS and words <= _LABELS | _BESIDE):
         return False
     found = {cell.strip() if isinstance(cell, str) else cell for cell in cells}

@@ -20,12 +20,12 @@ from elmgrove.reading.columns import Columns, Header, Numbers
 
 #: Where rows come from standard input.
 STANDARD_INPUT = "-"
-#: What a file can be: lines of values, an object of JSON in each line, an array, or a table.
-TEXT, JSON_LINES, NPY, PARQUET = "text", "JSON lines", ".npy", "Parquet"
+#: What a file can be, but for text.
+JSON_LINES, NPY, PARQUET = "JSON lines", ".npy", "Parquet"
 #: The message for a file in another encoding.
 NOT_TEXT = "not text in UTF-8; --encoding latin-1 or cp1252 reads it, or save it in UTF-8"
 GZIP = b"\x1f\x8b"
-_NAMED = {
+_REFUSED = {
     b"\xd0\xcf\x11\xe0": "this is an Excel workbook; save it as CSV (UTF-8)",
     b"BZh": "this is bzip2; unpack it (bunzip2), or pack it with gzip",
     b"\xfd7zXZ": "this is xz; unpack it (unxz), or pack it with gzip",
@@ -72,7 +72,7 @@ def format_of(name: str, first: bytes, encoding: str = "utf-8") -> str:
         if any(mark in first for mark in (b"[Content_Types]", b"xl/", b"_rels", b"docProps")):
             raise BadInput(f"{name}: this is an Excel workbook; save it as CSV (UTF-8)")
         raise BadInput(f"{name}: this is a zip archive; unpack it")
-    for magic, message in _NAMED.items():
+    for magic, message in _REFUSED.items():
         if first.startswith(magic):
             raise BadInput(f"{name}: {message}")
     plain = encoding.lower().replace("_", "-") in ("utf-8", "utf8", "ascii")
@@ -89,7 +89,7 @@ def format_of_text(name: str, text: str) -> str:
     text = text.lstrip()
     if text.startswith("<"):
         raise BadInput(f"{name}: this is XML or HTML; save its table as CSV")
-    return JSON_LINES if text.startswith("{") else TEXT
+    return JSON_LINES if text.startswith("{") else "text"
 
 
 def _first(file: BinaryIO) -> bytes:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from dataclasses import fields as of_dataclass
 from pathlib import PurePath
 from typing import Any, Self
 
@@ -11,24 +10,21 @@ from elmgrove.reading.line_protocol import series_of
 
 #: The note under which a state keeps how the rows were written that it was made with.
 LAYOUT = "layout"
-# What tells the columns that are learned: a state has them itself.
-_OF_COLUMNS = {"columns", "drop", "categories", "beside"}
+
+# A state knows its columns by itself.
+_NOT_REMEMBERED = {"columns", "drop", "categories", "beside", "remembered"}
 
 
 @dataclass(frozen=True)
 class Layout:
     """How to read a file of rows, where it does not tell by itself.
 
-    ``time`` is the column with each row's time, or ``COLUMN=FORMAT`` (as for ``strptime``).
-    ``columns`` are the only ones that are learned, ``drop`` are left out; ``label`` says which rows
-    were anomalous, and is never learned; ``beside`` is a column that is only read beside the rows,
-    as it stands. ``categories`` are columns of words. ``format="influx"``
-    says that a text is InfluxDB line protocol, and so does ``measurement``: which of its points are
-    rows, as a line begins (``cpu,cpu=cpu-total``). A missing value is
-    refused, or with ``missing="hold"`` the last one stands in for it, in ``hold_rows`` rows at
-    most. Columns are called by name, or by number from 1 where a file has no names.
-
-    What is ``remembered`` from when a state was made is used if the file has it.
+    ``time`` is a column, or ``COLUMN=FORMAT`` as for ``strptime``. Only ``columns`` are learned, if
+    there are any, and never ``drop``, ``label`` (which rows were anomalous) or ``beside`` (read as
+    it stands). ``categories`` are columns of words. ``format="influx"`` or a ``measurement``
+    (``cpu,cpu=cpu-total``) says that a text is InfluxDB line protocol. With ``missing="hold"`` the
+    last value stands in for a missing one, in ``hold_rows`` rows at most. Columns have names, or
+    numbers from 1 where a file has none. What is ``remembered`` with a state need not be there.
     """
 
     time: str | None = None
@@ -84,19 +80,18 @@ class Layout:
     @property
     def fields(self) -> dict[str, Any]:
         """What is not as usual, as JSON holds it: to be remembered with a state."""
-        usual = asdict(Layout())
         return {
             name: value
             for name, value in asdict(self).items()
-            if value != usual[name] and name not in _OF_COLUMNS | {"remembered"}
+            if value != getattr(Layout(), name) and name not in _NOT_REMEMBERED
         }
 
     def after(self, fields: Mapping[str, Any]) -> Self:
         """This layout with what was remembered (``fields``) in place of what the user left out."""
-        usual, known = Layout(), {one.name for one in of_dataclass(self)} - _OF_COLUMNS
+        own, usual = vars(self), vars(Layout())
         taken = {
             name: value
             for name, value in fields.items()
-            if name in known and getattr(self, name) == getattr(usual, name)
+            if name in usual.keys() - _NOT_REMEMBERED and own[name] == usual[name]
         }
         return replace(self, **taken, remembered=frozenset(taken))

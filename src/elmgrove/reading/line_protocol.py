@@ -24,8 +24,6 @@ _BOOLEANS = {
     **dict.fromkeys(("t", "T", "true", "True", "TRUE"), True),
     **dict.fromkeys(("f", "F", "false", "False", "FALSE"), False),
 }
-_ESCAPED = re.compile(r"\\([,= ])")
-_ESCAPED_IN_STRING = re.compile(r'\\(["\\])')
 
 
 class Point(NamedTuple):
@@ -152,12 +150,13 @@ def _tags(text: str) -> dict[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(r"\1", text)
+    return re.sub(r"\\([,= ])", r"\1", text) if "\\" in text else text
 
 
 def _value(where: str, key: str, text: str) -> Any:
     if text.startswith('"'):
-        return _ESCAPED_IN_STRING.sub(r"\1", text[1:-1])
+        text = text[1:-1]
+        return re.sub(r'\\(["\\])', r"\1", text) if "\\" in text else text
     if text in _BOOLEANS:
         return _BOOLEANS[text]
     if _FLOAT.fullmatch(text):

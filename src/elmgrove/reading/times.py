@@ -15,12 +15,6 @@ from numpy.typing import NDArray
 from elmgrove.errors import BadInput, require_time
 from elmgrove.reading.cells import format_like, number
 
-_NAMES = re.compile(
-    r"(.*[ _.-])?(time|times|timestamp|time[ _-]?stamp|datetime|date[ _-]?time|date|ts|epoch|utc|"
-    r"clock|when)([ _.-]?(utc|s|sec|ms|us|ns|\(.*\)|\[.*\]))?",
-    re.IGNORECASE,
-)
-
 
 class Clock:
     """Reads cells as times: seconds since 1970 in UTC, where no time zone is stated.
@@ -131,7 +125,13 @@ def _written(time: float, precise: str) -> str:
 
 
 def is_named_like_a_time(name: str) -> bool:
-    return _NAMES.fullmatch(name.strip()) is not None
+    named = re.fullmatch(
+        r"(.*[ _.-])?(time|times|timestamp|time[ _-]?stamp|datetime|date[ _-]?time|date|ts|epoch|"
+        r"utc|clock|when)([ _.-]?(utc|s|sec|ms|us|ns|\(.*\)|\[.*\]))?",
+        name.strip(),
+        re.IGNORECASE,
+    )
+    return named is not None
 
 
 def are_dates(cells: Sequence[Any]) -> bool:
