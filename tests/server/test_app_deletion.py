@@ -1,7 +1,7 @@
 """A federation that is deleted: what a request gets does not depend on when that happened."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,38 +11,53 @@ from starlette.requests import Request
 
 from elmgrove.federation.charter import address_of
 from elmgrove.federation.contribution import Contribution, unbundle
-from elmgrove.server import auth, contributions, federations
+from elmgrove.server import auth, contributions, federations, reports
 from elmgrove.server.store.contributions import Contributions
-from elmgrove.server.store.federations import DeviceRow, Federations
-from support.serving import ADMIN, Federation, Server, charter, contents, seeded_contribution
+from elmgrove.server.store.federations import Federations
+from support.reports import report
+from support.serving import (
+    ADMIN,
+    Federation,
+    Server,
+    contents,
+    enrol,
+    put,
+    seeded_contribution,
+)
 
 ME = "fan-1"
 BLOB = seeded_contribution(ME, 1).to_bytes()
+Asked = tuple[str, str, str, dict[str, Any]]
+
+
+def asked(who: str, *requests: str, **body: Any) -> list[Asked]:
+    return [(who, *request.split(" "), body) for request in requests]
+
+
 # Everything inside a federation that is asked of the store after the caller was let in.
-BY_KEY: list[tuple[str, str, dict[str, Any]]] = [
-    ("GET", "/devices", {}),
-    ("GET", "/entries", {}),
-    ("GET", "/contributions/fan-1", {}),
-    ("PUT", "/contributions/fan-1", {"content": BLOB}),
-    ("DELETE", "/contributions/fan-1", {}),
-    ("DELETE", "/contributions/fan-1?epoch=21", {}),
-    ("GET", "/merged", {}),
-    ("GET", "/merged?merge=group", {}),
-    ("GET", "/others?merge=quality", {}),
+READ = "devices entries contributions/fan-1 merged merged?merge=group others?merge=quality"
+READING = [f"GET /{path}" for path in READ.split()]
+CHANGING = [
+    *asked("key", "PUT /contributions/fan-1", content=BLOB),
+    *asked("key", "PUT /reports/fan-1", json=report(ME).fields),
+    *asked("key", "DELETE /contributions/fan-1", "DELETE /contributions/fan-1?epoch=21"),
+    *asked("admin", "DELETE /contributions/fan-1", "DELETE /entries/fan-1", "DELETE "),
+    *asked("admin", "POST /token", "DELETE /devices/fan-1"),
+    *asked("admin", "POST /devices", json={"name": "fan-9"}),
+    *asked("admin", "POST /commands/fan-1", json={"action": "accept"}),
+    *asked("token", "POST /devices", json={"name": "fan-9"}),
 ]
-BY_ADMIN: list[tuple[str, str, dict[str, Any]]] = [
-    *(asked for asked in BY_KEY if asked[0] == "GET"),
-    ("GET", "/contributions", {}),
-    ("DELETE", "/contributions/fan-1", {}),
-    ("DELETE", "", {}),
-    ("POST", "/token", {}),
-    ("POST", "/devices", {"json": {"name": "fan-9"}}),
-    ("DELETE", "/devices/fan-1", {}),
+ALL = [
+    *asked("key", *READING),
+    *asked("admin", *READING, "GET /contributions", "GET /reports", "GET /reports/fan-1"),
+    *CHANGING,
 ]
-
-
-def as_text(asked: object) -> str:
-    return str(asked) if isinstance(asked, str) else ""
+#: What each is told of a federation that is gone.
+GONE = {
+    "key": (401, auth.KEY_NEEDED),
+    "token": (401, auth.TOKEN_NEEDED),
+    "admin": (404, "there is no federation of this name"),
+}
 
 
 def answered(answer: httpx.Response) -> tuple[int, str]:
@@ -50,75 +65,66 @@ def answered(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["detail"]
 
 
-UNAUTHORIZED = 401, auth.KEY_NEEDED
-NO_TOKEN = 401, auth.TOKEN_NEEDED
-NOT_FOUND = 404, "there is no federation of this name"
-
-
-@pytest.fixture(name="fans")
-def fans_fixture(server: Server) -> Federation:
-    """A federation of three."""
-    made = server.found(charter())
-    made.enrol(ME, "fan-2", "fan 3/ü")
-    return made
-
-
-@pytest.fixture
-def vanishing(fans: Federation, monkeypatch: pytest.MonkeyPatch) -> Federation:
-    """A federation that is deleted as soon as the next request's secret was found to be right."""
-    assert fans.put(seeded_contribution(ME, 1)).status_code == 200
+def during(
+    monkeypatch: pytest.MonkeyPatch, happens: Callable[[auth.Caller], Awaitable[None]]
+) -> None:
+    """Lets something happen as soon as the next request's secret was found to be right."""
 
     async def caller_of(request: Request, *admitted: auth.Role) -> auth.Caller:
         caller = await auth.caller_of(request, *admitted)
-        await caller.service.store.federations.delete(caller.charter.name)
+        await happens(caller)
         return caller
 
-    monkeypatch.setattr(contributions, "caller_of", caller_of)
-    monkeypatch.setattr(federations, "caller_of", caller_of)
-    return fans
+    for module in (contributions, federations, reports):
+        monkeypatch.setattr(module, "caller_of", caller_of)
 
 
-@pytest.mark.parametrize(("method", "path", "body"), BY_KEY, ids=as_text)
-def test_to_a_device_it_is_gone_before_its_request(
-    fans: Federation, method: str, path: str, body: dict[str, Any]
+def secret_of(fans: Federation, who: str) -> str:
+    return {"key": fans.keys[ME], "token": fans.token, "admin": ADMIN}[who]
+
+
+@pytest.mark.parametrize(("who", "method", "path", "body"), ALL)
+def test_a_federation_goes_during_a_request(
+    fans: Federation,
+    monkeypatch: pytest.MonkeyPatch,
+    who: str,
+    method: str,
+    path: str,
+    body: dict[str, Any],
 ) -> None:
-    fans.put(seeded_contribution(ME, 1))
-    assert fans.ask("DELETE", "", ADMIN).status_code == 204
-    assert answered(fans.ask(method, path, fans.keys[ME], **body)) == UNAUTHORIZED
+    assert fans.put(seeded_contribution(ME, 1)).status_code == 200
+
+    async def delete(caller: auth.Caller) -> None:
+        await caller.service.store.federations.delete(caller.charter.name)
+
+    during(monkeypatch, delete)
+    assert answered(fans.ask(method, path, secret_of(fans, who), **body)) == GONE[who]
+    assert fans.charter.name not in str(contents(fans.server.store))
 
 
-@pytest.mark.parametrize(("method", "path", "body"), BY_KEY, ids=as_text)
-def test_to_a_device_it_goes_during_its_request(
-    server: Server, vanishing: Federation, method: str, path: str, body: dict[str, Any]
+@pytest.mark.parametrize(("who", "method", "path", "body"), CHANGING)
+def test_what_is_asked_of_a_federation_is_not_done_to_the_next_of_its_name(
+    fans: Federation,
+    monkeypatch: pytest.MonkeyPatch,
+    who: str,
+    method: str,
+    path: str,
+    body: dict[str, Any],
 ) -> None:
-    assert answered(vanishing.ask(method, path, vanishing.keys[ME], **body)) == UNAUTHORIZED
-    assert vanishing.charter.name not in str(contents(server.store))
+    async def make_again(caller: auth.Caller) -> None:
+        store, row = caller.service.store, caller.federation
+        await store.federations.delete(row.name)
+        await store.federations.create(replace(row, created=row.created + 1.0))
+        await enrol(store, ME, federation=row.name)
+        await put(store, ME, BLOB, federation=row.name)
 
-
-@pytest.mark.parametrize(("method", "path", "body"), BY_ADMIN, ids=as_text)
-def test_to_the_administrator_it_is_gone_before_the_request(
-    fans: Federation, method: str, path: str, body: dict[str, Any]
-) -> None:
-    assert fans.ask("DELETE", "", ADMIN).status_code == 204
-    assert answered(fans.ask(method, path, ADMIN, **body)) == NOT_FOUND
-
-
-@pytest.mark.parametrize(("method", "path", "body"), BY_ADMIN, ids=as_text)
-def test_to_the_administrator_it_goes_during_the_request(
-    vanishing: Federation, method: str, path: str, body: dict[str, Any]
-) -> None:
-    assert answered(vanishing.ask(method, path, ADMIN, **body)) == NOT_FOUND
-
-
-def test_to_a_device_that_wants_to_join_it_is_gone_before_its_request(fans: Federation) -> None:
-    assert fans.ask("DELETE", "", ADMIN).status_code == 204
-    joining = fans.ask("POST", "/devices", fans.token, json={"name": "fan-9"})
-    assert answered(joining) == NO_TOKEN
-
-
-def test_to_a_device_that_wants_to_join_it_goes_during_its_request(vanishing: Federation) -> None:
-    joining = vanishing.ask("POST", "/devices", vanishing.token, json={"name": "fan-9"})
-    assert answered(joining) == NO_TOKEN
+    during(monkeypatch, make_again)
+    assert answered(fans.ask(method, path, secret_of(fans, who), **body)) == GONE[who]
+    monkeypatch.undo()
+    assert [name for name, entry in fans.entries().items() if not entry["left"]] == [ME]
+    assert fans.ask("GET", "", fans.token).status_code == 200, "nor has it another token"
+    devices = fans.ask("GET", "/devices", ADMIN).json()["devices"]
+    assert [(one["name"], one["revoked"]) for one in devices] == [(ME, False)]
 
 
 # While a contribution is under way
@@ -149,16 +155,6 @@ def let_in(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return event
 
 
-def test_a_federation_that_goes_while_a_contribution_comes(
-    fans: Federation, let_in: threading.Event
-) -> None:
-    def delete() -> None:
-        assert let_in.wait(60)
-        assert fans.ask("DELETE", "", ADMIN).status_code == 204
-
-    assert answered(put_slowly(fans, ME, BLOB, delete)) == UNAUTHORIZED
-
-
 def test_a_federation_that_is_made_again_while_a_contribution_comes(
     server: Server, fans: Federation, let_in: threading.Event
 ) -> None:
@@ -169,48 +165,8 @@ def test_a_federation_that_is_made_again_while_a_contribution_comes(
         assert fans.ask("DELETE", "", ADMIN).status_code == 204
         server.found(fans.charter)
 
-    assert answered(put_slowly(fans, ME, BLOB, make_again)) == UNAUTHORIZED
+    assert answered(put_slowly(fans, ME, BLOB, make_again)) == GONE["key"]
     assert fans.entries() == {}
-
-
-CHANGING = [asked for asked in (*BY_KEY, *BY_ADMIN) if asked[0] != "GET"]
-
-
-@pytest.mark.parametrize(("method", "path", "body"), CHANGING, ids=as_text)
-def test_what_is_asked_of_a_federation_is_not_done_to_the_next_of_its_name(
-    server: Server,
-    fans: Federation,
-    monkeypatch: pytest.MonkeyPatch,
-    method: str,
-    path: str,
-    body: dict[str, Any],
-) -> None:
-    later: list[Any] = []
-
-    async def caller_of(request: Request, *admitted: auth.Role) -> auth.Caller:
-        caller = await auth.caller_of(request, *admitted)
-        store, row = caller.service.store, caller.federation
-        await store.federations.delete(row.name)
-        later.append(replace(row, created=row.created + 1.0))
-        await store.federations.create(later[0])
-        await store.federations.enrol(
-            row.name, DeviceRow(ME, "another key", False, 1.0), again=False
-        )
-        await store.contributions.put(row.name, ME, 7, 2.5, BLOB, 1.0, successor=lambda held: True)
-        return caller
-
-    monkeypatch.setattr(contributions, "caller_of", caller_of)
-    monkeypatch.setattr(federations, "caller_of", caller_of)
-    by_key = (method, path, body) in BY_KEY
-    secret = fans.keys[ME] if by_key else ADMIN
-    assert answered(fans.ask(method, path, secret, **body)) == (
-        UNAUTHORIZED if by_key else NOT_FOUND
-    )
-    monkeypatch.undo()
-    assert [name for name, entry in fans.entries().items() if not entry["left"]] == [ME]
-    assert fans.ask("GET", "", fans.token).status_code == 200, "nor has it another token"
-    devices = fans.ask("GET", "/devices", ADMIN).json()["devices"]
-    assert [(one["name"], one["revoked"]) for one in devices] == [(ME, False)]
 
 
 def test_a_key_that_is_revoked_while_a_contribution_comes(

@@ -1,5 +1,7 @@
 """The audit over HTTP: read page by page, kept after a deletion."""
 
+from hashlib import sha256
+
 import pytest
 
 from elmgrove.federation.audit import require_unbroken
@@ -30,7 +32,10 @@ def test_the_story_of_a_federation(server: Server, fans: Federation) -> None:
     ]
     records = server.audit(fans.charter.name)
     require_unbroken(records)
-    assert records[4].detail["rows"] == 20
+    sent = seeded_contribution("fan-1", 1).to_bytes()
+    published = {"device": "fan-1", "epoch": 20, "rows": 20.0, "size": len(sent)}
+    assert records[4].detail == published | {"digest": sha256(sent).hexdigest()}
+    assert records[1].detail == {"device": "fan-1", "expires": None}
     server.found(fans.charter)
     assert [one.act for one in server.audit(fans.charter.name)][-2:] == ["deleted", "made"]
 

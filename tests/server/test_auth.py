@@ -1,23 +1,16 @@
 """Which caller may do what: every route with every secret, so that no new route is forgotten."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import cast
 
 import httpx
 import pytest
 
-from elmgrove.errors import Problem
 from elmgrove.server import auth, contributions
-from elmgrove.server.auth import Caller, Role
 from elmgrove.server.routes import ADMIN as BY_ADMIN
 from elmgrove.server.routes import JOIN as BY_TOKEN
 from elmgrove.server.routes import KEY as BY_KEY
 from elmgrove.server.routes import ROUTES, ApiRoute
-from elmgrove.server.service import Service
-from elmgrove.server.store.federations import FederationRow
-from elmgrove.server.store.store import Store
 from support.reports import report
 from support.serving import ADMIN, Federation, Server, charter, contents, seeded_contribution
 
@@ -184,26 +177,6 @@ def test_to_strangers_a_federation_that_is_not_there_looks_like_any_other(
     assert asked(nowhere, route, ADMIN).status_code == 404
 
 
-def test_nobody_else_gets_the_sum_without_a_device(world: World) -> None:
-    for name, status in (("key", 200), ("admin", 200), ("another's key", 403), ("token", 401)):
-        answer = world.mine.ask("GET", "/merged?without=me", world.secrets[name])
-        assert answer.status_code == status
-
-
-def test_no_device_publishes_in_the_name_of_another(
-    server: Server, administrators: dict[str, str]
-) -> None:
-    world = make_world(server, administrators)
-    before = contents(server.store)
-    for origin in ("you", "me-too"):
-        answer = world.mine.put_blob("me", seeded_contribution(origin, 3, 50).to_bytes())
-        assert (answer.status_code, answer.json()["title"]) == (
-            403,
-            "This token or key may not do that",
-        )
-    assert contents(server.store) == before
-
-
 def test_federations_do_not_see_each_other(server: Server, administrators: dict[str, str]) -> None:
     """Two devices of one name, each in a federation of its own, are two devices."""
     world = make_world(server, administrators)
@@ -213,40 +186,3 @@ def test_federations_do_not_see_each_other(server: Server, administrators: dict[
     assert there == seeded_contribution("me", 7).to_bytes()
     assert world.other.ask("DELETE", "", ADMIN).status_code == 204
     assert world.mine.ask("GET", "/contributions/me", world.mine.keys["me"]).content == here
-
-
-# What each role may do
-
-
-def caller(role: Role, device: str | None = None) -> Caller:
-    made = charter()
-    row = FederationRow(made.name, made.basis.fields, made.ridge, None, "", 0.0)
-    return Caller(Service(cast(Store, None), "", 0), row, role, device)
-
-
-CALLERS = {
-    "manager": caller(Role.MANAGE),
-    "looker": caller(Role.LOOK),
-    "me": caller(Role.DEVICE, "me"),
-    "you": caller(Role.DEVICE, "you"),
-    "joiner": caller(Role.JOINER),
-    "joiner with a name": caller(Role.JOINER, "me"),
-}
-REQUIRED: dict[str, tuple[Callable[[Caller], None], set[str]]] = {
-    "require_device": (lambda caller: caller.require_device("me"), {"me"}),
-    "require_own": (lambda caller: caller.require_own("me"), {"me", "manager", "looker"}),
-    "require_admin": (Caller.require_admin, {"manager", "looker"}),
-}
-
-
-@pytest.mark.parametrize("name", CALLERS)
-@pytest.mark.parametrize("required", REQUIRED)
-def test_each_role_may_do_what_is_its_own(required: str, name: str) -> None:
-    """In particular, a caller that may join is no administrator and no device yet."""
-    require, admitted = REQUIRED[required]
-    if name in admitted:
-        require(CALLERS[name])
-        return
-    with pytest.raises(Problem) as refused:
-        require(CALLERS[name])
-    assert refused.value.kind == "forbidden"

@@ -14,8 +14,7 @@ from elmgrove.server.store.federations import DeviceRow, FederationRow
 from elmgrove.server.store.store import Store, open_store
 from support.places import GOLDEN
 from support.reports import event, minute, report
-from support.services import execute
-from support.serving import TABLES, opened
+from support.serving import TABLES, done_behind, opened
 
 pytestmark = pytest.mark.anyio
 
@@ -90,33 +89,20 @@ async def be_of_version_4(url: str) -> None:
         for name in ("rounds_held", "reply", "report")
     ]
     older += ["UPDATE elmgrove_schema SET version = 4"]
-    if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
-            for statement in older:
-                connection.execute(statement)
-        return
-    for statement in older:
-        await execute(url, statement)
+    await done_behind(url, *older)
 
 
-async def test_tables_of_version_4_are_upgraded_on_each_data_base(database: str) -> None:
+async def test_servers_that_start_together_upgrade_tables_of_version_4_once(database: str) -> None:
     async with opened(database) as store:
         assert await store.federations.create(FANS)
         assert await store.admins.add(ANNA)
     await be_of_version_4(database)
-    async with opened(database) as store:
+    stores = await asyncio.gather(*(open_store(database) for _ in range(4)))
+    for store in stores:
         assert [one.name for one in await store.federations.all()] == ["fans"]
         assert await store.admins.all() == [ANNA]
         assert await store.reports.get("fans", "fan-1") is None
         assert await store.reports.minutes("fans", "fan-1", 0.0, 1e12) == []
-        await store.reports.put("fans", report(minutes=(minute(),)), 1.0)
-
-
-async def test_servers_that_start_together_upgrade_once(database: str) -> None:
-    async with opened(database) as store:
-        assert await store.federations.create(FANS)
-    await be_of_version_4(database)
-    stores = await asyncio.gather(*(open_store(database) for _ in range(4)))
     for store in stores:
-        assert await store.federations.find("fans") == FANS
+        await store.reports.put("fans", report(minutes=(minute(),)), 1.0)
         await store.close()

@@ -119,16 +119,6 @@ def test_what_no_route_takes_makes_one_series(server: Server) -> None:
     assert found("elmgrove_server_requests_total", **series) == was + 4
 
 
-def test_administrators_who_look_may_read_them_and_nobody_else(
-    server: Server, fans: Federation
-) -> None:
-    assert scrape(server, server.administrator(f"looks-{fans.charter.name}", "look")).families
-    refused(server.ask("GET", "/metrics"), "unauthorized")
-    refused(server.ask("GET", "/metrics", "elm-admin-guessed"), "unauthorized")
-    refused(server.ask("GET", "/metrics", fans.keys["fan-1"]), "unauthorized")
-    refused(server.ask("GET", "/metrics", fans.token), "unauthorized")
-
-
 def test_all_that_is_shown_is_documented_and_all_that_is_documented_is_shown(database: str) -> None:
     with serving(database, open_metrics=True) as server:
         made = server.found(charter())

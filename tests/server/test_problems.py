@@ -56,11 +56,6 @@ def test_each_error_is_a_problem_of_its_kind(error: Exception, kind: str) -> Non
     assert document["instance"] == "/here"
 
 
-def test_of_an_outdated_version_it_says_what_is_held() -> None:
-    found = problem_of(request(), Outdated("epoch 5 is held", 5, shrunk=True))
-    assert found.members == {"held_epoch": 5, "shrunk": True}
-
-
 def test_a_federation_that_is_gone_is_the_refusal_that_the_caller_would_get() -> None:
     refusal = Problem("unauthorized", "this needs a key")
     assert problem_of(request(refusal), NotFound("fans")) is refusal

@@ -56,12 +56,6 @@ def test_an_answer_that_got_lost_locks_nobody_out(fans: Federation) -> None:
     refused(fans.ask("GET", "/entries", old), "unauthorized")
 
 
-def test_nobody_changes_the_key_of_another(fans: Federation) -> None:
-    refused(fans.ask("POST", "/devices/fan-1/key", fans.keys["fan-2"]), "forbidden")
-    refused(fans.ask("POST", "/devices/fan-1/key", ADMIN), "forbidden")
-    refused(fans.ask("POST", "/devices/fan-1/key", fans.token), "unauthorized")
-
-
 def test_revoking_ends_both_keys_and_a_readmission_too(fans: Federation) -> None:
     old = fans.keys["fan-1"]
     new = rotated(fans, old)

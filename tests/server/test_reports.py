@@ -2,36 +2,24 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from elmgrove.errors import NotFound
-from elmgrove.federation.messages import MOST_EVENTS
+from elmgrove.federation.audit import require_unbroken
+from elmgrove.federation.commands import Command, CommandResult
+from elmgrove.federation.messages import MOST_EVENTS, MOST_RESULTS
 from elmgrove.federation.report import Minute, Report
-from elmgrove.server.store.federations import DeviceRow, FederationRow
-from elmgrove.server.store.reports import Reports, StoredEvent
+from elmgrove.server.store.reports import Reports, StoredCommand, StoredEvent
 from elmgrove.server.store.store import Store
-from support.reports import MINUTE, cooperation, event, minute, report, status
-from support.serving import FANS, opened
+from support.reports import MINUTE, event, minute, report, status
+from support.serving import FANS, enrol
 
 pytestmark = pytest.mark.anyio
 
-CARS = FederationRow("cars", {}, 0.0, None, "t1", 13.0)
 #: 2024-05-01T14:20:00Z, as an event begins.
 NOON = 1714573200.0
-
-
-@pytest.fixture
-async def store(database: str) -> AsyncIterator[Store]:
-    async with opened(database) as store:
-        for federation in (FANS, CARS):
-            assert await store.federations.create(federation)
-            for name in ("fan-1", "fan-2"):
-                device = DeviceRow(name, f"k-{name}", False, 5.0)
-                assert await store.federations.enrol(federation.name, device, again=False)
-        yield store
 
 
 async def minutes(store: Store, begin: int = 0, end: int = 2**32, device: str = "fan-1") -> Any:
@@ -44,26 +32,16 @@ async def events(store: Store, *devices: str, begin: float = 0.0, end: float = 1
     return [(one.device, one.number, one.begin, one.ended) for one in found]
 
 
+@pytest.fixture(name="store")
+async def store_fixture(store: Store) -> Store:
+    """One that holds two federations of two devices."""
+    assert await store.federations.create(replace(FANS, name="cars"))
+    for federation in ("fans", "cars"):
+        await enrol(store, "fan-1", "fan-2", federation=federation)
+    return store
+
+
 # The newest
-
-
-async def test_what_was_told_last_is_what_is_known(store: Store) -> None:
-    assert await store.reports.get("fans", "fan-1") is None
-    await store.reports.put("fans", report(), 100.0)
-    later = report(
-        time=NOON + 60,
-        status=status(state="changing", learned=2**62, event={"number": 3}),
-        cooperation=cooperation(),
-        quarantine=({"time": 1.0, "values": [1.5, "ü"]},),
-    )
-    await store.reports.put("fans", later, 160.0)
-    told = await store.reports.get("fans", "fan-1")
-    assert told is not None
-    assert (told.device, told.received, told.time) == ("fan-1", 160.0, NOON + 60)
-    kept = ("status", "cooperation", "quarantine")
-    assert told.report == {name: later.fields[name] for name in kept}
-    assert await store.reports.get("fans", "fan-2") is None
-    assert await store.reports.get("cars", "fan-1") is None
 
 
 async def test_a_device_says_by_when_it_is_heard_of_again(store: Store) -> None:
@@ -72,13 +50,6 @@ async def test_a_device_says_by_when_it_is_heard_of_again(store: Store) -> None:
         told = await store.reports.get("fans", "fan-1")
         assert told is not None
         assert told.silent_after == silent_after
-
-
-async def test_a_federation_that_is_not_there_is_told_nothing(store: Store) -> None:
-    with pytest.raises(NotFound):
-        await store.reports.put("vans", report(), 1.0)
-    with pytest.raises(NotFound):
-        await store.reports.get("vans", "fan-1")
 
 
 # Minutes
@@ -92,17 +63,6 @@ async def test_of_a_minute_that_is_told_again_the_last_counts(store: Store) -> N
     found = await minutes(store)
     assert [one[:2] for one in found] == [[MINUTE + n, 10 if n < 90 else 60] for n in range(130)]
     assert Minute.from_fields(found[0]) == minute(MINUTE, rows=10)
-
-
-async def test_minutes_of_a_time_are_given_and_no_others(store: Store) -> None:
-    told = tuple(minute(MINUTE + n) for n in range(0, 200, 7))
-    await store.reports.put("fans", report(minutes=told), 100.0)
-    await store.reports.put("cars", report(minutes=told), 100.0)
-    await store.reports.put("fans", report("fan-2", minutes=told[:2]), 100.0)
-    found = await minutes(store, MINUTE + 7, MINUTE + 70)
-    assert [one[0] - MINUTE for one in found] == list(range(7, 70, 7))
-    assert len(await minutes(store, device="fan-2")) == 2
-    assert await minutes(store, MINUTE + 300) == []
 
 
 async def test_numbers_are_kept_as_precisely_as_anybody_sees_them(store: Store) -> None:
@@ -254,20 +214,6 @@ async def told_at(store: Store, device: str, received: float) -> None:
     await store.reports.put("fans", told, received)
 
 
-async def test_what_is_old_is_forgotten(store: Store) -> None:
-    await told_at(store, "fan-1", 100.0)
-    await told_at(store, "fan-2", 200.0)
-    assert await store.reports.expire(100.0, 100.0) == 0
-    assert await store.reports.expire(150.0, 100.0) == 1, "minutes first"
-    assert await minutes(store) == []
-    assert len(await events(store)) == 2
-    assert await store.reports.expire(150.0, 150.0) == 2, "event and what was told"
-    assert [one[0] for one in await events(store)] == ["fan-2"]
-    assert await store.reports.get("fans", "fan-1") is None
-    assert await store.reports.get("fans", "fan-2") is not None
-    assert len(await minutes(store, device="fan-2")) == 1
-
-
 async def test_what_is_told_again_is_as_old_as_at_first(store: Store) -> None:
     """Else an event that ended would be kept for as long as its device remembers it."""
     await told_at(store, "fan-1", 100.0)
@@ -283,32 +229,6 @@ async def test_much_is_forgotten_in_parts(store: Store, monkeypatch: pytest.Monk
     assert [await store.reports.expire(2.0, 0.0) for _ in range(4)] == [10, 10, 5, 0]
 
 
-async def test_a_federation_that_is_deleted_takes_all_of_it(store: Store) -> None:
-    for federation in ("fans", "cars"):
-        told = report(minutes=(minute(),), events=(event(1),))
-        await store.reports.put(federation, told, 1.0)
-    assert await store.federations.delete("fans")
-    assert await store.federations.create(FANS)
-    assert await store.reports.get("fans", "fan-1") is None
-    assert await minutes(store) == []
-    assert await events(store) == []
-    assert await store.reports.get("cars", "fan-1") is not None
-    assert len(await store.reports.minutes("cars", "fan-1", 0, 1e12)) == 1
-
-
-async def test_it_is_there_when_the_store_is_opened_again(database: str) -> None:
-    told = report(minutes=(minute(),), events=(event(1),))
-    async with opened(database) as store:
-        await store.federations.create(FANS)
-        await store.reports.put("fans", told, 1.0)
-    async with opened(database) as store:
-        again = await store.reports.get("fans", "fan-1")
-        assert again is not None
-        assert again.report["status"] == told.status
-        assert await minutes(store) == [minute().fields]
-        assert len(await events(store)) == 1
-
-
 async def test_the_largest_report_is_taken(store: Store) -> None:
     told = Report(
         "fan-1",
@@ -320,3 +240,92 @@ async def test_the_largest_report_is_taken(store: Store) -> None:
     )
     await store.reports.put("fans", Report.from_fields(json.loads(json.dumps(told.fields))), 1.0)
     assert len(await minutes(store)) == Reports.MOST_HOURS_AT_ONCE
+
+
+# Commands: asked once, told until they are done, and done once
+
+ANNA = "administrator anna"
+
+
+def command(number: int = 1, action: str = "accept", **words: Any) -> Command:
+    return Command(f"e-{number}", action, words, "anna", 100.0 + number)
+
+
+async def ask(store: Store, *commands: Command, device: str = "fan-1") -> None:
+    for one in commands:
+        assert await store.reports.ask("fans", device, one, actor=ANNA) is None
+
+
+async def take_report(
+    store: Store, *outcomes: CommandResult, device: str = "fan-1"
+) -> list[Command]:
+    """What a device hears that says so."""
+    return await store.reports.put("fans", report(device, outcomes=outcomes), 200.0)
+
+
+def done(number: int, *said: str, refused: bool = False) -> CommandResult:
+    return CommandResult(f"e-{number}", 150.0, refused, said)
+
+
+async def acts(store: Store) -> list[tuple[str, str, Any, Any]]:
+    records = await store.audit.records("fans", 1000)
+    require_unbroken(records)
+    found = [one for one in records if one.act.startswith("command")]
+    detail = [(one.detail["command"], one.detail.get("refused")) for one in found]
+    return [(one.actor, one.act, *more) for one, more in zip(found, detail, strict=True)]
+
+
+async def test_an_command_is_told_until_it_is_done(store: Store) -> None:
+    words = {"from": "2024-05-01T14:20:00Z", "to": 1.8e9, "instead": True}
+    first, second = command(1, **words), command(2, "reject")
+    await ask(store, second, first)
+    assert await take_report(store) == [first, second], "the oldest is first"
+    assert await take_report(store) == [first, second]
+    assert await take_report(store, device="fan-2") == []
+    assert await take_report(store, done(1, "31 rows learned", "all is well")) == [second]
+    assert await store.reports.commands("fans", "fan-1", 9) == [
+        StoredCommand(second, "fan-1"),
+        StoredCommand(first, "fan-1", 150.0, False, ("31 rows learned", "all is well")),
+    ]
+    assert await take_report(store, done(2, "no such rows", refused=True)) == []
+    assert await acts(store) == [
+        (ANNA, "command asked", "e-2", None),
+        (ANNA, "command asked", "e-1", None),
+        ("device fan-1", "command done", "e-1", False),
+        ("device fan-1", "command done", "e-2", True),
+    ]
+
+
+async def test_the_first_outcome_counts_and_those_of_no_command_change_nothing(
+    store: Store,
+) -> None:
+    await ask(store, command(1))
+    assert await take_report(store, done(9), done(1, "other"), device="fan-2") == []
+    assert await take_report(store, done(7)) == [command(1)], (
+        "another device can't say what became of it"
+    )
+    for said in ("first", "second"):
+        assert await take_report(store, done(1, said), done(1, said)) == []
+    assert [one.said for one in await store.reports.commands("fans", "fan-1", 9)] == [("first",)]
+    assert [act for _, act, *_ in await acts(store)] == ["command asked", "command done"]
+
+
+async def test_who_does_not_come_is_asked_no_more(store: Store) -> None:
+    await ask(store, *(command(n) for n in range(Reports.MOST_WAITING)))
+    refusal = await store.reports.ask("fans", "fan-1", command(999), actor=ANNA)
+    assert refusal is not None
+    assert "200 commands wait for 'fan-1'" in refusal
+    await ask(store, command(1000), device="fan-2")
+    given = await take_report(store)
+    assert given == [command(n) for n in range(MOST_RESULTS)], "as many as it can answer"
+    assert (await take_report(store, done(0)))[0] == command(1)
+    await ask(store, command(999))
+
+
+async def test_commands_are_forgotten_with_events(store: Store) -> None:
+    await ask(store, command(1), command(50))
+    assert await store.reports.expire(0.0, 120.0) == 1
+    assert await take_report(store) == [command(50)]
+    assert await store.federations.delete("fans")
+    assert await store.federations.create(FANS)
+    assert await store.reports.commands("fans", "fan-1", 9) == []

@@ -1,6 +1,5 @@
 """Passwords in the store, and which sessions still last, on each data base."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,6 @@ from elmgrove.federation.audit import require_unbroken
 from elmgrove.server.store.admins import AdministratorRow
 from elmgrove.server.store.database import Transaction
 from elmgrove.server.store.store import Store
-from support.serving import opened
 
 pytestmark = pytest.mark.anyio
 
@@ -18,11 +16,10 @@ BERT = AdministratorRow("bert", "look", "h-bert", 11.0, 5e9)
 
 
 @pytest.fixture
-async def store(database: str) -> AsyncIterator[Store]:
-    async with opened(database) as store:
-        for one in (ANNA, BERT):
-            assert await store.admins.add(one)
-        yield store
+async def store(store: Store) -> Store:
+    for one in (ANNA, BERT):
+        assert await store.admins.add(one)
+    return store
 
 
 async def numbers(store: Store) -> list[int]:

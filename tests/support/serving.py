@@ -32,7 +32,8 @@ from elmgrove.federation.merged import Merged
 from elmgrove.server.app import bound, listen, make_app, serve
 from elmgrove.server.limits import Limits
 from elmgrove.server.problems import KINDS
-from elmgrove.server.store.federations import FederationRow
+from elmgrove.server.store.contributions import StoredEntry
+from elmgrove.server.store.federations import DeviceRow, FederationRow
 from elmgrove.server.store.store import Store, open_store
 from support.factories import evidence_of, normal_rows
 from support.faults import CONTEXT
@@ -338,6 +339,15 @@ async def _alter_in_postgres(
         await connection.close()
 
 
+async def done_behind(database: str, *statements: str) -> None:
+    """Does something to a data base, behind the store's back."""
+    if not database.startswith("sqlite:///"):
+        await execute(database, "; ".join(statements))
+        return
+    with closing(sqlite3.connect(database.removeprefix("sqlite:///"))) as connection, connection:
+        connection.executescript("; ".join(statements))
+
+
 def flipped(blob: bytes) -> bytes:
     """With one bit of its last number changed."""
     return blob[:-3] + bytes([blob[-3] ^ 1]) + blob[-2:]
@@ -461,6 +471,27 @@ async def opened(url: str) -> AsyncIterator[Store]:
 def anyio_backend() -> str:
     """What tests that are coroutines run on."""
     return "asyncio"
+
+
+async def enrol(store: Store, *names: str, federation: str = "fans") -> None:
+    """Enrols devices, each with a key of its own."""
+    for name in names:
+        device = DeviceRow(name, f"k-{name}", False, 5.0)
+        assert await store.federations.enrol(federation, device, again=False)
+
+
+async def put(
+    store: Store,
+    origin: str,
+    blob: bytes | None = b"x",
+    successor: Callable[[StoredEntry | None], bool] = lambda held: True,
+    federation: str = "fans",
+    **more: Any,
+) -> StoredEntry:
+    """Stores a contribution, or a departure, whatever is held of the device."""
+    return await store.contributions.put(
+        federation, origin, 7, 2.5, blob, 99.25, successor=successor, **more
+    )
 
 
 @pytest.fixture

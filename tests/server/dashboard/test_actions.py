@@ -110,7 +110,10 @@ def test_each_button_does_what_it_says(server: Server, fans: Federation, windows
     page.get_by_label("Name").fill("ada")
     page.get_by_label("Password").fill(PASSWORD)
     hand.click("Log in", "**/ui/", within="form:has(#password)")
+    assert not page.evaluate("document.cookie"), "no script can read it"
     hand.click("Log out", "You have logged out")
+    page.go_back()
+    page.wait_for_url("**/ui/login**")
     page.get_by_label("Token").fill(ADMIN)
     hand.click("Log in", "**/ui/", within="form:has(#token)")
     _look_at_the_fleet(hand)

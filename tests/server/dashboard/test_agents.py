@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from support.agents import NAMES, Start, append_rows, flags
 from support.dashboard import Windows
@@ -71,24 +70,3 @@ def test_an_event_of_a_real_agent_is_shown_live_answered_with_a_click_and_done(
     page.get_by_role("button", name="Revoke its key").click()
     page.get_by_text("Revoked").first.wait_for()
     agents[1].logs("revoked")
-
-
-@pytest.mark.parametrize("how", ["phone", "no script"])
-def test_the_pages_fit_a_phone_and_need_no_script(
-    server: Server, windows: Windows, how: str
-) -> None:
-    fans = server.found(charter())
-    fans.enrol("fan-1")
-    phone = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}
-    page = windows.logged_in(
-        server, **(phone if how == "phone" else {"java_script_enabled": False})
-    )
-    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    for where in ("devices/fan-1", "federation", "audit"):
-        page.goto(f"/ui/{fans.charter.name}/{where}")
-        page.locator("main h1").wait_for()
-        assert how != "phone" or page.evaluate(wide) == 0, f"nothing sticks out of {where}"
-    page.goto(f"/ui/{fans.charter.name}/federation")
-    page.get_by_text("A new token…").click()
-    page.get_by_role("button", name="Make a new token").click()
-    page.get_by_text("_TOKEN=elm-join-").wait_for()

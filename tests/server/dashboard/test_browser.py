@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from elmgrove.server.dashboard.rendering import iso
-from support.dashboard import PASSWORD, Windows, tell
+from support.dashboard import Windows, tell
 from support.reports import event, report, status
-from support.serving import ADMIN, Federation, Server, charter
+from support.serving import Federation, Server, charter
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
 NASTY = "<img src=x onerror=alert(1)>"
+#: By how much a page is wider than its window.
+WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 #: How many tables that scroll have a head that lies over their first line.
 COVERED = """[...document.querySelectorAll('.scroll table')].filter((one) =>
     one.tHead.rows[0].cells[0].getBoundingClientRect().bottom
@@ -34,10 +36,6 @@ def pumps_fixture(server: Server) -> Federation:
     return made
 
 
-def names(page: "Page") -> list[str]:
-    return page.locator("tbody th a").all_inner_texts()
-
-
 def until(page: "Page", expected: list[str]) -> None:
     """Waits until the table has these lines."""
     page.wait_for_function(
@@ -45,30 +43,6 @@ def until(page: "Page", expected: list[str]) -> None:
         ".map(one => one.textContent)) === JSON.stringify(expected)",
         arg=expected,
     )
-
-
-def test_one_logs_in_by_token_or_password_and_out_again(server: Server, windows: Windows) -> None:
-    server.administrator("ada", "look")
-    password = server.ask(
-        "PUT", "/v1/administrators/ada/password", ADMIN, json={"password": PASSWORD}
-    )
-    assert password.status_code == 204, password.text
-    page = windows.open(server.base)
-    page.goto("/ui/")
-    assert page.url.endswith("/ui/login?next=%2Fui%2F")
-    page.get_by_label("Name").fill("ada")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_label("Password").press("Enter")
-    page.wait_for_url("**/ui/")
-    assert "ada" in page.locator(".me").inner_text()
-    assert not page.evaluate("document.cookie"), "no script can read it"
-    page.get_by_role("button", name="Log out").click()
-    page.get_by_text("You have logged out").wait_for()
-    page.go_back()
-    page.wait_for_url("**/ui/login**")
-    page.get_by_label("Token").fill(ADMIN)
-    page.get_by_label("Token").press("Enter")
-    page.wait_for_url("**/ui/")
 
 
 def test_a_page_is_live_however_slow_its_scripts_come(
@@ -157,18 +131,23 @@ def test_pages_work_on_a_phone_and_without_scripts(
     page = windows.logged_in(
         server, **(phone if how == "phone" else {"java_script_enabled": False})
     )
-    page.get_by_role("link", name=pumps.charter.name, exact=True).click()
+    for where in ("devices/pump-1", "federation", "audit", ""):
+        page.goto(f"/ui/{pumps.charter.name}/{where}")
+        page.locator("main h1").wait_for()
+        assert how != "phone" or page.evaluate(WIDE) == 0, f"nothing sticks out of {where}"
     page.get_by_label("Search devices by name").fill("pump")
     if how == "phone":
         until(page, ["pump-2", "pump-1"])
         page.get_by_label("Sort by").select_option("Device")
         until(page, ["pump-1", "pump-2"])
-        wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert page.evaluate(wide) == 0, "nothing sticks out"
     else:
         page.get_by_role("button", name="Search").click()
         page.wait_for_url("**search=pump**")
-        assert names(page) == ["pump-2", "pump-1"]
+        assert page.locator("tbody th a").all_inner_texts() == ["pump-2", "pump-1"]
+    page.get_by_role("link", name="Federation", exact=True).click()
+    page.get_by_text("A new token…").click()
+    page.get_by_role("button", name="Make a new token").click()
+    page.get_by_text("_TOKEN=elm-join-").wait_for()
     page.get_by_role("button", name="Log out").click()
     page.wait_for_url("**/ui/login?out")
 
@@ -184,9 +163,8 @@ def test_long_names_and_causes_stick_out_of_no_page(
     anomalous = status(event={"number": 1}, learned=10**15)
     tell(made, report(name, now, status=anomalous, events=(opened,)))
     page = windows.logged_in(server, viewport={"width": width, "height": 740})
-    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     for where in ("", f"devices/{name}", "federation", "audit"):
         page.goto(f"/ui/{made.charter.name}/{where}")
         page.locator("main h1").wait_for()
-        assert page.evaluate(wide) == 0, f"nothing sticks out of {where}"
+        assert page.evaluate(WIDE) == 0, f"nothing sticks out of {where}"
         assert page.evaluate(COVERED) == 0, f"no line of {where} is hidden by a head"

@@ -4,7 +4,6 @@ import re
 import time
 from html import unescape
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -12,8 +11,15 @@ from elmgrove.detector.drift import Drift, Shift
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.report import Minute
-from elmgrove.server.dashboard.device_page import cause_text, cooperation_text
+from elmgrove.server.dashboard.device_page import (
+    DeviceStatus,
+    ScoreChart,
+    cause_text,
+    clock_warning,
+    cooperation_text,
+)
 from elmgrove.server.dashboard.rendering import clock, iso
+from elmgrove.server.store.reports import StoredReport
 from support.dashboard import Guest, guest, tell, try_to_tell
 from support.factories import normal_rows
 from support.reports import cooperation, event, minute, report, status
@@ -55,13 +61,13 @@ def send_report(pumps: Federation, **more: Any) -> list[Command]:
 
 def test_an_event_is_told_with_its_causes_in_words(pumps: Federation, ada: Guest) -> None:
     begin = time.time() - 600
-    happened = event(7, iso(begin), end=iso(begin + 120))
+    happened = event(7, iso(begin), end=iso(begin + 120), known=["pump-3", "pump-4"])
     unread = {"feature": "temp", "share": 0.04, "seen": None, "expected": None, "ago": 0}
     happened["causes"].append(unread)
     send_report(pumps, events=(happened,), minutes=(minute(int(begin // 60)),))
     page = shown(pumps, ada)
     assert f"Event 7, {iso(begin)[:10]} {iso(begin)[11:16]} to {iso(begin + 120)[11:16]}" in page
-    assert "31 rows anomalous, at most 5.4 times the threshold" in page
+    assert "31 rows anomalous, at most 5.4 times the threshold, normal at pump-3, pump-4." in page
     assert "flow was 22 where 31 was to be expected temp (4 % of the score)" in page
     assert '"highest": [' in unescape(ada.get(path(pumps)).text)
 
@@ -73,11 +79,6 @@ def test_what_cooperation_changed_is_told(pumps: Federation, ada: Guest) -> None
     assert "Its own rows then scored 1.1 on average, 1.4 before: better explained." in page
     assert "25 % of what decides here comes from others." in page
     assert "fan-2 fan-3" in page
-
-
-def test_an_event_says_where_its_rows_are_normal(pumps: Federation, ada: Guest) -> None:
-    send_report(pumps, events=(event(1, known=["pump-3", "pump-4"]),))
-    assert "times the threshold, normal at pump-3, pump-4." in shown(pumps, ada)
 
 
 def test_nothing_that_a_device_tells_is_taken_for_html(pumps: Federation, ada: Guest) -> None:
@@ -273,16 +274,6 @@ def test_a_fault_names_the_event_and_who_answered_it_is_shown_wherever_that_was(
     assert send(pumps, ada, do="reject", event="three") == 400
 
 
-def test_a_question_can_be_answered_in_three_ways(pumps: Federation, ada: Guest) -> None:
-    send_report(pumps, status=status(drift={"text": "since 04:29 flow is 26 % higher"}))
-    page = shown(pumps, ada)
-    assert "since 04:29 flow is 26 % higher" in page
-    for fields in ({"do": "accept"}, {"do": "accept", "instead": "yes"}, {"do": "reject"}):
-        assert send(pumps, ada, **fields) == 303
-    asked = [(one.action, one.words) for one in send_report(pumps)]
-    assert asked == [("accept", {}), ("accept", {"instead": True}), ("reject", {})]
-
-
 @pytest.mark.parametrize(
     "fields", [{"do": "format"}, {}, {"do": "accept", "from": "x"}, {"do": "accept", "to": "nan"}]
 )
@@ -299,6 +290,7 @@ def test_who_may_look_sees_no_button_and_changes_nothing(server: Server, pumps: 
         page = shown(pumps, eve)
         assert "That was fine" not in page
         assert "Revoke its key" not in page
+        assert "Make a new token" not in eve.get(f"/ui/{pumps.charter.name}/federation").text
         assert send(pumps, eve, do="accept") == 403
         assert send(pumps, eve, do="revoke") == 403
     assert send_report(pumps) == []
@@ -364,7 +356,78 @@ def test_an_command_in_milliseconds_and_scores_beyond_all_bounds_are_shown(
     assert "Infinity" not in chart[1]
 
 
-@pytest.mark.parametrize("begin", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00"])
-def test_a_range_that_no_calendar_has_is_refused(pumps: Federation, ada: Guest, begin: str) -> None:
-    answer = ada.get(f"{path(pumps)}?from={quote(begin)}&to=0001-06-01T00:00:00Z")
-    assert answer.status_code in (400, 422)
+# Rows that wait, and by which clock its rows are
+
+
+def test_rows_in_quarantine_are_shown_where_they_were_told() -> None:
+    row = {"time": 1714573200.0, "score": 9.5, "values": {"flow": 22.0, "power": None}}
+    found = DeviceStatus.of({"status": status(quarantine=2), "quarantine": [{}, row]})
+    assert (found.waiting, found.columns) == (2.0, ("flow", "power"))
+    assert found.rows is not None
+    assert (found.rows[0].time, found.rows[0].values) == (1714573200.0, (22.0, None))
+    assert DeviceStatus.of({"status": status(), "quarantine": None}).rows is None
+
+
+@pytest.mark.parametrize(
+    ("ahead", "every", "said"),
+    [
+        ([-70.0, -20.0], 60.0, ""),
+        ([200.0], 60.0, ""),
+        ([420.0], 60.0, "7 min ahead of"),
+        ([5.5 * 3600 - 90], 60.0, "5.5 h ahead of"),
+        ([40 * 86_400.0], None, "960 h ahead of"),
+        ([-5 * 3600 - 80.0, -5 * 3600 - 30.0], 60.0, "5 h behind"),
+        # One hour came late, or all at once: the clock is right.
+        ([-1800.0 - 60.0, -60.0], 60.0, ""),
+        ([-3600.0 - 60.0, -7200.0 - 60.0], 60.0, ""),
+        ([-2000.0 - 900.0, -2000.0 - 900.0], 60.0, ""),
+        ([-1900.0, -1900.0], 3600.0, ""),
+        ([-30 * 86_400.0, -30 * 86_400.0], 60.0, ""),
+        ([-5 * 3600.0], 60.0, ""),
+        ([], 60.0, ""),
+    ],
+)
+def test_rows_of_another_zone_are_told_from_rows_that_come_late(
+    ahead: list[float], every: float | None, said: str
+) -> None:
+    now = 1714573200.0
+    begun = [now - 3600.0 * n for n in range(len(ahead))]
+    hours = [(at + one, at + one, at) for at, one in zip(begun, ahead, strict=True)]
+    heard = StoredReport("pump", now, now, None, {"status": status(sync_seconds=every)})
+    found = clock_warning(hours, heard)
+    assert found.startswith(f"Its rows are {said} the clock here") if said else found == ""
+
+
+# The course of its scores: as many points as can be seen, which say what minutes do
+
+
+def test_minutes_are_put_together_to_as_many_points_as_can_be_seen() -> None:
+    minutes = [minute(100 + n, rows=60, anomalous=n % 3).fields for n in range(600)]
+    course = ScoreChart.of(minutes, 100 * 60.0, 700 * 60.0, most=70)
+    assert (course.step, course.span) == (600, "10 minutes")
+    assert len(course.points) <= 70
+    assert sum(point.rows for point in course.known) == 600 * 60
+    assert sum(point.anomalous for point in course.known) == sum(n % 3 for n in range(600))
+    assert {point.highest for point in course.known} == {2.5}
+    times = dict(course.columns())["times"]
+    assert all(one is not None and one % 600 == 0 for one in times)
+
+
+@pytest.mark.parametrize("days", [0.1, 1, 2, 3, 5, 7, 8, 20, 31, 100, 400])
+def test_fewer_points_say_the_same_as_minutes_do(days: float) -> None:
+    end = 1440 * 30_000 * 60.0 + 4000
+    begin = end - days * 86_400
+    step = max(int(days * 1440 / 2000), 1)
+    told = range(int(begin // 60) + 1, int(end // 60), step)
+    minutes = [minute(n, rows=n % 60 + 1, anomalous=n % 2).fields for n in told]
+    few = ScoreChart.of(minutes, begin, end).at_most(48)
+    direct = ScoreChart.of(minutes, begin, end, 48)
+    assert [(point.begin, point.rows, point.anomalous) for point in few.known] == [
+        (point.begin, point.rows, point.anomalous) for point in direct.known
+    ]
+    assert len(few.points) <= 48
+
+
+def test_where_nothing_was_told_there_is_a_gap() -> None:
+    course = ScoreChart.of([minute(100).fields, minute(104).fields], 6000.0, 6360.0)
+    assert [point is None for point in course.points] == [False, True, True, True, False, True]

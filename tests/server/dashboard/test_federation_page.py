@@ -51,6 +51,8 @@ def test_who_explains_whom_is_the_judgement_of_their_sums(fans: Federation, ada:
     page = shown(ada, fans, "federation")
     assert "Unlike all others here: <b>oven." in page
     html = ada.get(f"/ui/{fans.charter.name}/federation").text
+    assert "2 devices: fan-1, fan-2" in page
+    assert "1 device: <b>oven" in page
     assert "<b>oven" not in html
     assert html.count("heat-0") >= 5, "the diagonal, and those that are alike"
 
@@ -129,12 +131,6 @@ def test_a_comparison_is_shown_again_for_a_while_and_keeps_no_other_federation_w
     assert made == [3, 0], "the contribution will be there soon enough"
 
 
-def test_groups_are_drawn_and_told(fans: Federation, ada: Guest) -> None:
-    page = shown(ada, fans, "federation")
-    assert "2 devices: fan-1, fan-2" in page
-    assert "1 device: <b>oven" in page
-
-
 def test_a_picture_has_a_dot_for_each_device_and_room_for_all() -> None:
     rng = np.random.default_rng(0)
     groups = {n: [f"d{n}-{k}" for k in range(int(rng.integers(1, 90)))] for n in range(12)}
@@ -205,13 +201,6 @@ def test_with_tls_the_page_says_what_a_certificate_of_ones_own_needs(tmp_path: P
         assert "--exchange https://" in page
         assert "Add <code>--ca server.pem</code> where the certificate is your own." in page
         assert "--ca" not in ada.get(path).text
-
-
-def test_who_may_look_gets_no_token(server: Server, fans: Federation) -> None:
-    with guest(server, server.administrator("mallory", "look")) as mallory:
-        assert "Make a new token" not in shown(mallory, fans, "federation")
-        path = f"/ui/{fans.charter.name}/federation"
-        assert mallory.post(path, {"csrf": mallory.csrf, "do": "token"}).status_code == 403
 
 
 def test_the_audit_counts_contributions_and_tells_refusals_with_reasons(

@@ -3,13 +3,12 @@
 import asyncio
 import json
 import re
-import sqlite3
 import time
 from base64 import b64encode
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import patch
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -17,9 +16,8 @@ import trustme
 from itsdangerous import TimestampSigner
 
 from elmgrove.server.secrets import DECOY, HASHER, hashed
-from elmgrove.server.store.store import Store, open_store
 from support.dashboard import PASSWORD, guest
-from support.serving import ADMIN, Server, serving
+from support.serving import ADMIN, Authority, Server, done_behind, serving
 
 
 def cookie(answer: httpx.Response) -> str:
@@ -27,17 +25,9 @@ def cookie(answer: httpx.Response) -> str:
     return stated
 
 
-async def _set_password(store: str, name: str, password: str | None) -> None:
-    opened: Store = await open_store(store)
-    try:
-        hashed = None if password is None else HASHER.hash(password)
-        assert await opened.admins.set_password(name, hashed)
-    finally:
-        await opened.close()
-
-
-def set_password(server: Server, name: str, password: str | None = PASSWORD) -> None:
-    asyncio.run(_set_password(server.store, name, password))
+def set_password(server: Server, name: str) -> None:
+    where, fields = f"/v1/administrators/{name}/password", {"password": PASSWORD}
+    assert server.ask("PUT", where, ADMIN, json=fields).status_code == 204
 
 
 @pytest.fixture(name="small")
@@ -47,18 +37,23 @@ def small_fixture(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-def test_who_has_not_logged_in_is_led_to_the_login_and_from_there_back(server: Server) -> None:
+@pytest.mark.parametrize(
+    "path",
+    ["/ui/fans/?search=a%26b", "/ui/fans/devices/a%2520b", "/ui/fans/devices/x%2Fy?from=now-1h"],
+)
+def test_who_has_not_logged_in_is_led_to_the_login_and_from_there_back(
+    server: Server, path: str
+) -> None:
+    """A device may be called 'a%20b'."""
     with guest(server) as nobody:
-        answer = nobody.get("/ui/fans/?search=a%26b")
+        answer = nobody.get(path)
         assert answer.status_code == 303
         login = answer.headers["location"]
-        assert login == "/ui/login?next=%2Fui%2Ffans%2F%3Fsearch%3Da%2526b"
-        page = nobody.get(login)
-        assert page.status_code == 200
-        assert 'name="next" value="/ui/fans/?search=a%26b"' in page.text
-        done = nobody.login(next="/ui/fans/?search=a%26b")
-        assert (done.status_code, done.headers["location"]) == (303, "/ui/fans/?search=a%26b")
-        assert nobody.get(login).headers["location"] == "/ui/fans/?search=a%26b", "is in already"
+        assert login == f"/ui/login?next={quote(path, safe='')}"
+        assert f'name="next" value="{path}"' in nobody.get(login).text
+        done = nobody.login(next=path)
+        assert (done.status_code, done.headers["location"]) == (303, path)
+        assert nobody.get(login).headers["location"] == path, "is in already"
 
 
 def test_what_is_no_address_is_no_failure(server: Server) -> None:
@@ -89,11 +84,7 @@ def test_the_cookie_is_for_this_host_alone_and_no_script_reads_it(server: Server
 
 
 def test_through_tls_the_cookie_is_bound_to_it(tmp_path: Path) -> None:
-    issued = trustme.CA().issue_cert("127.0.0.1")
-    certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
-    issued.cert_chain_pems[0].write_to_path(certificate)
-    issued.private_key_pem.write_to_path(key)
-    files = {"certificate": str(certificate), "private_key": str(key)}
+    files = Authority(tmp_path, trustme.CA()).signed("127.0.0.1")
     with serving(f"sqlite:///{tmp_path}/store.db", **files) as server, guest(server) as ada:
         stated = cookie(ada.login())
         assert stated.startswith("__Host-elmgrove=")
@@ -128,7 +119,6 @@ def test_a_password_lets_its_owner_in(server: Server) -> None:
     acts = [(one.actor, one.act) for one in server.audit()]
     assert ("administrator grace", "logged in") in acts
     assert ("administrator grace", "refused") in acts
-    server.ask("DELETE", "/v1/administrators/grace", ADMIN)
 
 
 def test_an_unknown_name_is_answered_as_a_known_one_after_as_much_work(server: Server) -> None:
@@ -154,7 +144,6 @@ def test_an_unknown_name_is_answered_as_a_known_one_after_as_much_work(server: S
     assert len(told) == 1
     assert {one.status_code for one in (known, unknown, no_name)} == {403}
     assert "Name and password do not fit" in known.text
-    server.ask("DELETE", "/v1/administrators/linus", ADMIN)
 
 
 def test_who_guesses_is_slowed_down(small: Server) -> None:
@@ -182,33 +171,24 @@ def test_a_logout_ends_the_session_wherever_the_cookie_is(server: Server) -> Non
         assert not thief.is_in
 
 
-def test_a_session_ends_with_its_administrator(server: Server) -> None:
-    with guest(server, server.administrator("tove", "manage")) as tove:
+def replaced(server: Server, name: str) -> None:
+    """By another one of the same name."""
+    server.ask("DELETE", f"/v1/administrators/{name}", ADMIN)
+    server.administrator(name, "manage")
+
+
+def expired(server: Server, name: str) -> None:
+    asyncio.run(done_behind(server.store, "UPDATE administrator SET expires = 1"))
+
+
+@pytest.mark.parametrize("becomes", [replaced, expired, set_password])
+def test_a_session_ends_with_its_administrator_time_or_password(
+    small: Server, becomes: Callable[[Server, str], None]
+) -> None:
+    with guest(small, small.administrator("tove", "manage", days=1.0)) as tove:
         assert tove.is_in
-        server.ask("DELETE", "/v1/administrators/tove", ADMIN)
+        becomes(small, "tove")
         assert not tove.is_in
-        # Another one of that name is another one.
-        server.administrator("tove", "manage")
-        assert not tove.is_in
-    server.ask("DELETE", "/v1/administrators/tove", ADMIN)
-
-
-def test_a_session_ends_with_another_password(server: Server) -> None:
-    token = server.administrator("barbara", "look")
-    with guest(server, token) as barbara:
-        assert barbara.is_in
-        set_password(server, "barbara")
-        assert not barbara.is_in
-    server.ask("DELETE", "/v1/administrators/barbara", ADMIN)
-
-
-def test_a_session_ends_with_its_administrators_time(small: Server) -> None:
-    with guest(small, small.administrator("ada", "look", days=1.0)) as ada:
-        assert ada.is_in
-        opened = sqlite3.connect(small.store.removeprefix("sqlite:///"))
-        with closing(opened) as connection, connection:
-            connection.execute("UPDATE administrator SET expires = 1")
-        assert not ada.is_in
 
 
 def test_a_session_ends_after_half_a_day(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,16 +210,6 @@ def test_a_link_on_another_site_leads_to_the_page_though_browsers_keep_the_cooki
         assert again.status_code == 303, "once is enough"
 
 
-@pytest.mark.parametrize("path", ["/ui/fans/devices/a%2520b", "/ui/fans/devices/x%2Fy?from=now-1h"])
-def test_after_the_login_one_gets_where_one_wanted_to_go(server: Server, path: str) -> None:
-    """A device may be called 'a%20b'."""
-    with guest(server) as nobody:
-        where = httpx.URL(nobody.get(path).headers["location"])
-        assert (where.path, where.params["next"]) == ("/ui/login", path)
-        answer = nobody.login(next=where.params["next"])
-        assert answer.headers["location"] == path
-
-
 @pytest.mark.parametrize("path", ["", "audit", "devices/fan-1"])
 def test_the_address_of_a_page_says_which_time_it_shows(
     server: Server, ada: Guest, path: str
