@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Detector, HiddenLayer, PatternRule, Scaling, Spectrum
-from elmgrove.algebra.moments import Conversion, Moments
+from elmgrove.algebra.moments import Moments
 from elmgrove.detector.feedback import accept, reject
 from elmgrove.detector.history import Span
 from elmgrove.detector.state import converted
@@ -97,7 +97,7 @@ def test_scores_threshold_and_state_go_on(window: int) -> None:
     assert held(made.events) == held(own.events)
     # What waits is learned there as it would have been here.
     assert accept(made).rows == accept(own).rows
-    assert made.evidence.close_to(Conversion(own.evidence, made.basis).moments(own.evidence))
+    assert made.evidence.close_to(converted(own, made.basis).evidence)
     # The window goes on with the next row.
     verdicts = [one.observe(tried[0], 4000 * 60.0) for one in (own, made)]
     assert len(verdicts[0].row) == len(verdicts[1].row) == 4 * window

@@ -1,7 +1,6 @@
 """Moments: the sums over rows that a distance is computed from, about a stated centre."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
@@ -10,12 +9,10 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence, honest_resolution
-from elmgrove.algebra.exact import ExactSum, Parts, outer, paired, sliced, through
-from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.linalg import EPSILON, mirrored
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.scaling import OWN, Levels, Scaling
-from elmgrove.errors import BadInput, Mismatch
+from elmgrove.algebra.scaling import OWN, Levels
+from elmgrove.errors import BadInput
 
 
 class Moments(Evidence):
@@ -333,45 +330,11 @@ def zero_evidence(basis: Basis) -> Evidence:
     return Moments(basis, C, np.zeros(inputs), np.zeros(inputs), 0.0)
 
 
-Indices = NDArray[np.intp]
-
-
-def rows_at(c: Array, count: ExactSum) -> Parts:
-    """Gives the sum N c of so many rows at c."""
-    return {place: part[0] for place, part in outer((count.sliced(2), sliced(c))).items()}
-
-
-def lifted_squares(c: Array, s: ExactSum, t: ExactSum) -> Parts:
-    """Gives what Σ x² is larger by than e."""
-    at = sliced(c)
-    return paired((at, s.sliced(2)), (t.sliced(3), at))
-
-
-def lifted_products(basis: Basis, c: Array, s: ExactSum, t: ExactSum) -> Parts:
-    """Gives what Σ (xA)ᵀx is larger by than C, packed like it."""
-    at, of_s, of_t = sliced(c), s.sliced(2), t.sliced(3)
-    if mixing(basis) is None:
-        rows, columns = _triangle(basis.inputs)
-        products = outer((at, of_s), (of_t, at))
-        return {place: part[rows, columns] for place, part in products.items()}
-    products = outer((_through(basis, at), of_s), (_through(basis, of_t), at))
-    return {place: part.ravel() for place, part in products.items()}
-
-
-def _through(basis: Basis, vector: Parts) -> Parts:
-    mixtures = ExactSum(mixed(basis)).plus_products(through(vector, _slices(basis.hidden)))
-    return mixtures.sliced(3)
-
-
 @lru_cache(maxsize=8)
-def _triangle(inputs: int) -> tuple[Indices, Indices]:
-    rows, columns = np.triu_indices(inputs)
+def triangle(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Gives the places of the upper triangle of a square."""
+    rows, columns = np.triu_indices(size)
     return rows, columns
-
-
-@lru_cache(maxsize=8)
-def _slices(hidden: HiddenLayer) -> Parts:
-    return sliced(hidden.alpha)
 
 
 #: Something as fields that JSON holds, and arrays by name.
@@ -387,7 +350,7 @@ def pack_evidence(evidence: Evidence) -> Packed:
     arrays = dict(evidence.arrays)
     first, whole = next(iter(arrays.items()))
     if _is_symmetric(evidence.basis):
-        arrays[first] = whole[_triangle(len(whole))]
+        arrays[first] = whole[triangle(len(whole))]
     if isinstance(evidence, Moments) and evidence.centre.any():
         arrays["centre"] = evidence.centre
     if evidence.resolution > EPSILON and whole.dtype == np.float64:
@@ -425,7 +388,7 @@ def _square(size: int, upper: Array) -> Array:
     if upper.shape != (size * (size + 1) // 2,):
         raise BadInput(f"{upper.shape} is not the upper triangle of {size} × {size}")
     square = np.zeros((size, size), upper.dtype)
-    square[_triangle(size)] = upper
+    square[triangle(size)] = upper
     return mirrored(square)
 
 
@@ -463,101 +426,3 @@ def unpack_parts(
     return tuple(
         unpack_part(basis, f"{prefix}.{index}", one, arrays) for index, one in enumerate(fields)
     )
-
-
-class Conversion:
-    """What rows and their sums become in the units, the layer and the order of another basis.
-
-    A value x' = (raw − shift')/scale' is a·x + b, so sums about a centre c become those about a·c +
-    b: C' = a C a, s' = a s, e' = a² e. Where C holds all products, another layer's mixtures follow
-    from them; where it holds mixtures alone, only a common factor can be converted. ``Mismatch``
-    says what stands in the way. In own units, the target's are those in which the rows were
-    learned.
-    """
-
-    def __init__(self, learned: Moments, target: Basis) -> None:
-        source = learned.basis
-        if target.scaling.lacks_numbers:
-            scaling = source.scaling
-            if not scaling.shift:
-                scaling = Scaling.of(OWN, learned.levels)
-            scaling = replace(scaling, kind=OWN, tails=target.scaling.tails)
-            target = replace(target, scaling=scaling)
-        _require_alike(source, target)
-        self.basis = target
-        names, wanted = source.features or (), target.features or ()
-        order = [names.index(name) for name in wanted] or range(source.layer.inputs)
-        if source.spectrum is not None:
-            # Each column is as many values as there are bands.
-            bands = source.bands
-            order = [place * bands + i for place in order for i in range(bands)]
-        self._order = np.array(order)
-        (shift, scale), (to_shift, to_scale) = _units(source), _units(target)
-        shift, scale = shift[self._order], scale[self._order]
-        self._a, self._b = scale / to_scale, (shift - to_shift) / to_scale
-        in_order = bool((np.diff(self._order) == 1).all())
-        self._mixed = mixing(source) is not None
-        if self._mixed and not (
-            source.layer == target.layer and in_order and (self._a == self._a[0]).all()
-        ):
-            raise Mismatch(
-                f"it holds {source.layer.units} mixtures of {source.inputs} inputs, which have "
-                "other units there"
-            )
-
-    def rows(self, X: Array) -> Array:
-        """Converts rows, or inputs: windows of rows."""
-        each = X.reshape(-1, len(self._order))[:, self._order]
-        made: Array = (each * self._a + self._b).reshape(X.shape)
-        return made
-
-    def moments(self, learned: Moments) -> Moments:
-        """Converts sums, as the same rows would have given them."""
-        columns, window = len(self._order), self.basis.window
-        places = np.concatenate([self._order + columns * i for i in range(window)])
-        a, b = np.tile(self._a, window), np.tile(self._b, window)
-        C = np.asarray(learned.C, np.float64)
-        if self._mixed:
-            C = C * self._a[0] ** 2
-        else:
-            C = C[np.ix_(places, places)] * np.outer(a, a)
-            A = mixing(self.basis)
-            C = C if A is None else A.T @ C
-        made = Moments(
-            self.basis,
-            C,
-            a * learned.s[places],
-            a**2 * learned.e[places],
-            learned.count,
-            a * learned.centre[places] + b,
-            learned.resolution,
-        )
-        return made if self.basis.scaling.kind == "none" else made.about(np.zeros(len(a)))
-
-
-def _units(basis: Basis) -> tuple[Array, Array]:
-    """Shift and scale of each column."""
-    columns, scaling = basis.layer.inputs, basis.scaling
-    if scaling.kind == "none":
-        return np.zeros(columns), np.ones(columns)
-    return np.array(scaling.shift), np.array(scaling.scale)
-
-
-def _require_alike(source: Basis, target: Basis) -> None:
-    """Raises ``Mismatch`` with all that no conversion can make equal."""
-    said = list[str]()
-    here, there = ({*(one.features or ())} for one in (source, target))
-    if here != there or source.layer.inputs != target.layer.inputs:
-        only = [
-            f"{' and '.join(map(repr, sorted(names)))} only {where}"
-            for names, where in ((here - there, "here"), (there - here, "there"))
-            if names
-        ]
-        counts = f"{source.columns} columns here, {target.columns} there"
-        said.append(f"other columns: {', '.join(only) or counts}")
-    for name in ("window", "score", "spectrum", "categories"):
-        own, other = getattr(source, name), getattr(target, name)
-        if own != other:
-            said.append(f"{name}: {own or 'none'} here, {other or 'none'} there")
-    if said:
-        raise Mismatch("; ".join(said))

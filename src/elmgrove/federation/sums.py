@@ -3,21 +3,23 @@
 import copy
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.algebra.exact import ExactSum, Parts
+from elmgrove.algebra.exact import ExactSum, Parts, outer, paired, sliced, through
+from elmgrove.algebra.layer import HiddenLayer
 from elmgrove.algebra.linalg import EPSILON, EPSILON_32
 from elmgrove.algebra.moments import (
     Moments,
     centre_near,
-    lifted_products,
-    lifted_squares,
+    mixed,
+    mixing,
     pack_evidence,
-    rows_at,
+    triangle,
     unpack_evidence,
     zero_evidence,
 )
@@ -105,22 +107,34 @@ class RunningSum:
         found = next((lift for one, lift in self._lifts if one is evidence), None)
         if found is None:
             s, count = (ExactSum(len(values[name])).plus(values[name]) for name in ("s", _NUMBERS))
-            level = rows_at(evidence.centre, count)
+            level = _rows_at(evidence.centre, count)
             found = self._lift(evidence.centre, s, s.plus_products(level), level)
             self._lifts = [*self._lifts[-3:], (evidence, found)]
         return _lifted(sums, found, sign)
 
     def _lift(self, c: Array, s: ExactSum, t: ExactSum, level: Parts) -> dict[str, Parts]:
         """What moments about 0 are larger by than those about c."""
-        products = lifted_products(self.basis, c, s, t)
-        return {"C": products, "s": level, "e": lifted_squares(c, s, t)}
+        at, of_s, of_t = sliced(c), s.sliced(2), t.sliced(3)
+        if mixing(self.basis) is None:
+            # Of what is symmetric only the upper triangle is packed.
+            upper = triangle(self.basis.inputs)
+            products = {place: part[upper] for place, part in outer((at, of_s), (of_t, at)).items()}
+        else:
+            mixtures = (self._mixed(at), of_s), (self._mixed(of_t), at)
+            products = {place: part.ravel() for place, part in outer(*mixtures).items()}
+        return {"C": products, "s": level, "e": _lifted_squares(c, s, t)}
+
+    def _mixed(self, vector: Parts) -> Parts:
+        """A vector of inputs times α."""
+        alpha = _slices(self.basis.hidden)
+        return ExactSum(mixed(self.basis)).plus_products(through(vector, alpha)).sliced(3)
 
     def _moments(self, sums: Sums, coarse: int) -> Evidence:
         """The moments about 0 where rows are scaled, else about a centre near their mean."""
         centre = np.zeros(self.basis.inputs)
         if self.basis.scaling.kind == "none" and sums[_NUMBERS].rounded()[0] > 0.0:
             centre = _near_mean(sums["s"], sums["e"], sums[_NUMBERS])
-            t, level = sums["s"], rows_at(centre, sums[_NUMBERS])
+            t, level = sums["s"], _rows_at(centre, sums[_NUMBERS])
             lift = self._lift(centre, t.plus_products(level, -1.0), t, level)
             sums = _lifted(sums, lift, -1.0)
         given = self._rounded(sums, coarse, {"centre": centre})
@@ -136,15 +150,31 @@ class RunningSum:
         return unpack_evidence(self.basis, fields, arrays | more)
 
 
+@lru_cache(maxsize=8)
+def _slices(hidden: HiddenLayer) -> Parts:
+    return sliced(hidden.alpha)
+
+
+def _rows_at(c: Array, count: ExactSum) -> Parts:
+    """The sum N c of so many rows at c."""
+    return {place: part[0] for place, part in outer((count.sliced(2), sliced(c))).items()}
+
+
+def _lifted_squares(c: Array, s: ExactSum, t: ExactSum) -> Parts:
+    """What Σ x² is larger by than e."""
+    at = sliced(c)
+    return paired((at, s.sliced(2)), (t.sliced(3), at))
+
+
 def _near_mean(t: ExactSum, squares: ExactSum, count: ExactSum) -> Array:
     """Finds a centre near the mean of the rows; however the sum came about, the same."""
     rows, mean = float(count.rounded()[0]), np.zeros(t.size)
     # Twice, so that the mean of equal numbers is that number.
     for _ in range(2):
-        s = t.plus_products(rows_at(mean, count), -1.0)
+        s = t.plus_products(_rows_at(mean, count), -1.0)
         mean = mean + s.rounded() / rows
-    s = t.plus_products(rows_at(mean, count), -1.0)
-    left = squares.plus_products(lifted_squares(mean, s, t), -1.0).rounded()
+    s = t.plus_products(_rows_at(mean, count), -1.0)
+    left = squares.plus_products(_lifted_squares(mean, s, t), -1.0).rounded()
     return centre_near(mean, np.maximum(left, 0.0) / rows)
 
 
