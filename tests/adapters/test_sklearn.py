@@ -34,13 +34,13 @@ NEEDS_A_FRESH_PROCESS = {"check_array_api_input"}
     [
         ElmgroveOutlierDetector(),
         ElmgroveOutlierDetector(measure="loss"),
-        ElmgroveOutlierDetector(2, activation="tanh", weights="normal", contamination=0.2),
+        ElmgroveOutlierDetector(2, activation="tanh", contamination=0.2),
         ElmgroveOutlierDetector(forgetting=0.99, random_state=None),
         OSELMClassifier(),
         OSELMClassifier(32, activation="relu", ridge=1e-3, random_state=np.int64(7)),
         OSELMClassifier(64, class_weight="balanced"),
         OSELMRegressor(),
-        OSELMRegressor(32, activation="tanh", weights="normal", forgetting=0.99),
+        OSELMRegressor(32, activation="tanh", forgetting=0.99),
     ],
     ids=repr,
 )

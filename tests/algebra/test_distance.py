@@ -12,7 +12,6 @@ import elmgrove
 from elmgrove import Basis, HiddenLayer, SingularSystem
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.linalg import Factor, mirrored, regularized
-from elmgrove.algebra.moments import Moments, zero_evidence
 from elmgrove.algebra.similarity import (
     ONE_KIND,
     Fitted,
@@ -173,7 +172,7 @@ def anything(draw: st.DrawFn) -> tuple[Basis, np.ndarray, float]:
         draw(st.integers(1, inputs)),
         draw(st.sampled_from(["none", "standard"])),
         window,
-        weights=draw(st.sampled_from(["uniform", "normal", "binary"])),
+        weights=draw(st.sampled_from(["uniform", "binary"])),
         seed=draw(st.integers(0, 99)),
     )
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -207,13 +206,6 @@ def test_a_score_is_a_number_from_0_on_whatever_was_learned(
     share, expected = distance.explained(tried[0], np.array([0]))
     assert -1e-6 <= share <= 1.0 + 1e-6
     assert np.isfinite(expected).all()
-
-
-def test_no_rows_find_nothing_anomalous() -> None:
-    for scaling in ("none", "standard"):
-        nothing = zero_evidence(distance_basis(3, scaling=scaling))
-        assert isinstance(nothing, Moments)
-        assert Distance(nothing).score_many(cloud(1, 5, 3)).tolist() == [0.0] * 5
 
 
 # What it promises
@@ -251,14 +243,6 @@ def test_neither_units_nor_the_order_of_columns_matter(
     ours = made(X[:rows], standard).score_many(X)
     theirs = made(turned[:rows], standard).score_many(turned)
     assert theirs == pytest.approx(ours, rel=1e-6)
-
-
-def test_no_seed_matters_where_nothing_is_mixed() -> None:
-    X = cloud(7, 100, 6)
-    one, other = (made(X, distance_basis(6, seed=seed)).score_many(X) for seed in (0, 1))
-    assert np.array_equal(one, other)
-    mixed = [made(X, distance_basis(6, 3, seed=seed)).score_many(X) for seed in (0, 1)]
-    assert not np.allclose(*mixed, rtol=1e-3)
 
 
 @pytest.mark.parametrize("scaling", ["none", "standard"])
@@ -446,17 +430,6 @@ def test_it_solves_and_inverts_as_numpy_does(ridge: float, dtype: Any) -> None:
     np.testing.assert_allclose(mirrored(factor.inverse()), np.linalg.inv(A), rtol=1e-10)
 
 
-def test_only_the_upper_triangle_is_read_and_nothing_is_changed() -> None:
-    U = sums(50, 6)
-    half = np.triu(U) + np.tril(np.full((6, 6), np.nan), -1)
-    before = half.copy()
-    factor = Factor(half, 0.5)
-    np.testing.assert_array_equal(half, before)
-    np.testing.assert_allclose(
-        mirrored(factor.inverse()), np.linalg.inv(U + 0.5 * np.eye(6)), rtol=1e-10
-    )
-
-
 def test_fewer_rows_than_units_need_a_ridge() -> None:
     U = sums(3, 6)
     with pytest.raises(SingularSystem, match="6 hidden units with ridge 0 is singular"):
@@ -485,12 +458,6 @@ def test_a_ridge_too_small_to_see_is_raised_to_what_rounding_leaves_visible(dtyp
     visible = 32 * EPSILON[dtype] * U.diagonal().max()
     assert regularized(U, 1e-300, EPSILON[dtype]).ridge == visible
     assert regularized(U, 2 * visible, EPSILON[dtype]).ridge == 2 * visible
-
-
-def test_a_ridge_of_zero_is_taken_at_its_word() -> None:
-    assert regularized(sums(50, 6), 0.0, EPSILON[np.float32]).ridge == 0.0
-    with pytest.raises(SingularSystem):
-        regularized(sums(3, 6), 0.0, EPSILON[np.float32])
 
 
 def test_the_ridge_is_raised_until_it_covers_an_error_of_the_sums() -> None:

@@ -11,7 +11,6 @@ from sklearn.metrics import silhouette_score
 from elmgrove.algebra.kmeans import cluster, k_means, silhouette
 from support.laws import law_examples
 from support.literal import initialized_clustering
-from support.patterns import mixed
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -56,12 +55,6 @@ def test_the_number_is_that_of_algorithm_1(seed: int, count: int, least: float, 
     number = initialized_clustering(found.scores, least)
     expected = k_means(X, number) if number > 1 else np.zeros(count)
     np.testing.assert_array_equal(found.labels, expected)
-
-
-def test_rows_without_clusters_are_one() -> None:
-    X = np.random.default_rng(3).normal(size=(200, 8))
-    assert not cluster(X, 5, 0.3).labels.any()
-    assert cluster(mixed(1, 200), 5, 0.3).labels.any()
 
 
 @pytest.mark.parametrize("different", [1, 2, 3])

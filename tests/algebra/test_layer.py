@@ -27,18 +27,6 @@ GOLDEN = {
         "0x1.9f02d7e00b4d8p-1 -0x1.27a5d810148f4p-2 0x1.4255beef7c1d6p-1",
         "248488dd5b24598671c021af10c48599",
     ),
-    ("normal", 7): (
-        "0x1.7ac14dd8cf6c0p-2 0x1.83ad525b4ca00p-3 -0x1.14dc8478c8830p+0 "
-        "-0x1.f8b624d6a8900p-4 0x1.7c28e680bc800p-6 -0x1.30f405ecddf40p-1",
-        "0x1.dc4ce3f7d0780p-1 0x1.0060f6f0fbd80p-3 -0x1.86aacbb6eab80p-2",
-        "702db217e0f749fda093505bda983c0c",
-    ),
-    ("normal", 20260101): (
-        "0x1.2a841959c0fe0p+0 0x1.ba322d8212f40p-2 -0x1.2074ba192e000p-5 "
-        "0x1.3867e98d33a00p-1 0x1.4dc90caf57680p-3 0x1.7306c4490dfd0p+0",
-        "0x1.5a60489fb6a70p+0 -0x1.0a9e25e646ec0p+0 -0x1.ffedfa0212ee0p-1",
-        "6b0016f8d2c9febb95413f63a8fbb8c9",
-    ),
     ("binary", 7): (
         "-0x1.0000000000000p+0 -0x1.0000000000000p+0 -0x1.0000000000000p+0 "
         "0x1.0000000000000p+0 -0x1.0000000000000p+0 -0x1.0000000000000p+0",
@@ -86,7 +74,7 @@ CHANGES: dict[str, Any] = {
     "inputs": 6,
     "units": 5,
     "activation": "tanh",
-    "weights": "normal",
+    "weights": "uniform",
     "seed": 8,
 }
 

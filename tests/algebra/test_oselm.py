@@ -60,17 +60,6 @@ def rounding(model: OSELM) -> float:
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_it_works_from_the_very_first_row(activation: str) -> None:
-    model = new(activation, ridge=1e-3)
-    assert not model.predict_one(X[0]).any()
-    model.learn_one(X[0], T[0])
-    h = model.basis.layer(X[0])
-    # one row: β = hᵀt / (λ + hhᵀ), so the row itself comes out nearly right
-    np.testing.assert_allclose(model.predict_one(X[0]), h @ h / (1e-3 + h @ h) * T[0], rtol=1e-3)
-    assert model.evidence.count == 1
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("forgetting", [1.0, 0.95])
 @pytest.mark.parametrize("ridge", [1e-6, 1e-3, 1.0, 10.0])
 def test_learn_many_equals_a_loop_of_learn_one(
@@ -133,18 +122,6 @@ def test_forgetting_weights_each_row_by_its_age(forgetting: float) -> None:
 # P, β and prediction
 
 
-def test_every_row_learned_twice_equals_half_the_ridge() -> None:
-    for ridge in (1e-3, 1.0):
-        doubled = learned(np.repeat(X, 2, axis=0), np.repeat(T, 2, axis=0), ridge=ridge)
-        assert relative(doubled.beta, learned(ridge=ridge / 2).beta) < 1e-11
-
-
-def test_targets_scale_and_add_through_to_the_outputs() -> None:
-    other = np.random.default_rng(3).normal(size=T.shape)
-    combined = learned(X, 3.0 * T - other)
-    assert relative(combined.beta, 3.0 * learned().beta - learned(X, other).beta) < 1e-11
-
-
 # Bad input
 
 
@@ -152,19 +129,6 @@ def with_value(rows: np.ndarray, row: int, column: int, value: Any) -> list[list
     listed = rows.tolist()
     listed[row][column] = value
     return listed
-
-
-BAD_VALUES = {
-    "nan": float("nan"),
-    "inf": float("inf"),
-    "-inf": float("-inf"),
-    "text": "warm",
-    "none": None,
-    "huge": 1e200,
-    "huger": 10**400,
-    "object": object(),
-    "list": [1.0, 2.0],
-}
 
 
 @pytest.fixture
@@ -182,7 +146,7 @@ def refused(model: OSELM, action: Callable[[], Any]) -> BadInput:
     return caught.value
 
 
-@pytest.mark.parametrize("value", BAD_VALUES.values(), ids=BAD_VALUES)
+@pytest.mark.parametrize("value", [float("nan"), "warm", 1e200])
 def test_a_bad_value_among_many_rows_is_refused_with_row_and_column(
     model: OSELM, value: Any
 ) -> None:
@@ -226,14 +190,6 @@ def test_values_whose_sums_could_overflow_are_refused(exponent: int) -> None:
         assert "too large" in str(error)
 
 
-def test_a_row_that_learn_one_takes_is_one_that_learn_many_takes() -> None:
-    # Each row is far from overflow, and so is the sum that matters.
-    rows = 4e75 * np.random.default_rng(0).normal(size=(2000, INPUTS))
-    targets = np.zeros((2000, OUTPUTS))
-    loop = one_by_one(rows, targets, new())
-    assert learned(rows, targets).evidence.close_to(loop.evidence, 1e-12)
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -261,14 +217,6 @@ def test_a_singular_system_is_told_from_bad_input() -> None:
             action()
     with pytest.raises(BadInput, match="nan"):
         model.predict_one([float("nan")] * INPUTS)
-
-
-def test_without_a_ridge_it_works_as_soon_as_there_are_enough_rows() -> None:
-    model = learned(X[:20], T[:20], ridge=0.0)
-    one_by_one(X[20:], T[20:], model)
-    H = model.basis.layer(X)
-    expected = H @ np.linalg.lstsq(H, T, rcond=None)[0]
-    assert relative([model.predict_one(x) for x in X], expected) < 1e-9
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 1e-9, 1e-12, 1e-15])
@@ -400,10 +348,3 @@ def test_leave_one_out_equals_training_without_the_row(
     np.testing.assert_allclose(model.leave_one_out(X, T), expected, rtol=1e-8)
     # the last rows alone are told apart from the ones before by their age
     np.testing.assert_allclose(model.leave_one_out(X[50:], T[50:]), expected[50:], rtol=1e-8)
-
-
-def test_leave_one_out_stays_finite_where_a_row_stands_alone() -> None:
-    model = learned(X[:UNITS], T[:UNITS], ridge=1e-12)
-    errors = model.leave_one_out(X[:UNITS], T[:UNITS])
-    assert np.isfinite(errors).all()
-    assert (errors >= 0).all()

@@ -54,11 +54,6 @@ def test_the_first_of_several_bad_values_is_named() -> None:
     assert (caught.value.row, caught.value.column) == (1, 2)
 
 
-def test_without_names_the_column_has_its_number() -> None:
-    with pytest.raises(BadInput, match=r"row 0, column 1: nan"):
-        Rows(3).one([1.0, np.nan, 3.0])
-
-
 @pytest.mark.parametrize("width", [0, 1, 2, 4])
 def test_a_row_of_the_wrong_width_says_both_numbers(width: int) -> None:
     with pytest.raises(BadInput, match=rf"3 columns.* {width}"):
@@ -115,12 +110,6 @@ def test_a_masked_value_is_missing_whatever_stands_behind_the_mask() -> None:
         ROWS.one(np.ma.array(GOOD, mask=[0, 1, 0]))
     with pytest.raises(BadInput, match="row 1, column 0"):
         ROWS.many(np.ma.array([GOOD, GOOD], mask=[[0, 0, 0], [1, 0, 0]]))
-
-
-def test_text_in_a_table_of_pandas_is_found_in_its_row() -> None:
-    table = pd.DataFrame({"speed": [1.0, 2.0], "heat": [3.0, "warm"], "noise": [5.0, 6.0]})
-    with pytest.raises(BadInput, match=r"row 1, column 1 \('heat'\): 'warm'"):
-        ROWS.many(table)
 
 
 def test_a_table_of_pandas_must_have_the_columns_in_order() -> None:
@@ -184,12 +173,6 @@ def test_a_good_table_of_any_make_is_taken_contiguous(table: Any) -> None:
     assert taken.flags.c_contiguous
     assert taken.tolist() == [GOOD, GOOD]
     assert energy == 28.0
-
-
-def test_no_rows_are_a_table_too() -> None:
-    taken, energy = ROWS.many(np.empty((0, 3)))
-    assert taken.shape == (0, 3)
-    assert energy == 0.0
 
 
 def test_the_rows_of_the_caller_are_never_changed_and_may_be_read_only() -> None:

@@ -115,12 +115,6 @@ def test_tails_are_the_kurtosis_without_rows_that_may_be_faults() -> None:
     assert Scaling.fitted("standard", X[:2], tails=True).tails == (1.0,) * 7
 
 
-def test_tails_are_told_only_where_they_are_known() -> None:
-    known = Scaling("standard", (0.0,), (1.0,), (2.0,))
-    assert Scaling.from_fields(json.loads(json.dumps(known.fields))) == known
-    assert "tails" not in Scaling.standard([0.0], [1.0]).fields
-
-
 # Levels of columns, and one scaling for the rows of several files
 
 seeds = st.integers(0, 2**32 - 1)
@@ -177,13 +171,6 @@ def test_moments_tell_the_levels_of_their_rows_in_the_data_s_units(kind: str, wi
     assert levels.count == len(rows) - window + 1
 
 
-def test_sums_do_not_tell_extremes() -> None:
-    levels = Levels(10.0, np.zeros(1), np.ones(1))
-    with pytest.raises(BadInput, match="extremes"):
-        Scaling.of("minmax", levels)
-    assert Scaling.of("standard", levels) == Scaling.standard([0.0], [1.0])
-
-
 # Own units
 
 
@@ -198,14 +185,6 @@ def test_own_units_are_no_part_of_the_fingerprint() -> None:
     assert not basis.common.scaling.shift
     assert basis.fingerprint != Basis.fitted(here, None, scaling="standard").fingerprint
     np.testing.assert_allclose(other.scaling(there)[:, :3].std(axis=0), 1.0)
-
-
-def test_a_basis_comes_back_from_its_fields_with_its_units_and_without() -> None:
-    basis = Basis.fitted(files(0, [50])[0], None, scaling="own")
-    for one in (basis, basis.common):
-        again = Basis.from_fields(one.fields)
-        assert again == one
-        assert again.fingerprint == basis.fingerprint
 
 
 def test_tails_are_common_and_units_are_not() -> None:

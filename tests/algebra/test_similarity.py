@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import OSELM, BadInput, Evidence, HiddenLayer
+from elmgrove import OSELM, Evidence, HiddenLayer
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.moments import zero_evidence
-from elmgrove.algebra.similarity import Fitted, FittedDistance, fit, groups, join
+from elmgrove.algebra.similarity import Fitted, FittedDistance, groups, join
 from support.laws import law_examples
 from support.moments import distance_basis, moments_of
 from support.patterns import INPUTS, rows_of
@@ -79,14 +79,6 @@ def cloud_at(level: float, seed: int, rows: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     mix = np.random.default_rng(7).normal(size=(2, INPUTS))
     return level + rng.normal(size=(rows, 2)) @ mix + 0.3 * rng.normal(size=(rows, INPUTS))
-
-
-def test_the_basis_decides_how_sets_are_compared() -> None:
-    X = cloud_at(0.0, 1, 30)
-    assert isinstance(fit(evidence(X), RIDGE), Fitted)
-    assert isinstance(fit(apart(X).evidence, RIDGE), FittedDistance)
-    with pytest.raises(BadInput, match="from moments"):
-        _ = FittedDistance(evidence(X), RIDGE).distance
 
 
 def test_a_loss_is_how_much_farther_rows_of_one_lie_from_the_other() -> None:

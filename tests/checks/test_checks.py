@@ -25,7 +25,7 @@ SOUND = {
     "all units": native(units=8),
     "loss forgetting": native(score="loss", forgetting=0.98),
     "sigmoid": native(activation="sigmoid"),
-    "tanh": native(activation="tanh", weights="normal"),
+    "tanh": native(activation="tanh"),
     "relu": native(activation="relu", units=6),
     "binary": native(weights="binary", seed=123456789),
     "forgetting": native(forgetting=0.98),

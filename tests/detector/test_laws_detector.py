@@ -18,7 +18,7 @@ LAYERS = st.builds(
     st.just(INPUTS),
     st.integers(1, 6),
     st.sampled_from(["identity", "sigmoid", "relu", "tanh"]),
-    st.sampled_from(["uniform", "normal", "binary"]),
+    st.sampled_from(["uniform", "binary"]),
     SEEDS,
 )
 SETTINGS = st.fixed_dictionaries(

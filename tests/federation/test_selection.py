@@ -11,7 +11,7 @@ from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.selection import Everyone, Named, Quality, Rule, SameGroup
 from support.factories import cloud, contribution_of, distance_contribution
 
-BASIS = Basis(HiddenLayer(64, 16, activation="sigmoid", weights="normal", seed=3), 64)
+BASIS = Basis(HiddenLayer(64, 16, activation="sigmoid", seed=3), 64)
 RIDGE = 0.01
 DIGITS, LABELS = load_digits(return_X_y=True)
 

@@ -114,7 +114,7 @@ def test_a_classifier_comes_back_from_its_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    "layer", [HiddenLayer(6, 10, "relu", "normal"), HiddenLayer(6, 10, "tanh", "binary")]
+    "layer", [HiddenLayer(6, 10, "relu"), HiddenLayer(6, 10, "tanh", "binary")]
 )
 def test_other_layers_are_refused(layer: HiddenLayer) -> None:
     with pytest.raises(BadInput, match="binary weights and relu"):

@@ -50,14 +50,8 @@ def trained(state: RoundModel, layer: HiddenLayer, X: Any, T: Any) -> RoundModel
     definite, as every average of such is; anything else raises ``SingularSystem``.
     """
     H, T = _hidden(layer, X, T)
-    units, outputs = layer.units, T.shape[1]
-    if state.P.shape != (units, units) or state.beta.shape != (units, outputs):
-        raise BadInput(
-            f"P is {_size(state.P)} and β {_size(state.beta)}, where the layer has "
-            f"{units} units and the targets {outputs} columns"
-        )
     try:
-        learn = _by_rows if len(H) <= units else _by_units
+        learn = _by_rows if len(H) <= layer.units else _by_units
         beta, P = learn(state, H, T)
     except np.linalg.LinAlgError as error:
         raise SingularSystem(f"P, as received, is not positive definite: {error}") from error
@@ -114,7 +108,3 @@ def _hidden(layer: HiddenLayer, X: Any, T: Any) -> tuple[Array, Array]:
     if len(X) != len(T):
         raise BadInput(f"{len(X)} rows, but {len(T)} targets")
     return layer(X), T
-
-
-def _size(array: Array) -> str:
-    return " × ".join(map(str, array.shape))

@@ -68,18 +68,6 @@ def uniform(seed: int, size: int) -> Vector:
     return values
 
 
-def normal(seed: int, size: int) -> Vector:
-    """Draws numbers of mean 0 and variance 1: twelve uniform integers, added and centred.
-
-    A sum of integers is exact, where a logarithm or a cosine would depend on the platform. Its
-    distribution (Irwin-Hall) is within 0.003 of the normal one, and no value lies beyond 6.
-    """
-    raw = np.random.PCG64(seed).random_raw(12 * size).reshape(size, 12)
-    total = (raw >> np.uint64(16)).sum(axis=1, dtype=np.uint64)
-    values: Vector = total.astype(np.float64) * 2.0**-48 - 6.0
-    return values
-
-
 def binary(seed: int, size: int) -> Vector:
     """Draws -1 or +1 from a linear feedback shift register, as hardware does (Fed-ELMS, IV-C).
 
@@ -115,7 +103,6 @@ def lfsr_bits(seed: int, size: int) -> NDArray[np.uint8]:
 #: The ways to draw a layer's weights, by name.
 DISTRIBUTIONS: dict[str, Callable[[int, int], Vector]] = {
     "uniform": uniform,
-    "normal": normal,
     "binary": binary,
 }
 

@@ -178,16 +178,14 @@ class Frames:
     """Cuts a stream of samples into frames and gives their features; holds less than one frame.
 
     However the samples are split over calls of ``add``, the features are the same, bit for bit.
-    ``rows`` is what samples must be like; ``pending`` those that an earlier one of these held.
+    ``rows`` is what samples must be like.
     """
 
-    def __init__(self, spectrum: Spectrum, rows: Rows, pending: Any = None) -> None:
+    def __init__(self, spectrum: Spectrum, rows: Rows) -> None:
         self.spectrum = spectrum
         self.rows = rows
         self._buffer = np.empty((spectrum.length, rows.width))
         self._held = 0
-        if pending is not None and len(self.add(pending)):
-            raise BadInput(f"an unfinished frame has fewer samples than {spectrum.length}")
 
     @property
     def pending(self) -> Array:
