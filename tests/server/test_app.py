@@ -41,12 +41,6 @@ from support.serving import (
 from support.slow_clients import Wires, is_closed
 
 
-def test_a_server_says_that_it_is_alive_and_ready(server: Server) -> None:
-    for path, status in (("/health", "ok"), ("/ready", "ready")):
-        answer = server.ask("GET", path)
-        assert (answer.status_code, answer.json()["status"]) == (200, status)
-
-
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
 def test_without_its_data_base_a_server_is_alive_but_not_ready(database: str) -> None:
     with serving(database) as server:

@@ -4,13 +4,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from elmgrove import Basis, HiddenLayer
+from elmgrove.algebra.moments import zero_evidence
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import unbundle
+from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
 from elmgrove.federation.terms import Terms
 from support.factories import DISTANT, cloud, distance_contribution, normal_rows
+from support.reconstruction import off, on_and_off, singled_out
 from support.serving import (
     ADMIN,
     Federation,
@@ -41,16 +45,9 @@ def merged_at(made: Federation, path: str, secret: str, **query: str) -> Merged:
 
 def test_a_key_reads_no_contribution_but_its_own(server: Server) -> None:
     fans = federation(server, ME, YOU)
-    key = fans.keys[ME]
     for asked in (f"/contributions/{YOU}", "/contributions/nobody", "/contributions"):
-        detail = refused(fans.ask("GET", asked, key), "forbidden")["detail"]
+        detail = refused(fans.ask("GET", asked, fans.keys[ME]), "forbidden")["detail"]
         assert "administrator" in detail
-    own = [seeded_contribution(name, seed).to_bytes() for seed, name in enumerate((ME, YOU))]
-    assert fans.ask("GET", f"/contributions/{ME}", key).content == own[0]
-    for asked in ("/entries", "/merged", "/others", "/devices"):
-        assert fans.ask("GET", asked, key).status_code == 200
-    assert list(unbundle(fans.ask("GET", "/contributions", ADMIN).content)) == own
-    assert fans.ask("GET", f"/contributions/{YOU}", ADMIN).content == own[1]
 
 
 def test_a_sum_over_too_few_is_not_told(server: Server) -> None:
@@ -122,3 +119,40 @@ def test_one_device_is_not_what_all_others_leave_over(alike: Federation) -> None
         assert left == 0 or left >= 2 * 600, (name, left)
         for loan in seen.loans:
             assert loan.count > 1.5, "nobody lends alone"
+
+
+# What a device's key computes of another's rows, in a federation of six as it is made
+
+NAMES = [f"fan-{number}" for number in range(6)]
+SPY, VICTIM = NAMES[0], NAMES[3]
+
+
+@pytest.mark.parametrize("path", ["/merged", "/others"])
+@pytest.mark.parametrize("guarded", [False, True])
+def test_sums_over_others_do_not_give_rows_away(server: Server, path: str, guarded: bool) -> None:
+    """Without the guard they do, at an upload each 60 rows: as many as it asked for before."""
+    basis = Basis(HiddenLayer(8, 8), 8, score="distance")
+    fans = server.found(Charter(f"six-{path[1:]}-{guarded}".lower(), basis))
+    fans.enrol(*NAMES)
+
+    def put(member: Member) -> None:
+        given = member.offer(guarded=guarded)
+        assert given is not None
+        assert fans.put(given).status_code == 200
+
+    members = {name: fans.charter.start(name) for name in NAMES}
+    for seed, member in enumerate(members.values()):
+        member.detector.learn_many(on_and_off(600 + seed, 0.01))
+        put(member)
+    rows, found = on_and_off(40 * 60, 0.01), set[int]()
+    before = sum(merged_at(fans, path, fans.keys[SPY]).parts, zero_evidence(basis))
+    for start in range(0, len(rows), 60):
+        members[VICTIM].detector.learn_many(rows[start : start + 60])
+        put(members[VICTIM])
+        after = sum(merged_at(fans, path, fans.keys[SPY]).parts, zero_evidence(basis))
+        guesses = singled_out(after, before, {6: (0.0, 1.0), 7: (0.0, 1.0)})
+        if len(guesses):
+            found |= set(np.flatnonzero(off(rows, guesses) < 1e-6).tolist())
+        before = after
+    assert (len(found) > 20) != guarded
+    assert not (guarded and found)

@@ -1,13 +1,15 @@
 """Refusals: of callers that are known they are recorded, within bounds; of strangers counted."""
 
+import asyncio
 import logging
 
 import pytest
+from starlette.requests import Request
 
 from elmgrove.errors import StoreUnavailable
-from elmgrove.server.problems import Refusals, ThrottledLog
+from elmgrove.server.problems import Refusals, ThrottledLog, problem_response
 from elmgrove.server.store.audit import Audit
-from support.serving import ADMIN, Federation, Server, charter, refused, seeded_contribution
+from support.serving import ADMIN, Federation, Server, refused, seeded_contribution
 
 ME = ("fans", "device me")
 
@@ -46,19 +48,6 @@ def test_a_device_that_is_refused_again_and_again_is_told_once(fans: Federation)
     assert records[1].detail["reason"] == "the key of 'fan-2' was revoked"
 
 
-def test_one_who_may_not_join_is_told_with_the_reason(server: Server) -> None:
-    made = server.found(charter(members=("fan-*",)))
-    made.enrol("fan-1")
-    refused(made.ask("POST", "/devices", made.token, json={"name": "pump"}), "forbidden")
-    refused(made.ask("POST", "/devices", made.token, json={"name": "fan-1"}), "taken")
-    told = [one for one in server.audit(made.charter.name) if one.act == "refused"]
-    assert [(one.actor, one.detail["kind"]) for one in told] == [
-        ("join token", "forbidden"),
-        ("join token", "taken"),
-    ]
-    assert "'pump' is not among" in told[0].detail["reason"]
-
-
 def test_strangers_write_nothing_and_are_counted_in_the_log(
     server: Server,
     fans: Federation,
@@ -84,3 +73,17 @@ def test_a_refusal_stays_one_where_it_can_not_be_recorded(
     monkeypatch.setattr(Audit, "add", note)
     refused(fans.ask("DELETE", "/devices/fan-2", fans.keys["fan-1"]), "forbidden")
     assert "could not be recorded: the disk is full" in caplog.text
+
+
+def test_a_failure_of_the_server_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    request = Request({"type": "http", "method": "GET", "path": "/v1/federations/fans"})
+    with caplog.at_level(logging.ERROR, "elmgrove.server"):
+        told = asyncio.run(Refusals().noted(request, ZeroDivisionError("inside")))
+    assert problem_response(told, "/v1").status_code == 500
+    assert b"inside" not in bytes(problem_response(told, "/v1").body)
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+def test_what_is_not_there_and_what_can_not_be_done_are_problems_too(server: Server) -> None:
+    refused(server.ask("GET", "/v2"), "not-found")
+    refused(server.ask("PATCH", "/v1/federations", ADMIN), "method-not-allowed")

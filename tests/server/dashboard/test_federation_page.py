@@ -171,6 +171,7 @@ def test_a_new_token_is_shown_once_and_lets_a_device_join(fans: Federation, ada:
     assert "elm-join-" not in ada.get(path).text
     old = fans.ask("POST", "/devices", fans.token, json={"name": "fan-8"})
     assert old.status_code == 401
+    assert fans.ask("GET", "/entries", fans.keys["fan-1"]).status_code == 200, "keys stay valid"
     new = fans.ask("POST", "/devices", token, json={"name": "fan-8"})
     assert new.status_code == 201, new.text
 
