@@ -5,11 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +29,7 @@ from support.agents import (
     verdicts,
 )
 from support.commands import Elmgrove, one_clear_line
+from support.exchanges import Asked, Reply, saying
 from support.factories import normal_rows, write_rows
 from support.serving import Federation, charter, wait_until
 
@@ -94,36 +91,18 @@ def test_rows_from_standard_input_and_verdicts_on_standard_output(start: Start) 
 # Verdicts and alarms
 
 
-@contextmanager
-def webhook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A web address, and what was posted to it."""
-    heard: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/", heard
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def test_alarms_reach_an_address_and_a_command(device: Start) -> None:
     X = np.vstack(
         [normal_rows(1, 250), np.full((3, 6), 50.0), normal_rows(2, 9), np.full((3, 6), -50.0)]
     )
     write_rows(Path("fan.csv"), X)
-    with webhook() as (url, heard):
+    heard = list[dict[str, Any]]()
+
+    def answer(asked: Asked) -> Reply:
+        heard.append(json.loads(asked.body))
+        return Reply(204)
+
+    with saying(answer) as url:
         soon = {"watch_now": True, "only": "events", "alarm": "3/5/0"}
         started = device("fan", webhook=url, command="tee -a told.jsonl", **soon)
         assert started.end() == 0, started.log

@@ -90,8 +90,3 @@ def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Fed
     kept = member_in("pump.elm")
     # None of the 30 rows that came while the event was open.
     assert kept.detector.learned == ROWS + ANOMALOUS
-
-
-def cooperation(federation: Federation) -> Any:
-    found = shown(federation)
-    return found["report"]["cooperation"] if found else None

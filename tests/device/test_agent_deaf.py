@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.device.status import HEARING
 from support.agents import Start, append_rows, learned, verdicts
 from support.factories import member_in, normal_rows, write_rows
 
@@ -34,7 +33,7 @@ def test_less_than_half_is_an_error_after_all_was_saved(
     fan = device("fan", like="like.evidence")
     assert fan.end() == code
     assert learned(Path("fan.elm")) == len(verdicts(Path("fan.jsonl"))) == good
-    noted = member_in("fan.elm").notes[HEARING]
+    noted = member_in("fan.elm").notes["hearing"]
     assert (noted["used"], noted["left_out"]) == (good, 50)
     assert "is not a finite number" in noted["reason"]
 

@@ -3,8 +3,6 @@
 import logging
 import shutil
 import threading
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from support.agents import (
     sum_without,
     verdicts,
 )
+from support.exchanges import Asked, Pieces, Reply, saying
 from support.factories import detector_in, member_in, normal_rows, write_rows
 from support.faults import CONTEXT, run_agent
 from support.ports import reserved_port
@@ -178,29 +177,13 @@ def test_no_server_then_one_then_none_then_one_again(
 def test_an_address_that_is_no_exchange_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
     """As a hotel's network answers, or a proxy, or the wrong machine."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            page = b"<html>Welcome! Please log in.</html>"
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(page)))
-            self.end_headers()
-            self.wfile.write(page)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
     X = normal_rows(1, 40)
     write_rows(Path("fan.csv"), X[:20])
     Agent(Settings(**LIKE, source="fan.csv")).run()
     Path("fan.key").write_text("key")
     append_rows(Path("fan.csv"), X[20:])
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_address[1]}/fans"
-        Agent(Settings(**LIKE, source="fan.csv", exchange=url)).run()
-        server.shutdown()
-        thread.join()
+    with saying(lambda asked: Reply(200, b"<html>Welcome! Please log in.</html>")) as url:
+        Agent(Settings(**LIKE, source="fan.csv", exchange=f"{url}/fans")).run()
     expect_learned(X)
     assert "sync failed" in caplog.text
 
@@ -218,30 +201,23 @@ def test_a_server_that_never_ends_its_answer_does_not_hold_up_the_end(
     write_rows(Path("fan.csv"), X[:20])
     Agent(Settings(**joined(federation, "fan"))).run()
     append_rows(Path("fan.csv"), X[20:])
-    asked, over = threading.Event(), threading.Event()
+    begun, over = threading.Event(), threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            # Byte by byte, so that the agent never gives the request up by itself.
-            self.wfile.write(b"HTTP/1.0 200 OK\r\nX-Slow: ")
-            asked.set()
-            with suppress(OSError):  # the agent has ended
-                while not over.wait(0.2):
-                    self.wfile.write(b"x")
+    def drip(asked: Asked) -> Pieces:
+        # Byte by byte, so that the agent never gives the request up by itself.
+        yield b"HTTP/1.0 200 OK\r\nX-Slow: "
+        begun.set()
+        while not over.wait(0.2):
+            yield b"x"
 
-        do_PUT = do_GET
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_address[1]}/fans"
-        fan = joined(federation, "fan", exchange=url)
+    with saying(drip) as url:
+        fan = joined(federation, "fan", exchange=f"{url}/fans")
         agent = CONTEXT.Process(target=run_agent, args=(fan, 1.0))
         agent.start()
-        assert asked.wait(PATIENCE)
+        assert begun.wait(PATIENCE)
         agent.join(PATIENCE)
         assert agent.exitcode == 0, "an agent that waits for the answer never ends"
         over.set()
-        server.shutdown()
     assert learned(Path("fan.elm")) == 40
 
 

@@ -131,16 +131,6 @@ def test_what_cant_be_saved_is_not_done(
     assert member.detector.learned == 400 + WAITING
 
 
-def test_a_device_that_does_no_commands_says_so(member: Member, disk: Disk) -> None:
-    made = Commands(member, disk, allowed="none")
-    made.take([command(1)])
-    assert made.step()
-    (outcome,) = made.outcomes()
-    assert outcome.refused
-    assert "server_commands = none" in outcome.said[0]
-    assert (member.detector.learned, disk.saved) == (400, [])
-
-
 def test_a_server_may_take_out_a_tenth_of_a_day_and_no_more(
     member: Member, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:

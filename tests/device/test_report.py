@@ -14,7 +14,6 @@ from elmgrove.device.commands import Commands
 from elmgrove.device.output import Observation
 from elmgrove.device.report import AgentReports, Minutes
 from elmgrove.device.settings import Settings
-from elmgrove.device.status import HEARING
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
@@ -76,7 +75,7 @@ def test_no_row_leaves_unless_the_setting_says_so() -> None:
     watch(device, told, rows(2, 50))
     assert readings(made(told)) == set()
     watch(device, told, anomalous(3, 40), 50)
-    device.notes[HEARING] = {"used": 90, "left_out": 1, "reason": "'5123456,7x' is no number"}
+    device.notes["hearing"] = {"used": 90, "left_out": 1, "reason": "'5123456,7x' is no number"}
     found = made(told)
     assert readings(found) == set(), "of three sensors one would be too many"
     (event,) = found.events

@@ -48,14 +48,6 @@ def test_json_lines_are_read_by_their_keys() -> None:
     assert "not a JSON object" in found[2]
 
 
-def test_columns_that_appear_later_are_ignored_with_one_note() -> None:
-    reader = LineReader()
-    found = values(reader, "a,b", "1,2", "3,4,5", "6,7,8", "9")
-    assert found[:4] == [None, [1, 2], [3, 4], [6, 7]]
-    assert "expected 2 columns, got 1" in found[4]
-    assert reader.notes == ["x: columns beyond the 2 of before are ignored"]
-
-
 def test_files_go_on_in_the_columns_of_the_first() -> None:
     reader = LineReader(Layout(drop=("c",)))
     assert values(reader, "a,b,c", "1,2,x") == [None, [1, 2]]

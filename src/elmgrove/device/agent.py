@@ -30,15 +30,13 @@ from elmgrove.device.sources.text import Bad, Bookmark, Item, Reading, Source
 from elmgrove.device.start import (
     Begun,
     LearnedAlready,
-    layout_for,
     member_for_rows,
     member_from_federation,
     member_from_state,
     member_joined,
     member_like,
-    require_width,
 )
-from elmgrove.device.status import HEARING, SYNC, mark_state
+from elmgrove.device.status import mark_state
 from elmgrove.device.sync import AgentSession, BackgroundSync
 from elmgrove.errors import BadInput, InUse
 from elmgrove.exchange.backoff import Backoff
@@ -47,14 +45,11 @@ from elmgrove.exchange.broker_address import is_at_broker
 from elmgrove.exchange.connection import keyfile, open_exchange
 from elmgrove.exchange.responses import is_loopback
 from elmgrove.federation.member import Member
+from elmgrove.reading.layout import LAYOUT
 from elmgrove.storage.disk import Lock, remove_leftovers, takes_nothing, written
 
 log = logging.getLogger("elmgrove.device")
 
-#: The member's note that says how far the source was read.
-SOURCE = "source"
-#: Seconds between two looks at what is asked and due, while rows come without a pause.
-LOOK = 0.01
 #: Seconds that the agent waits at its end for the last sync, and for alarms under way.
 PATIENCE = 30.0
 
@@ -103,7 +98,6 @@ class Saving:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to try, after an attempt that failed."""
         return time.monotonic() >= self._due
 
     @contextmanager
@@ -145,8 +139,8 @@ class Work:
         exchange: Exchange | None,
         hearing: InputHealth,
         control: Control,
-        metrics: AgentMetrics | None = None,
-        sink: Sink | None = None,
+        metrics: AgentMetrics | None,
+        sink: Sink | None,
     ) -> None:
         self.member = member
         #: Why what was learned could not be saved at the end; None if it could.
@@ -154,7 +148,7 @@ class Work:
         self._settings, self._saving, self._source = settings, saving, source
         self._hearing, self._control = hearing, control
         self._metrics, self._sink = metrics, sink
-        self._bookmark: Bookmark | None = member.notes.get(SOURCE)
+        self._bookmark: Bookmark | None = member.notes.get("source")
         self._last: Reading | None = None
         self._rows = self._saved_rows = 0
         self._updated = self._closing = False
@@ -227,7 +221,8 @@ class Work:
     def step(self) -> None:
         """Does what is asked, saves and syncs if it is time; called between rows and idle."""
         now, new = time.monotonic(), self._rows - self._saved_rows
-        if now - self._looked < LOOK and new < self._settings.save_rows:
+        # Rows may come without a pause.
+        if now - self._looked < 0.01 and new < self._settings.save_rows:
             return
         self._looked = now
         self._control.step(self.member, self._saved, self._live)
@@ -254,7 +249,7 @@ class Work:
     @contextmanager
     def _saved(self, member: Member) -> Iterator[None]:
         if self._bookmark is not None:
-            member.notes[SOURCE] = self._bookmark
+            member.notes["source"] = self._bookmark
         self._note()
         with self._saving.saved(member):
             yield
@@ -296,9 +291,9 @@ class Work:
     def _note(self) -> None:
         """Notes for the status what the state does not know."""
         self._hearing.held = self._source.held
-        self.member.notes[HEARING] = self._hearing.fields
+        self.member.notes["hearing"] = self._hearing.fields
         if self._sync is not None and self._sync.last is not None:
-            self.member.notes[SYNC] = self._sync.last
+            self.member.notes["sync"] = self._sync.last
         if self._reports is not None:
             self._reports.note()
 
@@ -372,7 +367,7 @@ class Agent:
             try:
                 member = self._member(member)
                 self._source = self._opened_source(member, name)
-                resumed = member is not None and SOURCE in member.notes
+                resumed = member is not None and "source" in member.notes
                 if member is not None:
                     self._begin_work(member)
                 self._read()
@@ -425,8 +420,8 @@ class Agent:
     def _opened_source(self, member: Member | None, name: str) -> Source:
         settings = self._settings
         basis = None if member is None else member.detector.basis
-        bookmark = None if member is None else member.notes.get(SOURCE)
-        layout = layout_for(settings, member)
+        bookmark = None if member is None else member.notes.get("source")
+        layout = settings.layout.after({} if member is None else member.notes.get(LAYOUT, {}))
         if member is not None and not self._reads_on(bookmark):
             spans = member.detector.increments.spans
             self._learned = LearnedAlready(spans) if spans else None
@@ -512,11 +507,12 @@ class Agent:
         self._control.waits_for = None
 
     def _process(self, reading: Reading) -> bool:
-        """Hands a row on; says whether it could be used."""
         assert self._work is not None
         if not self._fits:
             # All rows of a source have the columns of the first.
-            require_width(self._source, self._work.member)
+            width, wanted = self._source.width, self._work.member.detector.basis.columns
+            if width not in (None, wanted):
+                raise BadInput(f"the rows have {width} columns, where {wanted} are learned")
             self._fits = True
         try:
             self._work.process(reading)

@@ -24,8 +24,6 @@ log = logging.getLogger("elmgrove.device")
 COMMANDS = "commands"
 #: A command waits this many times as long as the one before it took: rows come first.
 REST = 3.0
-#: The member's note of rows that were taken out for a server in the last day, and when.
-TAKEN = "taken"
 _ON_THE_SERVER = " on the server"
 _INSTEAD = "ask at the device (elmgrove reject, accept), or set server_commands = any there"
 
@@ -87,7 +85,6 @@ class Commands:
         return any(done)
 
     def outcomes(self) -> tuple[CommandResult, ...]:
-        """Gives what came of commands and was not told yet, the oldest first."""
         untold = self._untold[:MOST_RESULTS]
         while json_size(untold) > MOST_BYTES_RESULTS:
             del untold[-1]
@@ -171,8 +168,8 @@ def _note(member: Member, command: Command, now: float, refused: bool, said: str
 
 def _taken(member: Member, now: float) -> list[list[float]]:
     """When rows were taken out for a server in the last day, and how many."""
-    kept = [one for one in member.notes.get(TAKEN, []) if now - DAY < one[0] <= now]
-    member.notes[TAKEN] = kept
+    kept = [one for one in member.notes.get("taken", []) if now - DAY < one[0] <= now]
+    member.notes["taken"] = kept
     return kept
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Self
 
+import msgspec
+
 from elmgrove.device.actions import ACTIONS, COMMAND_LINE, DRY_RUN, MQTT, perform
 from elmgrove.device.settings import Settings
 from elmgrove.errors import ElmgroveError, InconsistentState, Problem, Refused, Unreachable
@@ -188,11 +190,9 @@ class LocalSocket:
             if len(line) > MOST_BYTES:
                 raise Problem("malformed", f"a request has at most {MOST_BYTES:,} bytes")
             try:
-                asked = json.loads(line, parse_constant=_no_number)
-            except (ValueError, RecursionError) as error:
-                raise Problem("malformed", f"this is not JSON: {error}") from error
-            if not isinstance(asked, dict):
-                raise Problem("malformed", 'ask by an object: {"action": "status"}')
+                asked = msgspec.json.decode(line, type=dict[str, Any])
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise Problem("malformed", f"ask by an object of JSON: {error}") from error
             return self._answer(asked)
         except Problem as problem:
             return {"problem": problem.kind, "detail": str(problem)}
@@ -250,7 +250,3 @@ def socket_beside(state: Path) -> Path:
     """Where the agent with this state listens: beside it, as the lock is."""
     real = Path(os.path.realpath(state))
     return real.with_name(f".{real.name}.sock")
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number in JSON")

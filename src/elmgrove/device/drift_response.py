@@ -13,8 +13,6 @@ log = logging.getLogger("elmgrove.device")
 
 #: The member's note of what is still left to forget, while it adapts.
 ADAPTING = "adapting"
-#: The member's note of how often it may still begin its scores again, once it has adapted.
-SETTLING = "settling"
 
 
 class DriftResponse:
@@ -51,7 +49,7 @@ class DriftResponse:
         """Takes in what a verdict says of drift, mostly nothing, and reacts if it is time."""
         if ADAPTING in self._member.notes:
             self._adapt()
-        elif SETTLING in self._member.notes:
+        elif "settling" in self._member.notes:
             self._settle()
         if drift is not None and drift.kind != SPIKE:
             self._since = drift.since
@@ -74,7 +72,8 @@ class DriftResponse:
         told = accept(detector, Span(since), instead=self._on_change == "relearn", by=by)
         if self._on_change == "adapt":
             self._member.notes[ADAPTING] = {"left": known, "rows": 0}
-            self._member.notes[SETTLING] = 10
+            # So often it may begin its scores again.
+            self._member.notes["settling"] = 10
             self._forget()
             log.warning(
                 "on_change = adapt: %d rows were learned as a new normal, and all before are "
@@ -113,6 +112,6 @@ class DriftResponse:
         # Such a threshold comes from rows at another change, not from the normal ones since.
         if ready and gate.limit() > 20.0 * recent.median:
             gate.begin()
-            notes[SETTLING] -= 1
-        if notes[SETTLING] == 0 or self._member.detector.state != LEARNING:
-            del notes[SETTLING]
+            notes["settling"] -= 1
+        if notes["settling"] == 0 or self._member.detector.state != LEARNING:
+            del notes["settling"]

@@ -43,7 +43,6 @@ class InputHealth:
 
     @property
     def deaf(self) -> bool:
-        """Whether less than half of the last rows could be used."""
         return len(self._last) >= LEAST and 2 * self._heard < len(self._last)
 
     @property
@@ -92,7 +91,6 @@ class InputHealth:
             self._gaps_told, self._gap_told_at = self.gaps, now
 
     def end(self) -> None:
-        """Tells what was left out and filled in, at the end of all."""
         if self.gaps > self._gaps_told:
             log.warning("%d gaps in time, all together", self.gaps)
         if self.held:

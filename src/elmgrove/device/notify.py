@@ -60,12 +60,10 @@ class Alarms:
             self.send(one)
 
     def send(self, message: Message) -> None:
-        """Takes an alarm to deliver, returns at once, and never fails."""
         for queue in self._queues:
             queue.take(message)
 
     def close(self, timeout: float) -> None:
-        """Delivers the alarms that wait, as many as it can within ``timeout`` seconds."""
         end = time.monotonic() + timeout
         for queue in self._queues:
             queue.hurry()
@@ -85,7 +83,6 @@ class AlarmQueue:
         self._thread.start()
 
     def take(self, message: Message) -> None:
-        """Puts a message at the end of the queue; never waits for a delivery."""
         with self._changed:
             full = len(self._waiting) == CAPACITY
             if full:
@@ -96,13 +93,11 @@ class AlarmQueue:
             log.warning("alarms come faster than they are delivered: dropped the oldest")
 
     def hurry(self) -> None:
-        """Lets the thread try without pauses from now on, and end once no message waits."""
         with self._changed:
             self._hurry.set()
             self._changed.notify()
 
     def finish(self, timeout: float) -> None:
-        """Waits up to ``timeout`` seconds for the thread's end; logs what was not delivered."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             log.warning("gave up on %d undelivered alarms", len(self._waiting) + 1)
@@ -167,7 +162,6 @@ class Webhook:
         self._url, self._host, self._format = url, parts.hostname, form
 
     def tell(self, message: Message, wait: Wait) -> None:
-        """Posts the alarm, and again after a wait as long as that may help."""
         backoff, until = Backoff(), time.monotonic() + TELL_SECONDS
         trouble, tries = self._trouble(message), 1
         while trouble is not None and tries < 5 and (left := until - time.monotonic()) > 0:
@@ -177,7 +171,6 @@ class Webhook:
             log.warning("alarm not delivered to %s: %s", self._host, trouble)
 
     def _trouble(self, message: Message) -> Unreachable | None:
-        """Posts once; says why to try again, or None if trying again would not help."""
         # Here, since loading httpx takes time that most devices need not spend.
         from elmgrove.exchange.http_client import post
 
@@ -207,7 +200,6 @@ class Command:
             raise BadInput(f"the alarm command {command!r}: there is no such program here")
 
     def tell(self, message: Message, wait: Wait) -> None:
-        """Runs the program once; ``wait`` is not needed, since it is not tried again."""
         with _somewhere() as complaint:
             line = json.dumps(message, ensure_ascii=False) + "\n"
             failure = self._failure(line.encode(errors="backslashreplace"), complaint)

@@ -21,7 +21,6 @@ from elmgrove.detector.drift import SPIKE
 from elmgrove.detector.events import ENDED, EventUpdate
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.device.health import Outage
-from elmgrove.device.status import UNLIKE
 from elmgrove.federation.member import Member
 from elmgrove.federation.similarity import compare_used, unlike_used, worth_telling
 from elmgrove.reading.line_protocol import Point
@@ -157,7 +156,6 @@ class StateLog:
             log.info("what had changed is over: rows are normal again")
 
     def log_missing(self) -> None:
-        """Logs how many rows are missing before there are alarms, if that has changed."""
         missing = self._detector.rows_missing
         if missing and missing != self._missing:
             more = f"{missing} more {self._detector.basis.counted}"
@@ -196,12 +194,12 @@ class PeerLog:
             log.warning("not alike: %d more devices", len(new) - 3)
         self._unlike = {one.name for one in unlike}
         sensors = unlike_used(member)
-        if sensors and not unlike and UNLIKE not in member.notes:
+        if sensors and not unlike and "unlike" not in member.notes:
             log.warning("unlike all others: %s", sensors)
-        member.notes.pop(UNLIKE, None)
+        member.notes.pop("unlike", None)
         if sensors:
             # For the status.
-            member.notes[UNLIKE] = sensors
+            member.notes["unlike"] = sensors
 
 
 class Verdicts:
@@ -282,7 +280,6 @@ class Verdicts:
         return self._out
 
     def _followed(self) -> int:
-        """Gives where to write: a new file where the old one was renamed or removed."""
         if self._out is None:
             return self._open()
         now = time.monotonic()
@@ -322,7 +319,6 @@ def _taken_back(out: int, count: int) -> bool:
 
 
 def _is_torn(path: Path) -> bool:
-    """Whether a file ends within a line, as after a power cut."""
     try:
         if not stat.S_ISREG(path.stat().st_mode) or not path.stat().st_size:
             return False
@@ -334,7 +330,6 @@ def _is_torn(path: Path) -> bool:
 
 
 def _same(path: Path, out: int) -> bool:
-    """Whether the file is still there; if nobody can tell, it is taken to be."""
     try:
         return os.path.samestat(path.stat(), os.fstat(out))
     except (FileNotFoundError, NotADirectoryError):

@@ -122,7 +122,6 @@ class Minutes:
             piece.scores[place] = score
 
     def untold(self) -> tuple[Minute, ...]:
-        """Gives the minutes that grew since they were told, the one that grew last at the end."""
         self._under_way, found = [], list[Minute]()
         for number, piece in self._pieces.items():
             if piece.told != piece.rows:

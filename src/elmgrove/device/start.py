@@ -31,7 +31,6 @@ log = logging.getLogger("elmgrove.device")
 
 
 def member_from_state(settings: Settings) -> Member | None:
-    """Loads the member that was saved; None the first time."""
     if not settings.path.exists():
         return None
     member = load(settings.path, Member.from_bytes)
@@ -201,19 +200,6 @@ class LearnedAlready:
             until = when_text(self._until)
             log.info("skipped %d rows that were learned already (up to %s)", self._skipped, until)
         self._skipped = 0
-
-
-def layout_for(settings: Settings, member: Member | None) -> Layout:
-    """Gives how the rows are written: as the settings say, or else as when the state was made."""
-    remembered = {} if member is None else member.notes.get(LAYOUT, {})
-    return settings.layout.after(remembered)
-
-
-def require_width(source: Source, member: Member) -> None:
-    """Raises ``BadInput`` if the rows can't be those that the member learned."""
-    wanted = member.detector.basis.columns
-    if source.width not in (None, wanted):
-        raise BadInput(f"the rows have {source.width} columns, where {wanted} are learned")
 
 
 def _member(settings: Settings, charter: Charter, found: str) -> Member:

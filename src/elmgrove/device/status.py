@@ -12,20 +12,16 @@ from elmgrove.detector.feedback import Answer
 from elmgrove.federation.member import Member, borrowed_by
 from elmgrove.reading.times import json_when
 
-#: The member's notes that an agent keeps for its status: the state and since when it is that; how
-#: many rows could be used; what the last sync said; by which sensors it is unlike all others.
-STATE, HEARING, SYNC, UNLIKE = "state", "hearing", "sync", "unlike"
-
 
 def mark_state(member: Member, now: float | None = None) -> None:
     """Notes since when the device's state is what it is, if it is another than before.
 
     That is the time of the row with which it became so, or the clock's where the row has none.
     """
-    state, noted = member.detector.state, member.notes.get(STATE)
+    state, noted = member.detector.state, member.notes.get("state")
     if noted is None or noted["state"] != state:
         known = now is not None and math.isfinite(now)
-        member.notes[STATE] = {"state": state, "since": now if known else time.time()}
+        member.notes["state"] = {"state": state, "since": now if known else time.time()}
 
 
 def status_of(member: Member) -> dict[str, Any]:
@@ -42,7 +38,7 @@ def status_of(member: Member) -> dict[str, Any]:
         "counted": detector.basis.counted,
         "patterns": detector.patterns_in_words,
         "state": detector.state,
-        "since": _since(member.notes.get(STATE), detector.state),
+        "since": _since(member.notes.get("state"), detector.state),
         "rows_missing": detector.rows_missing,
         "threshold": detector.threshold if math.isfinite(detector.threshold) else None,
         "rate": detector.progress.rate,
@@ -64,11 +60,11 @@ def status_of(member: Member) -> dict[str, Any]:
         "models": len(detector.model.models),
         "groups": None if merged is None else len(merged.labels),
         "federation": None if merged is None else merged.federation,
-        "unlike": member.notes.get(UNLIKE),
+        "unlike": member.notes.get("unlike"),
         "borrows": asdict(borrowed_by(member)),
         "shared": None if member.published is None else member.published.learned,
-        "rows": member.notes.get(HEARING),
-        "sync": _timed(member.notes.get(SYNC)),
+        "rows": member.notes.get("hearing"),
+        "sync": _timed(member.notes.get("sync")),
     }
 
 

@@ -48,7 +48,6 @@ class AgentSession(Session):
         return replace(outgoing, report=self._reports.make())
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
-        """Syncs, and tells how the device is doing."""
         try:
             incoming = super().transfer(outgoing)
         except Mismatch as error:
@@ -63,7 +62,6 @@ class AgentSession(Session):
         return replace(incoming, commands=self._report(outgoing.report))
 
     def apply(self, incoming: Incoming) -> SyncReport:
-        """Updates the member by what came back, and takes what is asked of the device."""
         if self._reports is None:
             return super().apply(incoming)
         with self._reports.comparing() if incoming.merged is not None else nullcontext():
@@ -205,7 +203,6 @@ class BackgroundSync:
             )
 
     def _is_news(self, trouble: str) -> bool:
-        """Whether this is another trouble than the last one, or the first; none is no news."""
         before, self._told = self._told, trouble
         return trouble != before
 

@@ -47,7 +47,6 @@ class TextBlock:
         return Numbers(rows, self._first + np.arange(len(rows)), *found)
 
     def _rows(self, lines: list[str], columns: Columns, decimal: str) -> NDArray[np.float64]:
-        """Reads the numbers; ``ValueError`` where a line has none, or other cells than all."""
         if not any(map(str.strip, lines)):
             raise ValueError("blank lines only")
         chosen = None if columns.places == list(range(columns.width)) else columns.places

@@ -64,7 +64,6 @@ def is_read_past(text: str) -> bool:
 
 
 def delimiter_of(line: str, decimal: str) -> str:
-    """Finds what separates the cells of a line."""
     others = [one for one in _DELIMITERS[1:] if one in line]
     for one in others:
         # 1,5;2,5 has as many commas as it has numbers, and one ; less.
@@ -167,7 +166,6 @@ class LineReader:
         self._choose(header.name, Head("", header.cells, header.named), header.sample)
 
     def read_cells(self, where: str, cells: Sequence[Any]) -> Record:
-        """Reads a record of a file that has no lines; ``BadInput`` says why it is bad."""
         assert self._columns is not None
         return self._record(where, self._columns, cells)
 
@@ -196,7 +194,6 @@ class LineReader:
     # CSV
 
     def _took_names(self, where: str, text: str) -> bool:
-        """Finds the head; says whether this line holds names."""
         lines = [*self._first, text]
         try:
             head = Head.of(lines, self._layout, self._features)
@@ -342,7 +339,6 @@ def _names_of(head: Head) -> list[str]:
 
 
 def _cells_of(where: str, text: str, delimiter: str) -> list[str]:
-    """The cells of a record that is one line; none where it is blank."""
     # An open quotation mark makes the reader ask for a second line.
     reader = csv.reader([text, ""], delimiter=delimiter)
     try:

@@ -95,9 +95,7 @@ class Blocks(Protocol):
     header: Header
     notes: list[str]
 
-    def blocks(self) -> Iterator[RecordBlock]:
-        """All records, from the first."""
-        ...
+    def blocks(self) -> Iterator[RecordBlock]: ...
 
 
 class _Objects(NamedTuple):
@@ -227,7 +225,6 @@ class ColumnCells:
         return replace(self, cells=self.cells[places], lines=self.lines[places])
 
     def where(self, place: int) -> str:
-        """Names the place of a cell for a message: file, line and column."""
         return f"{self.file}, {self.unit} {self.lines[place]}, {self.column}"
 
 

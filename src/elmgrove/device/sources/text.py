@@ -82,7 +82,6 @@ class Text:
         return None
 
     def feed(self, data: bytes) -> Iterator[Line]:
-        """Takes the next piece, and gives the lines that it completes."""
         pieces = (self._rest + self._recoded(data)).splitlines(keepends=True)
         # A carriage return at the very end may be the first half of a line ending.
         whole = not pieces or pieces[-1].endswith(b"\n") or len(pieces[-1]) > LONGEST
@@ -178,7 +177,6 @@ class TextFile(BookmarkedFile):
             yield from self.feed(data)
 
     def rest(self) -> Iterator[Line]:
-        """Gives what is left at the end; ``BadInput`` where gzip was cut short."""
         if self._ends_early:
             raise self._damaged("it ends too early")
         return super().rest()
@@ -357,7 +355,6 @@ class Source(ABC):
         """Tells the source that a restart would begin at this bookmark: what is before may go."""
 
     def _whole(self, text: TextFile | TableFile) -> Iterator[Reading | Bad]:
-        """Reads all of a file that is complete, with or without a line ending at its end."""
         self._begin(text)
         yield from self._items(text, text.lines())
         yield from self._items(text, text.rest())
@@ -422,7 +419,6 @@ class Source(ABC):
         self._lines.notes.clear()
 
     def _idle(self) -> None:
-        """Waits a moment before the next look for something new."""
         self._gaps.idle()
         time.sleep(POLL)
 
