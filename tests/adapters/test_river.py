@@ -33,7 +33,7 @@ FIXED_FEATURES = {
     ("model", "expected"),
     [
         (ElmgroveDetector(), 23),
-        (ElmgroveDetector(8, "tanh", "normal", forgetting=0.99, seed=7), 23),
+        (ElmgroveDetector(8, "tanh", "binary", forgetting=0.99, seed=7), 23),
         (ElmgroveDetector(score="loss"), 23),
         (ElmgroveDetector(window=2), 23),
         (ElmgroveDetector(features=tuple(STREAM[0][0])), 23),
