@@ -118,29 +118,6 @@ def test_a_machine_is_set_up_with_nothing_but_a_broker(
     assert detector.learned - detector.taken == 320
 
 
-def test_numbers_under_topics_of_their_own_are_rows(
-    place: Mosquitto, plant: Somebody, device: Start
-) -> None:
-    name = f"gathered-{next(_numbers)}"
-    plant.listen(f"told/{name}/#")
-    source = place.url(f"plant/{name}/#")
-    agent = device(name, source=source, mqtt=place.url("told"), **QUICK)
-    agent.logs("subscribed to")
-    rows = load_rows(200, 3)
-    plant.say_all(
-        [
-            (f"plant/{name}/motor/{column}", repr(value))
-            for row in rows.tolist()
-            for column, value in zip(NAMES, row, strict=True)
-        ]
-    )
-    # The first row shows which columns there are.
-    agent.until(lambda: len(plant.under(f"told/{name}/verdict")) == 199)
-    assert agent.stop() == 0
-    member = member_in(agent.folder / f"{name}.elm")
-    assert member.detector.basis.features == tuple(f"motor/{one}" for one in sorted(NAMES))
-
-
 def test_what_comes_while_the_agent_is_away_is_not_lost(
     place: Mosquitto, plant: Somebody, device: Start
 ) -> None:

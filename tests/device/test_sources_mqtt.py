@@ -114,15 +114,6 @@ def test_a_message_is_a_row(opening: Opening, plant: Somebody) -> None:
     assert source.source.names == ("temp", "flow")
 
 
-def test_where_a_row_was_is_its_topic_and_the_number_of_its_message(
-    opening: Opening, plant: Somebody
-) -> None:
-    source = opening("where/#")
-    plant.say("where/a", {"temp": 1})
-    plant.say("where/b", {"temp": "x"})
-    assert [one.where for one in source.take(2)] == ["where/a, message 1", "where/b, message 2"]
-
-
 def test_a_time_comes_from_the_message(opening: Opening, plant: Somebody) -> None:
     source = opening("times")
     for second in range(3):
@@ -149,18 +140,6 @@ def test_csv_with_names_in_each_message_or_none(opening: Opening, plant: Somebod
     assert isinstance(bad, Bad)
     assert isinstance(last, Reading)
     assert (first.row, last.row) == ([21.5, 3.0], [1.0, 2.0])
-
-
-def test_line_protocol_in_messages(opening: Opening, plant: Somebody) -> None:
-    source = opening("influx", Layout(format="influx", measurement="pump"))
-    plant.say("influx", "cpu idle=9 1714564800000000000\npump temp=1,flow=2 1714564801000000000")
-    plant.say("influx", "pump temp=3,flow=4 1714564802000000000")
-    first, second = source.take(2)
-    assert isinstance(first, Reading)
-    assert isinstance(second, Reading)
-    assert (first.row, first.time, second.row) == ([1.0, 2.0], 1714564801.0, [3.0, 4.0])
-    assert first.point is not None
-    assert first.point.measurement == "pump"
 
 
 def test_numbers_are_gathered_by_their_topics(
@@ -326,19 +305,6 @@ def test_messages_wait_for_who_is_away_and_none_comes_twice(
     source = opening("away", name="away")
     assert source.rows(8) == [[float(number)] for number in range(2, 10)]
     assert source.rest() is None
-
-
-def test_a_bookmark_in_a_file_is_none_among_messages(opening: Opening, plant: Somebody) -> None:
-    bookmark = {
-        "file": "fan.csv",
-        "inode": 1,
-        "offset": 9,
-        "head": [",", ["a"], True],
-        "names": None,
-    }
-    source = opening("other", bookmark=bookmark)
-    plant.say("other", {"temp": 1})
-    assert source.rows(1) == [[1.0]]
 
 
 def test_a_bookmark_among_messages_is_none_in_a_file(tmp_path: Path) -> None:

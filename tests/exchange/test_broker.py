@@ -111,18 +111,6 @@ USERS = {"fan-1": "secret", "fan-2": "other"}
 ACL = "pattern write a/%u/#\npattern read a/#\n"
 
 
-def test_who_may_not_write_there_is_told_so(mosquitto: None, tmp_path: Path) -> None:
-    with (
-        running_broker(tmp_path, users=USERS, acl=ACL) as place,
-        opened(place, user="fan-1", password="secret") as one,
-    ):
-        publish(one, "a/fan-1/x", b"mine", retain=True)
-        with pytest.raises(Refused, match=r"let 'fan-1' write a/fan-2/x: Not authorized; allow"):
-            publish(one, "a/fan-2/x", b"not mine", retain=True)
-        with hearing(place, "a/#", user="fan-1", password="secret") as found:
-            assert found == [Message("a/fan-1/x", b"mine", True)]
-
-
 @pytest.mark.parametrize(
     ("user", "password"), [("", None), ("fan-1", "wrong"), ("fan-9", "secret"), ("fan-1", None)]
 )

@@ -3,7 +3,7 @@
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,13 +65,10 @@ def test_a_device_counts_with_no_more_rows_than_the_terms_allow(
 # Publishing
 
 
-def test_everybody_finds_the_charter(exchange: Way) -> None:
-    assert exchange("fan-1").charter == CHARTER
-
-
-def test_a_device_can_say_how_it_is_doing_and_is_asked_nothing_where_nobody_looks(
+def test_a_device_finds_the_charter_says_how_it_is_doing_and_is_asked_nothing(
     exchange: Way,
 ) -> None:
+    assert exchange("fan-1").charter == CHARTER
     told = report("fan-1")
     assert exchange("fan-1").report(told) == ()
     assert exchange("fan-1").report(told) == (), "the same twice is once"
@@ -81,6 +78,8 @@ def test_what_was_published_is_found(exchange: Way) -> None:
     told = [contribution_from("fan-1"), contribution_from("fan-2", 7), Departure("fan-3", 4)]
     publish(exchange, *told)
     assert entries(exchange) == told
+    publish(exchange, contribution_from("fan-1", 8))
+    assert entries(exchange) == [contribution_from("fan-1", 8), *told[1:]]
 
 
 def test_the_same_twice_is_once(exchange: Way) -> None:
@@ -89,11 +88,6 @@ def test_the_same_twice_is_once(exchange: Way) -> None:
     publish(exchange, contribution_from("fan-1"))
     assert entries(exchange) == [contribution_from("fan-1"), contribution_from("fan-2")]
     assert exchange("fan-2").merged("fan-2", known=known) is None
-
-
-def test_the_newest_takes_the_place_of_the_former(exchange: Way) -> None:
-    publish(exchange, contribution_from("fan-1", 5), contribution_from("fan-1", 8))
-    assert entries(exchange) == [contribution_from("fan-1", 8)]
 
 
 @pytest.mark.parametrize(
@@ -118,12 +112,8 @@ def test_what_can_not_follow_is_outdated_and_changes_nothing(
 
 
 def test_a_device_that_left_is_not_counted_and_may_return_with_less(exchange: Way) -> None:
-    publish(
-        exchange,
-        contribution_from("fan-1", 5),
-        contribution_from("fan-2", 5),
-        Departure("fan-1", 6),
-    )
+    publish(exchange, contribution_from("fan-1"), contribution_from("fan-2"))
+    publish(exchange, Departure("fan-1", 6))
     merged = exchange("fan-2").merged("fan-2")
     assert merged is not None
     assert (merged.devices, merged.evidence) == (0, Evidence.zero(BASIS))
@@ -240,14 +230,14 @@ def test_patterns_are_told_apart(kinds: Way, rule: Rule) -> None:
             assert sum(group.close_to(summed(*some), 1e-12) for group in found.parts) == 1
 
 
-def test_the_sum_is_that_of_all_others(exchange: Way) -> None:
-    publish(
-        exchange,
-        contribution_from("fan-1"),
-        contribution_from("fan-2", 7),
-        contribution_from("fan-3", 9),
-        Departure("fan-4", 9),
-    )
+def test_the_sum_is_that_of_all_others_and_of_nobody_nothing(exchange: Way) -> None:
+    publish(exchange, contribution_from("fan-1"))
+    nobody = exchange("fan-1").merged("fan-1")
+    assert nobody is not None
+    assert (nobody.devices, nobody.evidence) == (0, Evidence.zero(BASIS))
+    assert exchange("fan-1").merged("fan-1", known=nobody) is None
+    publish(exchange, contribution_from("fan-2", 7), contribution_from("fan-3", 9))
+    publish(exchange, Departure("fan-4", 9))
     for name, others in (("fan-2", (5, 9)), ("fan-9", (5, 7, 9))):
         merged = exchange(name).merged(name)
         assert merged is not None
@@ -255,14 +245,6 @@ def test_the_sum_is_that_of_all_others(exchange: Way) -> None:
         expected = Evidence.sum(part for part in parts if part.count in others)
         assert (merged.federation, merged.devices) == ("fans", len(others))
         assert merged.evidence.close_to(expected, 1e-12)
-
-
-def test_the_sum_of_nobody_is_nothing(exchange: Way) -> None:
-    publish(exchange, contribution_from("fan-1"))
-    merged = exchange("fan-1").merged("fan-1")
-    assert merged is not None
-    assert (merged.devices, merged.evidence) == (0, Evidence.zero(BASIS))
-    assert exchange("fan-1").merged("fan-1", known=merged) is None
 
 
 def test_only_what_others_did_is_a_change(exchange: Way) -> None:
@@ -324,16 +306,13 @@ def summed(*contributions: Contribution) -> Evidence:
     return Evidence.sum(one.evidence for one in contributions)
 
 
-def test_one_model_gets_the_sum_over_its_group(exchange: Way) -> None:
+def test_one_model_gets_its_group_and_as_many_patterns_as_groups_get_all(exchange: Way) -> None:
     publish(exchange, *FLEET)
     for name, others in (("fan-0", (1, 4)), ("fan-3", (2, 5))):
         found = back(exchange, name)
         assert (found.devices, len(found.received)) == (2, 1)
         assert found.evidence.close_to(summed(*(FLEET[n] for n in others)), 1e-12)
-
-
-def test_as_many_patterns_as_groups_get_all_of_them(exchange: Way) -> None:
-    publish(exchange, *FLEET, BOTH)
+    publish(exchange, BOTH)
     found = back(exchange, "fan-7")
     assert found.devices == 6
     for kind in ((0, 1, 4), (2, 3, 5)):
@@ -415,50 +394,36 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def damaged(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
+WHOLE = contribution_from("fan-1").to_bytes()
 
 
-def emptied(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def of_another(path: Path) -> None:
-    path.write_bytes(contribution_from("fan-3").to_bytes())
-
-
-def of_a_stranger(path: Path) -> None:
-    path.write_bytes(contribution_from("pump-1").to_bytes())
-
-
-def of_another_layer(path: Path) -> None:
-    path.write_bytes(
-        contribution_from("fan-1", basis=Basis(HiddenLayer(3, 2, seed=7), 3)).to_bytes()
-    )
-
-
-@pytest.mark.parametrize("harm", [damaged, emptied, of_another, of_a_stranger, of_another_layer])
-def test_a_file_that_does_not_belong_is_left_out_with_a_warning(
-    folder: Path, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "blob",
+    [
+        WHOLE[:-1],
+        b"",
+        contribution_from("fan-3").to_bytes(),
+        contribution_from("pump-1").to_bytes(),
+        contribution_from("fan-1", basis=Basis(HiddenLayer(3, 2, seed=7), 3)).to_bytes(),
+    ],
+    ids=["damaged", "empty", "of another", "of a stranger", "of another layer"],
+)
+def test_a_file_that_does_not_belong_is_left_out_with_a_warning_until_it_is_replaced(
+    folder: Path, blob: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     exchange, path = FolderExchange(folder), folder / "fan-1.entry"
     known = exchange.merged("fan-9")
-    harm(path)
+    path.write_bytes(blob)
     with caplog.at_level(logging.WARNING, "elmgrove.exchange"):
-        assert [one.origin for one in exchange.entries()] == ["fan-2"]
+        for _ in range(2):
+            assert exchange.entries() == [contribution_from("fan-2")]
     assert str(path) in caplog.text
-    assert exchange.entries() == [contribution_from("fan-2")]
     assert caplog.text.count("left out") == 1, "the same is told once"
     merged = exchange.merged("fan-9", known=known)
     assert merged is not None
     assert merged.devices == 1
-
-
-@pytest.mark.parametrize("harm", [damaged, emptied])
-def test_a_device_replaces_its_damaged_file(folder: Path, harm: Callable[[Path], None]) -> None:
-    harm(folder / "fan-1.entry")
-    FolderExchange(folder).publish(contribution_from("fan-1"))
-    assert FolderExchange(folder).entries()[0] == contribution_from("fan-1")
+    exchange.publish(contribution_from("fan-1", 9))
+    assert exchange.entries()[0] == contribution_from("fan-1", 9)
 
 
 def test_a_change_shows_even_where_no_clock_ticks(folder: Path) -> None:
@@ -574,9 +539,6 @@ def test_a_folder_is_made_once(folder: Path) -> None:
     with pytest.raises(BadInput, match="another federation"):
         FolderExchange.create(folder, replace(CHARTER, ridge=0.2))
     assert FolderExchange(folder).charter == CHARTER
-
-
-def test_a_folder_that_can_not_be_made_is_unreachable(folder: Path) -> None:
     with pytest.raises(Unreachable):
         FolderExchange.create(folder / "fan-1.entry" / "below", CHARTER)
 

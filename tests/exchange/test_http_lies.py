@@ -52,7 +52,6 @@ def but(route: str, reply: Any) -> Answer:
 
 
 PUT = {"origin": "fan-1", "epoch": 5, "revision": 1}
-ENTRY = {"origin": "fan-2", "epoch": 5, "size": 900, "left": False}
 COMMAND = Command("command-1", "accept", {}, "anna", 1.7e9)
 KNOWN = Merged("fans", 7, 1, (contribution_from("fan-2").evidence,))
 

@@ -17,7 +17,6 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
-from elmgrove.federation.selection import Named
 from elmgrove.storage.disk import save
 from support.factories import member_in, normal_rows
 
@@ -79,12 +78,6 @@ def test_what_the_guard_holds_back_is_said_and_the_others_are_taken_all_the_same
     assert told(report) == (2 * LEAST - 1, LEAST - 1, 2, False, None)
     assert str(report) == f"sums of {2 * LEAST - 1} rows sent, uses fan-1, fan-2"
     assert held(exchange, "fan-9").evidence.count == 2 * LEAST - 1
-
-
-def test_without_the_guard_everything_is_published(exchange: MemoryExchange) -> None:
-    session = device("fan-9", exchange, count=1, guarded=False)
-    assert session.sync().sent == 1
-    assert held(exchange, "fan-9").evidence.count == 1
 
 
 class Watched:
@@ -233,17 +226,6 @@ def test_leaving_works_from_a_state_that_was_restored(exchange: MemoryExchange) 
 
 
 # Choosing
-
-
-def test_a_rule_chooses_whom_the_model_rests_on(exchange: MemoryExchange) -> None:
-    session = device("fan-9", exchange, rule=Named(["fan-2"]))
-    assert session.sync().devices == 1
-    alone = device("fan-2", MemoryExchange(CHARTER), seed=2).detector.evidence
-    assert session.detector.received == alone
-    assert session.sync().devices == 1
-    device("fan-2", exchange, seed=2).leave()
-    assert session.sync().devices == 0
-    assert session.detector.received is None
 
 
 # Connecting

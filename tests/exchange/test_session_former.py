@@ -167,10 +167,3 @@ def test_an_exchange_that_was_reset_takes_what_is_known_as_before() -> None:
     again = Session(Member.from_bytes(session.member.to_bytes()), empty)
     assert again.sync().blocked_reason is None
     assert held(empty) == session.detector.evidence
-
-
-def test_forgetting_that_is_too_fast_is_said_with_the_first_sync() -> None:
-    session = Session(CHARTER.start("fan", forgetting=0.8), MemoryExchange(CHARTER))
-    told = str(session.sync())
-    assert told.startswith("nothing sent yet (nothing new: with forgetting 0.8 the newest rows")
-    assert "or switch the guard off" in told

@@ -11,8 +11,6 @@ from elmgrove import FalseAlarmRate
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.errors import Refused
 from elmgrove.exchange.base import Exchange
-from elmgrove.exchange.connection import connect
-from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
@@ -142,15 +140,3 @@ def test_one_that_merged_asks_after_its_next_sync_and_the_other_way_round(place:
         assert me.member.merged is not None
         assert bool(me.member.merged.labels) is not merges
         assert (me.detector.received is not None) is merges
-
-
-def test_a_state_goes_on_with_what_it_was_told(tmp_path: Path) -> None:
-    FolderExchange.create(tmp_path / "shared", CHARTER)
-    device("fan-1", FolderExchange(tmp_path / "shared"), 1).sync()
-    where, state = str(tmp_path / "shared"), tmp_path / "me.elm"
-    with connect(where, "fan-9", state=state, threshold=SOON) as me:
-        assert me.sync().updated
-    with connect(where, "fan-9", state=state) as me:
-        assert me.member.merged is not None
-        assert me.member.merged.used == ("fan-1",)
-        assert not me.sync().updated

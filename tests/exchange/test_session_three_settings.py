@@ -17,11 +17,9 @@ from elmgrove.detector.patterns import PatternRule
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.base import Exchange
-from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.selection import Everyone, Rule, SameGroup
 from support.agents import Start
@@ -170,54 +168,6 @@ def test_one_model_rests_on_its_group_and_several_on_the_groups_that_come_back()
     assert len(sessions["a"].detector.model.foreign) == 0
 
 
-def test_before_a_device_has_published_it_rests_on_nobody() -> None:
-    exchange = MemoryExchange(CHARTER)
-    settle(fleet("multi-global", ["a", "b"], exchange), ["a", "b"])
-    new = Session(CHARTER.start("new"), exchange, rule=SameGroup())
-    assert new.sync().devices == 0
-    new.detector.learn_many(rows_of(1, 77, ROWS))
-    assert new.sync().devices == 2
-
-
-# The rule, for a device without an exchange
-
-
-def contribution_from(name: str, *kinds: int) -> Contribution:
-    layer, parts = CHARTER.basis.layer, []
-    for place, kind in enumerate(kinds):
-        X = rows_of(kind, sum(name.encode()) + place, ROWS)
-        H = layer(X)
-        energy = float(np.square(X).sum())
-        parts.append(Evidence(CHARTER.basis, H.T @ H, H.T @ X, energy, len(X)))
-    return Contribution(name, ROWS * len(parts), tuple(parts))
-
-
-OTHERS = [
-    contribution_from("b", 1),
-    contribution_from("c", 2),
-    contribution_from("d", 2, 1),
-    contribution_from("e", 3),
-    contribution_from("f", 2),
-    contribution_from("g", 1),
-]
-
-
-def test_the_rule_takes_the_devices_in_the_groups_that_come_back() -> None:
-    def chosen(*contributions: Contribution) -> set[str]:
-        return set(SameGroup().choose("a", contributions, CHARTER.ridge).names)
-
-    for own, expected in (
-        (contribution_from("a", 1), "bdg"),
-        (contribution_from("a", 2), "cdf"),
-        (contribution_from("a", 1, 2), "bcdfg"),
-        (contribution_from("a", 3, 2, 1), "bcdefg"),
-    ):
-        assert chosen(own, *OTHERS) == set(expected)
-    assert chosen(Contribution("a", 0, (Evidence.zero(CHARTER.basis),)), *OTHERS) == set()
-    assert chosen(contribution_from("a", 1)) == set()
-    assert chosen(*OTHERS) == set(), "it has contributed nothing"
-
-
 # Agents
 
 
@@ -304,15 +254,3 @@ def test_agents_with_two_patterns_each(device: Start, tmp_path: Path) -> None:
     whole.learn_many(np.vstack(list(machines.values())))
     for kind in (3, 4):
         assert auc(member.detector, kind) > auc(whole, kind) + 0.1
-
-
-def test_agents_of_two_kinds_in_a_folder() -> None:
-    FolderExchange.create(Path("shared"), CHARTER)
-    for name, rows in MACHINES.items():
-        write_rows(Path(f"{name}.csv"), rows)
-        member = run_here(name, exchange="shared", merge="group")
-    assert member.merged is not None
-    assert (member.merged.devices, member.merged.rule) == (1, "group")
-    shared = member_in("c.elm").shared
-    assert shared is not None
-    assert member.merged.evidence.close_to(shared.evidence, 1e-12)

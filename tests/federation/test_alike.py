@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import Basis, Detector, Evidence, Mismatch, Scaling
+from elmgrove import Basis, Detector, Evidence, Scaling
 from elmgrove.algebra.moments import Moments
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
@@ -141,12 +141,6 @@ def test_numbers_beyond_range_are_far_apart() -> None:
     assert not found.alike
 
 
-def test_what_could_not_be_merged_is_not_compared() -> None:
-    other = Basis.fitted(pump(3, 1000), NAMES, scaling="standard")
-    with pytest.raises(Mismatch, match="scaling"):
-        compare_each(evidence(pump(1, 500)), {"x": evidence(pump(1, 500), other)})
-
-
 def test_a_member_is_compared_with_those_that_it_uses() -> None:
     charter = Charter("pumps", BASIS)
     member = trained_member(charter.start("pump-1"), pump(1, 300))
@@ -223,19 +217,6 @@ def test_a_newcomer_that_rests_on_others_scores_in_its_own_units() -> None:
     cause = again.detector.blame(broken)[0]
     assert (cause.feature, cause.seen) == ("temp", pytest.approx(broken[1]))
     assert cause.expected == pytest.approx(rows[0, 1], abs=2.0), "in the data's units"
-
-
-def test_what_leaves_a_device_in_own_units_holds_none() -> None:
-    charter = Charter("pumps", Basis.fitted(pump(0, 1000), NAMES, scaling="own"))
-    assert Charter.from_fields(charter.fields) == charter
-    assert not charter.basis.scaling.shift
-    member = trained_member(charter.start("a", units_from=pump(1, 300)), pump(1, 300))
-    [part] = member.contribution().parts
-    sent = Contribution.from_bytes(member.contribution().to_bytes())
-    given_back = Merged.from_bytes(Merged("pumps", 1, 1, (part,)).to_bytes())
-    for basis in (sent.basis, given_back.evidence.basis):
-        assert basis == charter.basis
-    assert Member.from_bytes(member.to_bytes()).detector.basis == member.detector.basis
 
 
 def test_golden_files_in_own_units_are_read_and_written_as_they_are() -> None:

@@ -30,12 +30,6 @@ def alike(labels: Any, others: Any) -> bool:
 # By evidence
 
 
-def test_patterns_of_one_group_are_found() -> None:
-    found = group(SAID, RIDGE, tolerance=0.3)
-    assert alike(found.labels, TRUTH)
-    assert found.labels[0] == 0, "numbered in the order of their first members"
-
-
 def test_the_reasons_are_the_losses_of_each_join_and_of_the_next() -> None:
     found = group(SAID, RIDGE, tolerance=0.3)
     assert len(found.steps) == len(SAID) - found.count
@@ -56,10 +50,6 @@ def test_as_many_groups_as_asked_for(count: int) -> None:
     assert not found.steps or len(found.steps) == len(SAID) - count
     if count == 3:
         assert alike(found.labels, TRUTH)
-
-
-def test_the_order_of_contributions_does_not_matter() -> None:
-    assert group(SAID[::-1], RIDGE) == group(SAID, RIDGE)
 
 
 def test_patterns_of_one_device_are_told_apart_and_those_without_rows_left_out() -> None:

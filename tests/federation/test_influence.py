@@ -1,6 +1,5 @@
 """What counts of a device is bounded, and is undone with it."""
 
-import copy
 from dataclasses import replace
 
 import numpy as np
@@ -133,21 +132,6 @@ def test_however_devices_came_and_went_those_that_are_there_give_the_same_sum(
         for other in there.keys() - {name}:
             rest.change(other, None, there[other])
         assert total.evidence(one) == rest.evidence()
-
-
-def test_a_copy_stays_what_it_was() -> None:
-    total = BoundedSum(DISTANT, Terms())
-    total.change("a", None, evidence(1, 500))
-    kept = copy.copy(total)
-    total.change("b", None, evidence(2, 500))
-    total.change("a", evidence(1, 500), evidence(3, 1e9))
-    assert kept.evidence() == evidence(1, 500)
-    assert kept.devices == 1
-
-
-def test_what_is_within_bounds_is_left_as_it_is() -> None:
-    held = [claim_of(name, 500) for name in NAMES]
-    assert all(one is same for one, same in zip(held, bounded(Terms(), held), strict=True))
 
 
 # Where it applies

@@ -27,8 +27,6 @@ from support.fleet_machine import (
 )
 from support.laws import law_examples
 
-TIMES = settings(max_examples=law_examples(25), stateful_step_count=20, deadline=None)
-
 
 class GuardedFleetOnMemory(FleetOnMemory):
     guarded = True
@@ -170,27 +168,18 @@ class GuardedFleetInWindows(FleetOfPeers):
     charter, guarded = IN_WINDOWS, True
 
 
-for machine in (
-    DistantFleetOnMemory,
-    DistantFleetOnFolder,
-    DistantFleetOfPeers,
-    GuardedFleetInWindows,
-):
-    machine.TestCase.settings = settings(TIMES, max_examples=law_examples(12))
-for machine in (
-    FleetOnMemory,
-    GuardedFleetOnMemory,
-    FleetOnFolder,
-    FleetOfPeers,
-    GuardedFleetOfPeers,
-):
-    machine.TestCase.settings = TIMES
-TestFleetOnMemory = FleetOnMemory.TestCase
-TestGuardedFleetOnMemory = GuardedFleetOnMemory.TestCase
-TestFleetOnFolder = FleetOnFolder.TestCase
-TestFleetOfPeers = FleetOfPeers.TestCase
-TestGuardedFleetOfPeers = GuardedFleetOfPeers.TestCase
-TestDistantFleetOnMemory = DistantFleetOnMemory.TestCase
-TestDistantFleetOnFolder = DistantFleetOnFolder.TestCase
-TestDistantFleetOfPeers = DistantFleetOfPeers.TestCase
-TestGuardedFleetInWindows = GuardedFleetInWindows.TestCase
+for machine, examples in {
+    FleetOnMemory: 25,
+    GuardedFleetOnMemory: 25,
+    FleetOnFolder: 25,
+    FleetOfPeers: 25,
+    GuardedFleetOfPeers: 25,
+    DistantFleetOnMemory: 12,
+    DistantFleetOnFolder: 12,
+    DistantFleetOfPeers: 12,
+    GuardedFleetInWindows: 12,
+}.items():
+    machine.TestCase.settings = settings(
+        max_examples=law_examples(examples), stateful_step_count=20, deadline=None
+    )
+    globals()[f"Test{machine.__name__}"] = machine.TestCase

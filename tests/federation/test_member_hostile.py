@@ -62,6 +62,31 @@ def test_forged_moments_are_refused_with_the_reason(name: str) -> None:
     assert me.to_bytes() == state
 
 
+HUGE = {
+    "by loss": [
+        Evidence(
+            Basis(HiddenLayer(5, 3, seed=4), 5), np.eye(3) * 8e307, np.zeros((3, 5)), 1e308, 10
+        )
+    ]
+    * 2,
+    "by distance": [huge_moments()] * 2,
+    "about two centres": [huge_moments(1e160), huge_moments(-1e160)],
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_a_contribution_that_breaks_the_sum_changes_nothing(name: str) -> None:
+    """Each is finite and passes alone, the two together do not."""
+    one, other = HUGE[name]
+    me = Member("me", Detector.for_basis(one.basis), merges=True)
+    me.receive(Contribution("a", 10, (one,)))
+    state = me.to_bytes()
+    with np.errstate(over="ignore"), pytest.raises(NotAdmissible):
+        me.receive(Contribution("b", 10, (other,)))
+    assert me.to_bytes() == state
+    assert [held.origin for held in me.ledger] == ["a"]
+
+
 def test_moments_too_large_or_too_far_off_to_be_added_up_are_refused_by_a_charter() -> None:
     charter = Charter("fans", BY_DISTANCE)
     charter.require(forged())

@@ -150,14 +150,6 @@ def test_order_repetition_and_forgetting_do_not_show() -> None:
     )
 
 
-def test_what_is_heard_is_never_given_away() -> None:
-    me, alone = member(rows=mixed(1, 100)), member(rows=mixed(1, 100))
-    me.receive(member("a", mixed(2, 100, 3)).contribution())
-    for each in (me, alone):
-        each.detector.learn_many(mixed(3, 400))
-    assert me.contribution() == alone.contribution()
-
-
 # The upload guard
 
 
@@ -187,17 +179,6 @@ def test_each_pattern_waits_for_rows_of_its_own() -> None:
     me.detector.learn_many(rows_of(1, 6, 1))
     assert me.offer() == me.contribution()
     assert me.rows_missing() == 0
-
-
-def test_a_new_pattern_is_left_out_until_it_has_rows_enough() -> None:
-    me = member(rows=mixed(1, 100))
-    before = me.offer()
-    me.detector.model.adopt(rows_of(5, 1, LEAST - 1))
-    assert me.offer() == before
-    me.detector.learn_many(rows_of(5, 2, 1))
-    offered = me.offer()
-    assert offered is not None
-    assert [part.count for part in offered.parts[2:]] == [LEAST]
 
 
 class Guarded(RuleBasedStateMachine):
@@ -383,23 +364,6 @@ for machine in (MixedFleet, MixedFleetOnFolder):
     )
 TestMixedFleet = MixedFleet.TestCase
 TestMixedFleetOnFolder = MixedFleetOnFolder.TestCase
-
-
-def test_a_device_that_leaves_takes_its_patterns_along() -> None:
-    exchange = MemoryExchange(CHARTER)
-    one, other = (
-        Session(member(name, mixed(seed, 100, 2 + seed)), exchange)
-        for seed, name in enumerate(("a", "b"))
-    )
-    alone = one.detector.score_many(mixed(8, 40, 3))
-    other.sync()
-    assert one.sync().updated
-    assert not one.sync().updated
-    assert one.detector.received is not None
-    other.leave()
-    assert one.sync().updated
-    assert one.detector.received is None
-    np.testing.assert_array_equal(one.detector.score_many(mixed(8, 40, 3)), alone)
 
 
 def test_on_digits_cooperation_costs_little_and_adds_what_the_peers_know() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import Basis, Evidence, HiddenLayer
+from elmgrove import Basis, HiddenLayer
 from elmgrove.detector.feedback import accept, reject, undo
 from elmgrove.detector.history import Span
 from elmgrove.federation.charter import Charter
@@ -182,22 +182,6 @@ def test_rows_that_come_again_are_not_new(timed: bool, by_hand: bool) -> None:
     member.detector.learn_many(X[200 : 200 + ENOUGH], new)
     assert member.rows_missing() == 0
     assert member.offer() != first
-
-
-def test_what_is_offered_without_a_guard_is_newer_though_no_row_came() -> None:
-    member = CHARTERS["distance"].start("fan")
-    member.detector.learn_many(np.random.default_rng(0).normal(size=(100, 3)), np.arange(100.0))
-    first = member.offer(guarded=False)
-    reject(member.detector, Span(0.0, 50.0))
-    second = member.offer(guarded=False)
-    assert first is not None
-    assert second is not None
-    assert second.epoch > first.epoch
-    assert second.evidence.count == 50.0
-    assert member.offer(guarded=False) == second
-    again = Member.from_bytes(member.to_bytes())
-    assert again.shared == second
-    assert Evidence.sum([second.evidence]) == second.evidence
 
 
 @pytest.mark.parametrize("taken", [0, 3])

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import BadInput, Evidence, FalseAlarmRate, NotAdmissible
-from elmgrove.algebra.distance import agreed
 from elmgrove.algebra.moments import Moments
 from elmgrove.federation import others as others_module
 from elmgrove.federation.charter import Charter
@@ -139,11 +138,6 @@ def test_by_loss_nothing_is_lent_and_groups_are_told_all_the_same() -> None:
     assert (found.loans, [str(label) for label in found.labels]) == ((), ["fan-2"])
 
 
-def test_of_nobody_there_is_nothing_to_tell() -> None:
-    found = sum_for(standing(FLEET[0]), "fan-1")
-    assert (found.devices, found.labels, found.loans, found.received) == (0, (), (), ())
-
-
 def test_no_more_groups_are_kept_than_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(others_module, "MOST_GROUPS", 2)
     made = standing(*FLEET)
@@ -266,18 +260,6 @@ def test_groups_are_asked_about_anomalous_rows() -> None:
     nowhere = member.detector.observe(np.full(6, 1e3))
     assert (nowhere.known, nowhere.anomalous) == ((), True)
     assert member.detector.received is None, "nothing is merged"
-
-
-def test_what_groups_lend_is_borrowed() -> None:
-    member = asking()
-    assert member.merged is not None
-    assert member.detector.loan == agreed(member.merged.loans)
-
-
-def test_who_merges_asks_nobody() -> None:
-    member = asking()
-    member.follow(merges=True)
-    assert (member.merged, member.detector.loan, len(member.detector.elsewhere)) == (None, None, 0)
 
 
 def test_a_state_and_a_message_come_back_as_they_were() -> None:

@@ -10,7 +10,6 @@ from elmgrove.algebra.distance import lent_together
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure
 from elmgrove.federation.member import Member
-from elmgrove.federation.merged import Merged
 from support.factories import DISTANT, cloud
 
 ME, PEER, NOBODY = 0, 1, 2
@@ -47,14 +46,6 @@ def test_a_row_that_another_knows_is_anomalous_all_the_same() -> None:
     assert (verdict.anomalous, verdict.known) == (True, ("fan-2",))
     assert me.detector.observe(middle(NOBODY)).anomalous
     assert me.detector.received is None, "its model is its own"
-
-
-def test_one_model_of_everybody_asks_nobody() -> None:
-    me = member("fan-1", merges=True)
-    me.receive(contribution_from("fan-2"))
-    assert me.detector.received == contribution_from("fan-2").evidence
-    assert (len(me.detector.elsewhere), me.detector.loan) == (0, None)
-    assert not me.detector.observe(middle(PEER)).anomalous
 
 
 def test_a_device_with_patterns_is_named_with_the_number() -> None:
@@ -146,15 +137,6 @@ def test_merging_later_is_having_merged(before: bool, after: bool) -> None:
     assert len(me.detector.elsewhere) == len(other.detector.elsewhere)
     X = np.vstack([cloud(kind, 3, 20) for kind in (ME, PEER, NOBODY)])
     np.testing.assert_allclose(me.detector.score_many(X), other.detector.score_many(X), rtol=1e-9)
-
-
-def test_of_one_sum_nobody_can_be_asked() -> None:
-    me = member("fan-1", merges=True)
-    alone = member("fan-1").detector.score_many(cloud(PEER, 3, 20))
-    me.set_prior(Merged("fans", 1, 1, (contribution_from("fan-2").evidence,)))
-    me.follow(merges=False)
-    assert (me.merged, me.detector.received) == (None, None)
-    np.testing.assert_allclose(me.detector.score_many(cloud(PEER, 3, 20)), alone, rtol=1e-9)
 
 
 def test_a_device_merges_as_the_federation_says_or_by_itself() -> None:

@@ -60,24 +60,6 @@ def test_a_thousand_replacements_do_not_show(monkeypatch: pytest.MonkeyPatch) ->
     assert abs(naive - loud[0].U[0, 0] - quiet.U[0, 0]) > 1e-12 * quiet.U[0, 0]
 
 
-def test_when_the_last_one_goes_nothing_is_left() -> None:
-    running = RunningSum(BASIS)
-    for size in (1e60, 1.0):
-        running.add(evidence(1, size=size))
-    for size in (1e60, 1.0):
-        running.remove(evidence(1, size=size))
-    assert running.evidence() == Evidence.zero(BASIS)
-    running.add(evidence(2))
-    assert running.evidence() == evidence(2)
-
-
-def test_without_the_only_one_nothing_is_left() -> None:
-    running = RunningSum(BASIS)
-    running.add(evidence(1))
-    assert running.evidence(evidence(1)) == Evidence.zero(BASIS)
-    assert running.evidence() == evidence(1)
-
-
 def test_what_does_not_fit_changes_nothing() -> None:
     running, other = RunningSum(BASIS), Basis(HiddenLayer(3, 2, seed=2), 3)
     running.add(evidence(1))
@@ -188,14 +170,6 @@ def test_a_column_that_never_moved_stays_still_in_the_sum() -> None:
         assert left.admissible()
     # With it, the two values differ.
     np.testing.assert_allclose(running.evidence().e[2], 15 * 5 / 20 * (0.1 - 1 / 3) ** 2, rtol=0.5)
-
-
-def test_a_device_without_rows_does_not_decide_about_the_centre() -> None:
-    basis = by_distance(3)
-    rows = device(1, 1e-4, 1e9)
-    running = fresh(basis, [moments(basis, rows[:0]), moments(basis, rows)])
-    assert running.devices == 2
-    np.testing.assert_allclose(Distance(running.evidence()).score_many(rows).mean(), 1.0, atol=0.5)
 
 
 # Whatever comes and goes: compared with exact rational numbers

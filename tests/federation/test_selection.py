@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from elmgrove import BadInput, Basis, Evidence, HiddenLayer
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.selection import Everyone, Named, Quality, Rule, SameGroup
+from elmgrove.federation.selection import Everyone, Named, Quality, Rule
 from support.factories import cloud, contribution_of, distance_contribution
 
 BASIS = Basis(HiddenLayer(64, 16, activation="sigmoid", seed=3), 64)
@@ -86,16 +86,17 @@ def test_of_three_nobody_is_the_odd_one_out() -> None:
     assert len(chosen(Quality(), OWN, [*ZEROS[:2], ODD])) == 3
 
 
-@pytest.mark.parametrize("limit", [0.0, -1.0, math.nan])
-def test_a_limit_that_leaves_nobody_is_refused(limit: float) -> None:
+@pytest.mark.parametrize("wrong", [-1.0, math.nan])
+def test_a_limit_or_a_tolerance_that_is_none_is_refused(wrong: float) -> None:
     with pytest.raises(BadInput, match="above 0"):
-        Quality(limit)
+        Quality(wrong)
+    with pytest.raises(BadInput, match="tolerance of quality"):
+        Quality(tolerance=wrong)
 
 
 # By distance
 
 ALIKE = [distance_contribution(f"alike-{n}", cloud(0, n)) for n in range(4)]
-UNLIKE = [distance_contribution(f"unlike-{n}", cloud(n, 9)) for n in (1, 2)]
 
 
 def test_by_distance_quality_sees_a_device_whose_rows_lie_elsewhere_or_vary_more() -> None:
@@ -109,25 +110,3 @@ def test_by_distance_quality_sees_a_device_whose_rows_lie_elsewhere_or_vary_more
     for odd in (moved, wide, narrow):
         assert chosen(Quality(), own, [*ALIKE, odd]) == ALIKE
     assert chosen(Quality(tolerance=99.0), own, [*ALIKE, moved]) == [*ALIKE, moved]
-
-
-@pytest.mark.parametrize("tolerance", [-0.1, math.nan])
-def test_a_tolerance_that_is_none_is_refused(tolerance: float) -> None:
-    with pytest.raises(BadInput, match="tolerance of quality"):
-        Quality(tolerance=tolerance)
-
-
-@pytest.mark.parametrize("place", [0, 2, 5])
-def test_by_distance_quality_leaves_the_odd_one_out_and_nobody_else(place: int) -> None:
-    own, alike = (
-        distance_contribution("own", cloud(0, 20)),
-        [distance_contribution(f"{n}", cloud(0, n)) for n in range(5)],
-    )
-    others = [*alike[:place], UNLIKE[0], *alike[place:]]
-    assert chosen(Quality(), own, others) == alike
-    assert chosen(Quality(), own, alike) == alike
-
-
-def test_by_distance_the_same_group_is_those_alike() -> None:
-    own = distance_contribution("own", cloud(0, 20))
-    assert chosen(SameGroup(), own, [*ALIKE, *UNLIKE]) == ALIKE

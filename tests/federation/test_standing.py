@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
+from elmgrove import Evidence, Mismatch
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import Grouping, StandingGroups, group, local_models, returned
 from support.factories import (
@@ -21,7 +21,7 @@ from support.factories import (
     near_plane,
 )
 from support.laws import law_examples, law_seeds
-from support.patterns import PATTERNS, SAID, TRUTH, group_of, literal_loss
+from support.patterns import PATTERNS, SAID, group_of, literal_loss
 from support.serving import fan_evidence
 
 #: Rows of one group differ by up to a fifth in what one model for all of them loses.
@@ -123,32 +123,7 @@ def test_what_comes_back_is_what_algorithm_3_says_without_ones_own(count: int) -
         assert groups.partners(i) == partners
 
 
-def test_a_device_that_is_not_there_gets_nothing() -> None:
-    for groups in (begun(*SAID), begun()):
-        assert groups.returned("nobody") == ()
-        assert groups.partners("nobody") == frozenset()
-
-
 # Coming, changing, going
-
-
-def test_a_device_takes_its_own_place_again_and_leaves_no_trace() -> None:
-    groups, before = begun(*SAID), begun(*SAID)
-    device = contribution_of("device", near_plane(1, 70), near_plane(2, 71), near_plane(1, 72, 0))
-    once = groups.take(device)
-    assert once == tuple(group_of(groups.grouping, str(TRUTH.index(one))) for one in (1, 2))
-    after = begun(*SAID)
-    after.take(device)
-    assert groups.take(device) == once
-    alike(groups, after)
-    assert groups.take(contribution_of("device", near_plane(3, 72))) == (
-        group_of(groups.grouping, "5"),
-    )
-    groups.leave("device")
-    groups.leave("device")
-    alike(groups, before)
-    assert groups.take(device) == once
-    alike(groups, after)
 
 
 def test_the_same_again_stays_where_it_is_even_if_it_would_now_go_elsewhere() -> None:
@@ -170,12 +145,6 @@ def test_groups_keep_their_numbers() -> None:
     assert groups.take(contribution_of("5", near_plane(5, 5))) == (3,)
 
 
-def test_from_nothing_the_first_one_is_a_group() -> None:
-    groups = begun()
-    assert groups.take(SAID[0]) == (0,)
-    assert groups.returned("0") == ()
-
-
 def test_what_was_learned_in_another_way_is_refused_and_changes_nothing() -> None:
     groups, before = begun(*SAID), begun(*SAID)
     with pytest.raises(Mismatch):
@@ -193,17 +162,6 @@ def test_something_huge_leaves_no_rounding_behind() -> None:
     for name in sizes:
         groups.leave(name)
     assert groups.returned("0")[0].close_to(expected, 1e-12)
-
-
-def test_it_says_what_it_holds() -> None:
-    layer = HiddenLayer(6, 4, seed=1)
-    groups = StandingGroups(Basis(layer, 6), RIDGE)
-    assert groups.nbytes == 0
-    X = near_plane(1, 1)
-    H = layer(X)
-    one = Evidence(Basis(layer, 6), H.T @ H, H.T @ X, float(np.square(X).sum()), 60)
-    groups.take(Contribution("a", 60, (one,)))
-    assert groups.nbytes >= 2 * (one.U.nbytes + one.V.nbytes)
 
 
 #: What three devices may have to say: one or two patterns, of three groups.
