@@ -13,6 +13,7 @@ from elmgrove import BadInput, Basis, Evidence, HiddenLayer, NotAdmissible, Scal
 from elmgrove.errors import Refused
 from elmgrove.federation.charter import LARGEST, Charter, address_of
 from elmgrove.federation.contribution import Contribution, Departure
+from elmgrove.federation.terms import Terms
 
 LAYER = HiddenLayer(3, 2, activation="tanh", seed=1)
 BASIS = Basis(LAYER, 3, ("a", "b", "ü"), Scaling.minmax([0, 0, 0], [1, 2, 3]))
@@ -138,3 +139,35 @@ def test_a_charter_of_before_0_2_is_refused_by_its_age(missing: str) -> None:
     old = {name: value for name, value in BASIS.fields.items() if name != missing}
     with pytest.raises(BadInput, match=rf"{missing}.*before 0\.2"):
         Charter.from_fields({"name": "x", "basis": old})
+
+
+# Terms: what a key shows, and what one device can weigh
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [Terms(), Terms(3, None, 30.0)],
+    ids=repr,
+)
+def test_terms_are_the_same_after_their_journey(terms: Terms) -> None:
+    assert Terms.from_fields(json.loads(json.dumps(terms.fields))) == terms
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"least": least} for least in (0, -1, 1.5, True, "2", None, 2**40)),
+        *({"most_rows": rows} for rows in (0, -1, float("nan"), float("inf"), True, "5")),
+        {"shows": "contributions"},
+        {"key_days": 0},
+        {"key_days": 1e9},
+        {"key_days": "30"},
+        {"unheard": 1},
+        [],
+        None,
+    ],
+    ids=repr,
+)
+def test_terms_that_make_no_sense_are_refused(wrong: Any) -> None:
+    with pytest.raises(BadInput):
+        Terms.from_fields(wrong)

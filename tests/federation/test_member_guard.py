@@ -4,6 +4,7 @@ With g = identity the equations of three rows and more leave a rotation open, bu
 span, nor their mean.
 """
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove import Basis, Evidence, HiddenLayer, Scaling
+from elmgrove.detector.history import fade
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import EVIDENCE_FORMAT
-from elmgrove.federation.guard import least_new_rows
+from elmgrove.federation.guard import least_forgetting, least_new_rows, rows_until
 from elmgrove.federation.member import Member
 from elmgrove.storage.sealed import unseal
 from support.laws import law_examples
@@ -190,3 +192,39 @@ def test_no_row_is_given_away_as_a_centre(scaling: Scaling) -> None:
     other = Charter("fans", basis).start("me")
     other.detector.learn_many(X[::-1])
     np.testing.assert_array_equal(other.contribution().evidence.centre, centre)
+
+
+# Rows that are forgotten, and how many weigh enough
+
+FADING = Basis(HiddenLayer(8, 4, activation="tanh", seed=3), 8)
+FADING_LEAST = least_new_rows(FADING)
+FADING_ROWS = np.random.default_rng(0).normal(size=(200, 8))
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.999, 0.9, 0.86])
+@pytest.mark.parametrize("weight", [0.0, 2.5, 5.9])
+def test_so_many_rows_and_no_fewer_weigh_enough(forgetting: float, weight: float) -> None:
+    rows, counted = weight, 0
+    while rows < FADING_LEAST - 1e-9:
+        rows, counted = forgetting * rows + 1.0, counted + 1
+    assert rows_until(FADING_LEAST, weight, forgetting) == counted
+
+
+@pytest.mark.parametrize("least", [2, 5, 41, 130])
+def test_the_forgetting_that_is_named_is_enough_and_little_less_is_not(least: int) -> None:
+    basis = Basis(HiddenLayer(1, 1), 1) if least == 2 else Basis(HiddenLayer(least, 1), least)
+    enough = least_forgetting(basis)
+    needed = least_new_rows(basis)
+    assert rows_until(needed, 0.0, enough) < math.inf
+    assert rows_until(needed, 0.0, 1.0 - 1.0 / needed) == math.inf
+
+
+def test_rows_that_were_faded_count_by_their_weight() -> None:
+    member = Charter("fans", FADING).start("fan")
+    member.detector.learn_many(FADING_ROWS[:100])
+    assert member.offer() is not None
+    member.detector.learn_many(FADING_ROWS[100 : 99 + FADING_LEAST])
+    fade(member.detector, 0.1)
+    member.detector.learn_one(FADING_ROWS[-1])
+    # One row, and what a tenth of the others are worth.
+    assert member.rows_missing() == FADING_LEAST - 1 - math.floor(0.1 * (FADING_LEAST - 1))
