@@ -32,7 +32,7 @@ class Held:
             self.reached.set()
             assert self.let_go.wait(60)
             try:
-                return transfer(outgoing)  # type: ignore[arg-type]
+                return transfer(outgoing)
             finally:
                 self.ended.set()
 

@@ -29,13 +29,13 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Way]:
 
 
 def started(exchange: object, rows: int, **options: object) -> Session:
-    session = Session(CHARTER.start("fan"), exchange, **options)  # type: ignore[arg-type]
+    session = Session(CHARTER.start("fan"), exchange, **options)
     session.detector.learn_many(X[:rows])
     return session
 
 
 def held(exchange: object) -> object:
-    (found,) = exchange.entries()  # type: ignore[attr-defined]
+    (found,) = exchange.entries()
     return found.evidence
 
 
@@ -47,8 +47,7 @@ def test_a_state_that_was_lost_asks_what_is_held_before_it_sends(way: Way) -> No
     alone = CHARTER.start("fan")
     alone.detector.learn_many(X[:104])
     offer = alone.offer()
-    assert offer is not None
-    assert off(X[100:104], computed(offer.evidence - before)).max() < 1e-6  # type: ignore[operator]
+    assert off(X[100:104], computed(offer.evidence - before)).max() < 1e-6
     report = reborn.sync()
     assert (report.sent, report.missing) == (None, 100 + LEAST - 104)
     assert report.blocked_reason is not None
@@ -59,7 +58,7 @@ def test_a_state_that_was_lost_asks_what_is_held_before_it_sends(way: Way) -> No
     assert held(way(READER)) == before
     reborn.detector.learn_many(X[104 : 100 + LEAST])
     assert reborn.sync().sent == 100 + LEAST
-    assert held(way(READER)).count == 100 + LEAST  # type: ignore[attr-defined]
+    assert held(way(READER)).count == 100 + LEAST
 
 
 def test_so_does_one_that_was_restored_and_what_is_held_stays_meanwhile() -> None:
@@ -157,7 +156,7 @@ def test_without_the_guard_once_a_restored_state_need_not_wait(more: int) -> Non
     again.detector.learn_many(X[300 : 300 + LEAST])
     report = again.sync()
     assert (report.blocked_reason, report.sent) == (None, 100 + more + LEAST)
-    assert held(exchange).count == 100 + more + LEAST  # type: ignore[attr-defined]
+    assert held(exchange).count == 100 + more + LEAST
 
 
 def test_an_exchange_that_was_reset_takes_what_is_known_as_before() -> None:

@@ -71,7 +71,6 @@ def test_the_next_sync_takes_it_out_of_the_others_sums(way: Way) -> None:
     assert not report.again
     theirs.sync()
     received = theirs.detector.received
-    assert received is not None
     assert received.close_to(central(left), 1e-9)
     # And so it stays.
     assert mine.sync().refusal is None
@@ -84,12 +83,10 @@ def test_by_the_guard_it_waits_for_new_rows_like_everything_else(way: Way) -> No
     report = mine.sync()
     assert report.missing == 1
     theirs.sync()
-    assert theirs.detector.received is not None
     assert theirs.detector.received.count == 100.0
     learn(mine.detector, 4, 3, 1)
     assert mine.sync().missing == 0
     theirs.sync()
-    assert theirs.detector.received is not None
     assert theirs.detector.received.count == 40.0 + LEAST
 
 
@@ -100,7 +97,6 @@ def test_without_the_guard_it_leaves_at_once(way: Way) -> None:
     assert mine.sync().refusal is None
     theirs.sync()
     received = theirs.detector.received
-    assert received is not None
     assert received.close_to(central(left), 1e-9)
 
 
@@ -133,7 +129,7 @@ def test_after_a_kill_at_any_moment_the_next_syncs_take_it_out(
     theirs = Session(device("fan-2"), way("fan-2"))
     left = story(mine, LEAST)
     keep(mine.member)
-    dying = Session(mine.member, Dying(way("fan-1"), entries), save=keep)  # type: ignore[arg-type]
+    dying = Session(mine.member, Dying(way("fan-1"), entries), save=keep)
     if entries < 2:
         with pytest.raises(Unreachable):
             dying.sync()
@@ -147,7 +143,6 @@ def test_after_a_kill_at_any_moment_the_next_syncs_take_it_out(
     again.sync()
     theirs.sync()
     received = theirs.detector.received
-    assert received is not None
     assert received.close_to(central(left), 1e-9)
     assert again.sync().refusal is None
 

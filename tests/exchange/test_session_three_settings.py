@@ -160,7 +160,6 @@ def test_one_model_rests_on_its_group_and_several_on_the_groups_that_come_back()
         sessions = fleet(setting, NAMES, MemoryExchange(CHARTER))
         settle(sessions, NAMES)
         merged = sessions["a"].member.merged
-        assert merged is not None
         assert merged.devices == expected
     assert {part.count for part in merged.parts} == {2 * ROWS, 3 * ROWS}, (
         "kinds 1 and 2 of others, not 3"
@@ -247,7 +246,6 @@ def test_agents_with_two_patterns_each(device: Start, tmp_path: Path) -> None:
         told = {"exchange": f"{server.base}/fans", "token": server.found(CHARTER).token}
         member = ran(device, machines, **told, merge="group", patterns="auto")
     assert member.detector.patterns is not None
-    assert member.merged is not None
     assert (member.merged.devices, len(member.merged.parts)) == (1, 2)
     assert (len(member.detector.model.own), len(member.detector.model.foreign)) == (2, 0)
     whole = Detector(CHARTER.basis.layer)

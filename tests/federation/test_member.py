@@ -214,7 +214,6 @@ LEAST = least_new_rows(Detector(LAYER).basis)
 def test_an_offer_is_newer_than_what_it_outranks_and_says_the_same() -> None:
     me = member("me", LEAST)
     first = me.offer()
-    assert first is not None
     me.outrank(first.epoch - 1)
     assert me.offer() == first
     me.outrank(100)
@@ -234,7 +233,6 @@ def test_a_departure_follows_what_was_offered_and_is_followed_by_what_is(learned
     assert offered is None or departure.epoch > offered.epoch
     me.detector.learn_many(normal_rows(1, LEAST, 5))
     again = me.offer()
-    assert again is not None
     assert again.epoch > departure.epoch
     assert me.depart().epoch > again.epoch
 
@@ -285,7 +283,6 @@ def test_with_a_choice_the_model_rests_on_those_alone() -> None:
 def test_another_version_of_oneself_is_recognized_and_outranked() -> None:
     me = member("me", LEAST)
     mine = me.offer()
-    assert mine is not None
     me.receive_all([mine])
     assert me.shared == mine
     me.receive_all([contribution_from("me", LEAST + 30)])

@@ -37,8 +37,6 @@ def test_without_the_guard_rows_can_be_computed_from_two_uploads(k: int) -> None
     before = member.offer(guarded=False)
     member.detector.learn_many(X)
     after = member.offer(guarded=False)
-    assert before is not None
-    assert after is not None
     assert off(X, computed(after.evidence - before.evidence)).max() < 1e-6
 
 
@@ -50,8 +48,6 @@ def test_with_the_guard_the_attack_finds_nothing() -> None:
     assert member.offer() == before
     member.detector.learn_one(X[-1])
     after = member.offer()
-    assert before is not None
-    assert after is not None
     guesses = computed(after.evidence - before.evidence)
     # No better than guessing rows of the right size and distribution.
     assert off(X, guesses).min() > 0.5 * off(X, rows(7, len(guesses))).min()
@@ -156,7 +152,6 @@ def test_as_many_values_of_rows_are_new_as_an_upload_has_numbers(
     assert me.rows_missing() == 1
     me.detector.learn_one(X[least + basis.window - 2])
     first = me.offer()
-    assert first is not None
     sent = unseal(EVIDENCE_FORMAT, first.to_bytes())[1]
     assert sum(array.size for name, array in sent.items() if name != "centre") == numbers
     me.detector.learn_many(X[-least + 1 :])
@@ -184,7 +179,6 @@ def test_no_row_is_given_away_as_a_centre(scaling: Scaling) -> None:
     X = np.random.default_rng(1).normal(100.0, 2.0, size=(60, 4))
     me.detector.learn_many(X)
     given = me.offer()
-    assert given is not None
     assert given.evidence.close_to(me.detector.evidence)
     centre = given.evidence.centre
     assert not np.isin(centre, X).any()

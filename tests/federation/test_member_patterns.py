@@ -161,18 +161,15 @@ def test_nothing_is_offered_before_it_is_decided_how_many_patterns_there_are() -
     me.detector.learn_one(mixed(2, 1)[0])
     assert me.rows_missing() == 0
     offered = me.offer()
-    assert offered is not None
     assert len(offered.parts) == 2
 
 
 def test_each_pattern_waits_for_rows_of_its_own() -> None:
     me = member(rows=mixed(1, 100))
     first = me.offer()
-    assert first is not None
     me.detector.learn_many(rows_of(0, 5, LEAST))
     me.detector.learn_many(rows_of(1, 5, LEAST - 1))
     second = me.offer()
-    assert second is not None
     assert sum(new == old for new, old in zip(second.parts, first.parts, strict=True)) == 1
     assert second.evidence.count == 100 + LEAST
     assert me.rows_missing() == 1

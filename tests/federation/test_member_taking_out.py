@@ -151,8 +151,6 @@ def test_of_rows_that_came_and_went_two_uploads_do_not_show_the_one_that_stayed(
     assert member.rows_missing() == ENOUGH
     member.detector.learn_many(X[201 : 201 + ENOUGH], 2 * HOUR + np.arange(1.0, ENOUGH + 1.0))
     second = member.offer()
-    assert first is not None
-    assert second is not None
     assert second.evidence.count - first.evidence.count == ENOUGH + 1
     assert second.epoch > first.epoch
 

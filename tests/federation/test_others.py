@@ -266,7 +266,6 @@ def test_groups_are_asked_about_anomalous_rows() -> None:
 
 def test_a_state_and_a_message_come_back_as_they_were() -> None:
     member = asking()
-    assert member.merged is not None
     assert Merged.from_bytes(member.merged.to_bytes()) == member.merged
     back = Member.from_bytes(member.to_bytes())
     assert back.merged == member.merged
@@ -303,11 +302,9 @@ def test_groups_that_no_rows_can_have_made_are_left_out() -> None:
     wrong = [part.weighted(-1.0) for part in known.parts]
     loan = known.loans[0].weighted(-1.0)
     member.set_prior(replace(known, parts=(wrong[0], *known.parts[1:]), loans=(loan,)))
-    assert member.merged is not None
     assert (member.merged.labels, member.merged.loans) == (known.labels[1:], ())
     assert member.detector.observe(cloud(2, 8).mean(axis=0)).known == ("fan-5",)
     member.set_prior(replace(known, parts=tuple(wrong)))
-    assert member.merged is not None
     assert (member.merged.labels, member.merged.apart) == ((), False)
     assert Member.from_bytes(member.to_bytes()).merged == member.merged
 
@@ -414,6 +411,5 @@ def test_one_that_swallowed_a_fault_does_not_silence_the_next() -> None:
     assert decisions(b, later) == expected
     assert sum(event is not None for _, event in expected) > 290
     event = b.detector.events.open
-    assert event is not None
     assert event.known == ("a",)
     assert ", normal at a; temp " in str(event)

@@ -95,14 +95,12 @@ def test_while_a_question_is_open_nobody_calls_a_row_normal_by_what_was_learned(
     """What was published before is published again, newer and without a threshold."""
     me, peer = member("fan-1"), member("fan-2", PEER)
     before = peer.offer(guarded=False)
-    assert before is not None
     me.receive(before)
     assert me.detector.observe(middle(PEER)).known == ("fan-2",)
     while peer.detector.state == "watching":
         peer.detector.observe(middle(NOBODY))
     assert peer.detector.state == "changing"
     asking = peer.offer()
-    assert asking is not None
     assert (asking.threshold, asking.evidence) == (None, before.evidence)
     assert asking.epoch > before.epoch
     assert peer.offer() == asking, "once"
