@@ -115,10 +115,7 @@ def test_what_was_dealt_with_when_the_link_was_lost_is_not_dealt_with_again(
 def test_what_a_broker_has_forgotten_is_still_to_be_dealt_with(
     mosquitto: None, tmp_path: Path
 ) -> None:
-    with (
-        running_broker(tmp_path, "persistence false") as place,
-        closing(rows_at(place)) as rows,
-    ):
+    with running_broker(tmp_path, "persistence false") as place, closing(rows_at(place)) as rows:
         subscribed(rows)
         assert rows.next(0.0) is None
         assert rows.broken, "it has just begun"
@@ -151,10 +148,7 @@ def test_a_broker_that_gives_out_more_than_it_was_asked_for_waits_and_nothing_is
         while line.recv(1 << 16):
             pass
 
-    with (
-        false_broker(flood) as port,
-        closing(subscription(f"mqtt://127.0.0.1:{port}/a/1")) as rows,
-    ):
+    with false_broker(flood) as port, closing(subscription(f"mqtt://127.0.0.1:{port}/a/1")) as rows:
         wait_until(lambda: len(sent) >= room)
         time.sleep(0.3)
         # What was not read is still on its way: in memory is no more than was to wait.
@@ -182,10 +176,7 @@ def test_what_waits_for_who_is_slow_has_a_bound_in_bytes_and_the_newest_get_lost
         ended.set()
         line.recv(1 << 16)
 
-    with (
-        false_broker(flood) as port,
-        closing(subscription(f"mqtt://127.0.0.1:{port}/a/1")) as rows,
-    ):
+    with false_broker(flood) as port, closing(subscription(f"mqtt://127.0.0.1:{port}/a/1")) as rows:
         assert ended.wait(60)
         found = taken(rows, 1)
         while found[-1].payload != b"last":

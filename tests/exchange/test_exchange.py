@@ -310,9 +310,7 @@ def test_one_model_gets_its_group_and_as_many_patterns_as_groups_get_all(exchang
     assert first.evidence.close_to(summed(FLEET[1], FLEET[4]) + BOTH.parts[1], 1e-12)
 
 
-def test_a_device_that_has_published_nothing_or_left_gets_nothing(
-    exchange: Way,
-) -> None:
+def test_a_device_that_has_published_nothing_or_left_gets_nothing(exchange: Way) -> None:
     publish(exchange, *FLEET, Departure("fan-0", 999))
     for name in ("fan-0", "fan-9"):
         found = back(exchange, name)
@@ -321,9 +319,7 @@ def test_a_device_that_has_published_nothing_or_left_gets_nothing(
     assert back(exchange, "fan-1").evidence.close_to(FLEET[4].evidence, 1e-12)
 
 
-def test_in_groups_ones_own_change_counts_and_so_does_another_setting(
-    exchange: Way,
-) -> None:
+def test_in_groups_ones_own_change_counts_and_so_does_another_setting(exchange: Way) -> None:
     publish(exchange, *FLEET)
     way, known = exchange("fan-0"), back(exchange, "fan-0")
     found = way.merged("fan-0", known=known)
@@ -485,11 +481,7 @@ def test_a_full_folder_refuses_has_the_former_one_and_no_rest_and_can_be_read(fo
     with full(100), pytest.raises(Refused, match="takes nothing new: File too large"):
         FolderExchange(folder).publish(contribution_from("fan-1", 9))
     assert path.read_bytes() == before
-    assert sorted(p.name for p in folder.iterdir()) == [
-        "fan-1.entry",
-        "fan-2.entry",
-        CHARTER_FILE,
-    ]
+    assert sorted(p.name for p in folder.iterdir()) == ["fan-1.entry", "fan-2.entry", CHARTER_FILE]
     assert len(FolderExchange(folder).entries()) == 2
 
 

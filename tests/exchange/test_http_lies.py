@@ -179,10 +179,7 @@ def test_a_refusal_is_the_error_that_it_stands_for(reply: Reply, error: type) ->
 
 def test_what_a_stranger_says_is_told_in_one_short_line() -> None:
     loud = problem(422, detail="\x1b[2J\n\ud800" + "x" * 10**4)
-    with (
-        opened(but("PUT /contributions", loud)) as exchange,
-        pytest.raises(Refused) as raised,
-    ):
+    with opened(but("PUT /contributions", loud)) as exchange, pytest.raises(Refused) as raised:
         exchange.publish(contribution_from("fan-1"))
     text = str(raised.value)
     assert text.startswith("No: ?[2J ?xxx")

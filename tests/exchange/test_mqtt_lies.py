@@ -143,9 +143,7 @@ def silent() -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("retained", [endless, silent])
 def test_a_broker_that_does_not_come_to_an_end_is_unreachable_in_time(
-    soon: None,
-    monkeypatch: pytest.MonkeyPatch,
-    retained: Callable[[], Iterator[tuple[str, bytes]]],
+    soon: None, monkeypatch: pytest.MonkeyPatch, retained: Callable[[], Iterator[tuple[str, bytes]]]
 ) -> None:
     monkeypatch.setattr(module, "MOST_KEPT", 16_000)
     with (

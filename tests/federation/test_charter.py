@@ -144,11 +144,7 @@ def test_a_charter_of_before_0_2_is_refused_by_its_age(missing: str) -> None:
 # Terms: what a key shows, and what one device can weigh
 
 
-@pytest.mark.parametrize(
-    "terms",
-    [Terms(), Terms(3, None, 30.0)],
-    ids=repr,
-)
+@pytest.mark.parametrize("terms", [Terms(), Terms(3, None, 30.0)], ids=repr)
 def test_terms_are_the_same_after_their_journey(terms: Terms) -> None:
     assert Terms.from_fields(json.loads(json.dumps(terms.fields))) == terms
 

@@ -166,9 +166,7 @@ def literal_by_evidence(
 
 
 @pytest.mark.parametrize("seed", law_seeds(3))
-def test_by_evidence_new_ones_go_where_least_is_lost_or_are_a_group_of_their_own(
-    seed: int,
-) -> None:
+def test_by_evidence_new_ones_go_where_least_is_lost_or_are_a_group_of_their_own(seed: int) -> None:
     first = group(SAID, RIDGE, tolerance=TOLERANCE)
     chance = np.random.default_rng(seed)
     new = [near_plane(int(pattern), 90 + n) for n, pattern in enumerate(chance.integers(1, 7, 20))]

@@ -17,14 +17,7 @@ from hypothesis.stateful import precondition, rule
 from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.contribution import Contribution, Departure, Entry, entry_from_bytes
-from support.fleet_machine import (
-    BY_DISTANCE,
-    IN_WINDOWS,
-    MIXED,
-    Device,
-    Fleet,
-    FleetOnMemory,
-)
+from support.fleet_machine import BY_DISTANCE, IN_WINDOWS, MIXED, Device, Fleet, FleetOnMemory
 from support.laws import law_examples
 
 

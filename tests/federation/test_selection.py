@@ -48,10 +48,7 @@ ODD = contribution_of("odd", np.random.default_rng(1).uniform(size=(30, 64)), ba
 
 def test_everyone_and_the_devices_that_are_named() -> None:
     assert chosen(Everyone(), OWN, ZEROS) == ZEROS
-    assert names(chosen(Named(["zero-3", "zero-1", "nobody"]), OWN, ZEROS)) == [
-        "zero-1",
-        "zero-3",
-    ]
+    assert names(chosen(Named(["zero-3", "zero-1", "nobody"]), OWN, ZEROS)) == ["zero-1", "zero-3"]
     with pytest.raises(BadInput, match="at least one"):
         Named([])
 
