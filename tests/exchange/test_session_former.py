@@ -15,6 +15,7 @@ from elmgrove.federation.contribution import Departure
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
 from support.exchanges import KINDS, READER, Way, ways_to
+from support.factories import trained_member
 from support.reconstruction import computed, off
 
 CHARTER = Charter("fans", Basis(HiddenLayer(16, 8, activation="tanh", seed=3), 16), merged=True)
@@ -44,8 +45,7 @@ def test_a_state_that_was_lost_asks_what_is_held_before_it_sends(way: Way) -> No
     before = held(way(READER))
     reborn = started(way("fan"), 104)
     # What counting its own rows would send gives four of them away.
-    alone = CHARTER.start("fan")
-    alone.detector.learn_many(X[:104])
+    alone = trained_member(CHARTER.start("fan"), X[:104])
     offer = alone.offer()
     assert off(X[100:104], computed(offer.evidence - before)).max() < 1e-6
     report = reborn.sync()

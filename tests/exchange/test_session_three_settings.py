@@ -58,8 +58,7 @@ def rows_at(name: str, patterns: PatternRule | None) -> np.ndarray:
 @cache
 def trained_member(setting: str, name: str) -> bytes:
     patterns, _ = SETTINGS[setting]
-    member = CHARTER.start(name, patterns=patterns)
-    member.detector.learn_many(rows_at(name, patterns))
+    member = trained_member(CHARTER.start(name, patterns=patterns), rows_at(name, patterns))
     return member.to_bytes()
 
 

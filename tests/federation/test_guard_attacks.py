@@ -18,6 +18,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
+from support.factories import normal_rows, trained_member
 from support.reconstruction import (
     at_the_ends,
     computed,
@@ -66,8 +67,7 @@ def test_the_same_rows_learned_again_do_not_show_those_that_follow(knows: bool) 
 
 def newest_off(forgetting: float, rows: int, most: int) -> float:
     """How far off the newest row is that is computed from two uploads, as a share of it."""
-    member = TANH.start("fan", forgetting=forgetting)
-    member.detector.learn_many(X[:100])
+    member = trained_member(TANH.start("fan", forgetting=forgetting), X[:100])
     before = uploaded(member, guarded=False)
     member.detector.learn_many(X[100 : 100 + rows])
     difference = uploaded(member, guarded=False) - before.weighted(forgetting**rows)
@@ -120,11 +120,8 @@ def test_by_weight_more_rows_are_needed_and_the_newest_does_not_show() -> None:
 @pytest.mark.parametrize("units", [8, 40])
 def test_of_windows_the_rows_at_both_ends_do_not_show(units: int) -> None:
     basis = Basis(HiddenLayer(4, units, seed=1), 40, window=10, score="distance")
-    member, rows = (
-        Charter("fans", basis).start("fan"),
-        np.random.default_rng(1).normal(size=(999, 4)),
-    )
-    member.detector.learn_many(rows)
+    rows = normal_rows(1, 999, 4)
+    member = trained_member(Charter("fans", basis).start("fan"), rows)
     ends = np.vstack([rows[:9], rows[-9:]])
     whole = member.contribution().evidence
     assert np.abs(at_the_ends(whole) - ends).max() < 1e-6
@@ -135,12 +132,8 @@ def test_of_windows_the_rows_at_both_ends_do_not_show(units: int) -> None:
 
 def test_what_was_held_back_leaves_with_the_next_upload() -> None:
     basis = Basis(HiddenLayer(4, 8, seed=1), 40, window=10, score="distance")
-    member, rows = (
-        Charter("fans", basis).start("fan"),
-        np.random.default_rng(1).normal(size=(400, 4)),
-    )
-    held_back = inputs_held_back(basis)
-    member.detector.learn_many(rows[:200])
+    rows, held_back = normal_rows(1, 400, 4), inputs_held_back(basis)
+    member = trained_member(Charter("fans", basis).start("fan"), rows[:200])
     assert uploaded(member).count == 191 - held_back
     again = Member.from_bytes(member.to_bytes())
     assert again.rows_missing() == 0
@@ -164,12 +157,8 @@ def digits(count: int) -> np.ndarray:
 
 
 def test_a_unit_that_one_row_activates_does_not_give_it_away() -> None:
-    member, rows, found, before = (
-        RELU.start("fan"),
-        digits(50 * LEAST),
-        0,
-        Evidence.zero(RELU.basis),
-    )
+    member, rows, found = RELU.start("fan"), digits(50 * LEAST), 0
+    before = Evidence.zero(RELU.basis)
     for start in range(0, len(rows), LEAST):
         new = rows[start : start + LEAST]
         member.detector.learn_many(new)
@@ -181,8 +170,7 @@ def test_a_unit_that_one_row_activates_does_not_give_it_away() -> None:
 
 
 def test_relu_is_named_where_it_holds_an_upload_back() -> None:
-    member = RELU.start("fan")
-    member.detector.learn_many(digits(50 * LEAST))
+    member = trained_member(RELU.start("fan"), digits(50 * LEAST))
     assert member.offer() is None
     assert member.rows_missing() == math.inf
     assert "a unit of the relu layer may be active in so few rows" in str(member.blocked_reason())
@@ -236,8 +224,7 @@ def test_rows_that_a_column_singles_out_are_held_back_until_there_are_five(on: i
 def test_nothing_is_left_of_a_column_that_moved_in_rows_held_back_alone() -> None:
     rows = on_and_off(200, 0.0) / 3.0
     rows[17, 6] = 0.1
-    member = STATES.start("fan")
-    member.detector.learn_many(rows)
+    member = trained_member(STATES.start("fan"), rows)
     given = uploaded(member)
     assert (given.about(np.zeros(8)).e[6], given.about(np.zeros(8)).s[6]) == (0.0, 0.0)
     given.require_admissible("what leaves")
@@ -305,8 +292,7 @@ def test_what_a_former_self_gave_away_does_not_show_a_row_by_a_column() -> None:
     rows[:5, 6], rows[150, 6] = 1.0, 1.0
     former.detector.learn_many(rows[:100])
     before = uploaded(former)
-    reborn = STATES.start("fan")
-    reborn.detector.learn_many(rows[:200])
+    reborn = trained_member(STATES.start("fan"), rows[:200])
     assert off(rows[150:151], singled_out(reborn.detector.evidence, before, FLAGS)).max() < 1e-9
     reborn.recall(100, left=False)
     reborn.detector.learn_many(rows[200:])
@@ -350,8 +336,7 @@ def test_two_sensors_that_differ_in_one_row_give_it_away() -> None:
     rows = rng.normal(20.0, 2.0, size=(1000, 8))
     rows[:, 7] = rows[:, 6]
     rows[500, 7] += 3.0
-    member = STATES.start("fan")
-    member.detector.learn_many(rows)
+    member = trained_member(STATES.start("fan"), rows)
     given = uploaded(member)
     moved = given.about(np.zeros(8)).C @ np.array([0.0] * 6 + [-1.0, 1.0]) / 3.0
     np.testing.assert_allclose(moved, rows[500], rtol=1e-6)
@@ -363,8 +348,7 @@ def test_one_far_value_of_a_column_gives_the_row_away_roughly() -> None:
     for _ in range(50):
         rows = rng.normal(size=(60, 8))
         rows[30, 7] = 1000.0
-        member = STATES.start("fan")
-        member.detector.learn_many(rows)
+        member = trained_member(STATES.start("fan"), rows)
         given = uploaded(member)
         guess = given.about(np.zeros(8)).C[7] / 1000.0
         wrong.append(float(np.abs(guess - rows[30])[:7].mean()))

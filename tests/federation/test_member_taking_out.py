@@ -14,6 +14,7 @@ from elmgrove.detector.history import Span
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.guard import least_new_rows
 from elmgrove.federation.member import Member
+from support.factories import trained_member
 from support.laws import law_examples
 
 HOUR = 3600.0
@@ -118,8 +119,7 @@ class Life:
         assert before is None or offer.epoch > before.epoch
         self.uploads.append(set(self.rows))
         X = np.array(list(self.rows.values()))
-        wanted = CHARTERS[self.score].start("central")
-        wanted.detector.learn_many(X)
+        wanted = trained_member(CHARTERS[self.score].start("central"), X)
         assert offer.evidence.close_to(wanted.detector.evidence, 1e-9)
 
 
