@@ -23,7 +23,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.member import Member
 from elmgrove.federation.selection import Everyone, Rule, SameGroup
 from support.agents import Start
-from support.factories import member_in, write_rows
+from support.factories import member_in, trained_member, write_rows
 from support.laws import law_examples
 from support.patterns import INPUTS, rows_of
 from support.serving import serving
@@ -56,7 +56,7 @@ def rows_at(name: str, patterns: PatternRule | None) -> np.ndarray:
 
 
 @cache
-def trained_member(setting: str, name: str) -> bytes:
+def state_of(setting: str, name: str) -> bytes:
     patterns, _ = SETTINGS[setting]
     member = trained_member(CHARTER.start(name, patterns=patterns), rows_at(name, patterns))
     return member.to_bytes()
@@ -65,7 +65,7 @@ def trained_member(setting: str, name: str) -> bytes:
 def fleet(setting: str, names: list[str], exchange: Exchange) -> dict[str, Session]:
     rule = SETTINGS[setting][1]
     return {
-        name: Session(Member.from_bytes(trained_member(setting, name)), exchange, rule=rule)
+        name: Session(Member.from_bytes(state_of(setting, name)), exchange, rule=rule)
         for name in names
     }
 
