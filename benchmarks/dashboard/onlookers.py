@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.dashboard.told_fleet import report_of
 from benchmarks.exchange.fleet import FEDERATION, TOKEN, name_of
 from elmgrove.errors import require_extra
-from elmgrove.exchange.connection import open_exchange
+from elmgrove.exchange.session import open_exchange
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Request

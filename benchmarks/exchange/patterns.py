@@ -15,8 +15,7 @@ from benchmarks.exchange.output import Output, progress
 from benchmarks.exchange.server import Server, serving
 from elmgrove import Basis, FalseAlarmRate, HiddenLayer, PatternRule
 from elmgrove.algebra.rows import Array
-from elmgrove.exchange.connection import open_exchange
-from elmgrove.exchange.session import Session
+from elmgrove.exchange.session import Session, open_exchange
 from elmgrove.federation.charter import Charter
 
 COLUMNS, ROWS, KINDS = 16, 300, 4

@@ -18,8 +18,7 @@ from benchmarks.quality.sets import devices_of
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector
 from elmgrove.detector.inputs import choose_window
-from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.contribution import Contribution, Ledger
 from elmgrove.federation.member import Member
 
 ALONE, LOAN, EVERYONE = "alone", "loan", "everyone"

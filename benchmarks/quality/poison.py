@@ -17,8 +17,7 @@ from benchmarks.quality.fleets import STARTS, others_of
 from benchmarks.quality.sets import devices_of
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector, Evidence
-from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.contribution import Contribution, Ledger
 from elmgrove.federation.member import Member
 
 FLEET = "SMD"

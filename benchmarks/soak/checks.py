@@ -14,8 +14,7 @@ import httpx
 from benchmarks.soak.server import Server, Stored
 from elmgrove.errors import ElmgroveError
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import Contribution, entry_from_bytes
-from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.contribution import Contribution, Ledger, entry_from_bytes
 from elmgrove.federation.merged import Merged
 
 #: Sums that are compared each time.

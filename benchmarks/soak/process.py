@@ -17,8 +17,7 @@ from typing import Any
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.base import Exchange
-from elmgrove.exchange.connection import keyfile, open_exchange
-from elmgrove.exchange.session import Session
+from elmgrove.exchange.session import Session, keyfile, open_exchange
 from elmgrove.federation.contribution import Contribution, Entry
 from elmgrove.federation.member import Member
 from elmgrove.server.app import listen

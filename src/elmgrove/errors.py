@@ -181,3 +181,14 @@ def require_extra(module: str, name: str) -> Any:
             f"this needs {module.partition('.')[0]}: pip install 'elmgrove[{name}]' "
             f"(from a checkout: pip install '.[{name}]')"
         ) from error
+
+
+def plain(text: str, longest: int = 300) -> str:
+    """Makes a line for logs and terminals of what somebody else may have said.
+
+    >>> plain("no \\n such\\x1b[2J device")
+    'no such?[2J device'
+    """
+    short = " ".join(text[: 2 * longest].split())
+    safe = "".join(letter if letter.isprintable() else "?" for letter in short)
+    return safe if len(safe) <= longest else safe[: longest - 1] + "…"

@@ -9,8 +9,7 @@ from benchmarks.soak.checks import Acknowledged, is_sum, lost
 from benchmarks.soak.disk import SmallDisk
 from benchmarks.soak.server import Stored
 
-from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.ledger import Ledger
+from elmgrove.federation.contribution import Contribution, Ledger
 from elmgrove.federation.merged import Merged
 from support.serving import seeded_contribution
 

@@ -12,8 +12,8 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.output import PeerLog
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput
-from elmgrove.exchange.connection import connect
 from elmgrove.exchange.folder import FolderExchange
+from elmgrove.exchange.session import connect
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member

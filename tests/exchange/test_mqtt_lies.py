@@ -11,8 +11,8 @@ import pytest
 from elmgrove.errors import Unreachable
 from elmgrove.exchange import mqtt as module
 from elmgrove.exchange.broker import Broker
-from elmgrove.exchange.connection import connect
 from elmgrove.exchange.mqtt import MqttExchange
+from elmgrove.exchange.session import connect
 from support.brokered import CHARTER, TOPIC, Place, epochs
 from support.factories import contribution_from
 from support.false_broker import false_broker, scripted

@@ -9,14 +9,12 @@ import pytest
 from elmgrove import BadInput, Basis, HiddenLayer, Mismatch
 from elmgrove.errors import Unauthorized, Unreachable
 from elmgrove.exchange.base import SyncReport
-from elmgrove.exchange.connection import connect
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
-from elmgrove.exchange.session import Session
+from elmgrove.exchange.session import Session, connect
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure
-from elmgrove.federation.guard import least_new_rows
-from elmgrove.federation.member import Member
+from elmgrove.federation.member import Member, least_new_rows
 from elmgrove.storage.disk import save
 from support.factories import member_in, normal_rows
 

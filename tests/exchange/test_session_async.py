@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from elmgrove.exchange.connection import connect
-from elmgrove.exchange.session import Session
+from elmgrove.exchange.session import Session, connect
 from support.agents import address
 from support.factories import normal_rows
 from support.serving import Federation

@@ -12,8 +12,7 @@ from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Departure
-from elmgrove.federation.guard import least_new_rows
-from elmgrove.federation.member import Member
+from elmgrove.federation.member import Member, least_new_rows
 from support.exchanges import KINDS, READER, Way, ways_to
 from support.factories import trained_member
 from support.reconstruction import computed, off

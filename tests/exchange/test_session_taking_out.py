@@ -16,8 +16,7 @@ from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Entry
-from elmgrove.federation.guard import least_new_rows
-from elmgrove.federation.member import Member
+from elmgrove.federation.member import Member, least_new_rows
 from elmgrove.storage.disk import save
 from support.exchanges import KINDS, Way, ways_to
 from support.factories import member_in, normal_rows

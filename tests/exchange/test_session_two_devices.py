@@ -11,8 +11,7 @@ import pytest
 from sklearn.datasets import load_digits, load_wine
 
 from elmgrove import Basis, Detector, FalseAlarmRate, HiddenLayer, Scaling
-from elmgrove.exchange.connection import connect
-from elmgrove.exchange.session import Session
+from elmgrove.exchange.session import Session, connect
 from elmgrove.federation.charter import Charter
 from support.ports import free_port
 from support.serving import Server, answers, process, wait_until

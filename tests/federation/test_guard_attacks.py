@@ -16,8 +16,7 @@ from elmgrove.detector.feedback import reject
 from elmgrove.detector.history import Span
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.guard import least_new_rows
-from elmgrove.federation.member import Member
+from elmgrove.federation.member import Member, least_new_rows
 from support.factories import normal_rows, trained_member
 from support.reconstruction import (
     at_the_ends,

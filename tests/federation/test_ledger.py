@@ -5,8 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmgrove.errors import Outdated, Refused
-from elmgrove.federation.contribution import Contribution, Departure, Entry
-from elmgrove.federation.ledger import Ledger, Version, follows
+from elmgrove.federation.contribution import (
+    Contribution,
+    Departure,
+    Entry,
+    Ledger,
+    Version,
+    follows,
+)
 from support.factories import contribution_from
 from support.laws import law_examples
 

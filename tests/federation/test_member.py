@@ -22,10 +22,8 @@ from elmgrove import (
 from elmgrove.algebra.moments import Moments
 from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import Contribution, Departure
-from elmgrove.federation.guard import least_new_rows
-from elmgrove.federation.ledger import Ledger
-from elmgrove.federation.member import Member
+from elmgrove.federation.contribution import Contribution, Departure, Ledger
+from elmgrove.federation.member import Member, least_new_rows
 from elmgrove.federation.merged import Merged
 from elmgrove.storage.sealed import seal, unseal
 from support.factories import normal_rows, trained

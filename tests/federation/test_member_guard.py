@@ -16,8 +16,7 @@ from elmgrove import Basis, Evidence, HiddenLayer, Scaling
 from elmgrove.detector.history import fade
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import EVIDENCE_FORMAT
-from elmgrove.federation.guard import least_forgetting, least_new_rows, rows_until
-from elmgrove.federation.member import Member
+from elmgrove.federation.member import Member, least_forgetting, least_new_rows, rows_until
 from elmgrove.storage.sealed import unseal
 from support.laws import law_examples
 from support.reconstruction import computed, factored, off

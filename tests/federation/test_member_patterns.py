@@ -21,10 +21,8 @@ from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution
-from elmgrove.federation.guard import least_new_rows
-from elmgrove.federation.ledger import Ledger
-from elmgrove.federation.member import Member
+from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution, Ledger
+from elmgrove.federation.member import Member, least_new_rows
 from elmgrove.federation.merged import Merged
 from elmgrove.storage.sealed import seal, unseal
 from support.fleet_machine import CHARTER as SMALL

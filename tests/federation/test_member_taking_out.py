@@ -12,8 +12,7 @@ from elmgrove import Basis, HiddenLayer
 from elmgrove.detector.feedback import accept, reject, undo
 from elmgrove.detector.history import Span
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.guard import least_new_rows
-from elmgrove.federation.member import Member
+from elmgrove.federation.member import Member, least_new_rows
 from support.factories import trained_member
 from support.laws import law_examples
 

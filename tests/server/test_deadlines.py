@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elmgrove.exchange.connection import connect
+from elmgrove.exchange.session import connect
 from support.factories import normal_rows
 from support.ports import free_port
 from support.serving import (

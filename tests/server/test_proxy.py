@@ -11,7 +11,7 @@ import httpx
 import pytest
 import trustme
 
-from elmgrove.exchange.connection import connect
+from elmgrove.exchange.session import connect
 from support.commands import Elmgrove
 from support.dashboard import Windows
 from support.factories import normal_rows

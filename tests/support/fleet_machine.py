@@ -19,8 +19,7 @@ from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure, Entry
-from elmgrove.federation.guard import least_new_rows
-from elmgrove.federation.member import Member
+from elmgrove.federation.member import Member, least_new_rows
 
 # A name that begins with another one, and one that no file name can hold as it is.
 NAMES = ["fan", "fan-2", "fan 3", "Lüfter/4"]

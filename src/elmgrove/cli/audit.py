@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.options import notes, shown
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, plain
 from elmgrove.exchange.http_client import request
-from elmgrove.exchange.responses import plain
 from elmgrove.federation.audit import AuditRecord, require_unbroken
 from elmgrove.reading.times import format_time
 

@@ -22,8 +22,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import PREFIX, Settings, group_of, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
 from elmgrove.exchange.base import Tls
-from elmgrove.exchange.connection import keyfile, open_exchange
-from elmgrove.exchange.session import Session
+from elmgrove.exchange.session import Session, keyfile, open_exchange
 from elmgrove.federation.member import Member
 from elmgrove.reading.formats import STANDARD_INPUT
 from elmgrove.storage.disk import load, locked, save

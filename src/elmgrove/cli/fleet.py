@@ -15,10 +15,9 @@ from elmgrove.cli.federation import rows_counted
 from elmgrove.cli.options import Ca, Certificate
 from elmgrove.errors import BadInput
 from elmgrove.exchange.base import Tls
-from elmgrove.exchange.connection import open_exchange
-from elmgrove.federation.contribution import Contribution
+from elmgrove.exchange.session import open_exchange
+from elmgrove.federation.contribution import Contribution, Ledger
 from elmgrove.federation.groups import Grouping, group
-from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.member import Borrowing, borrowing
 from elmgrove.federation.selection import Quality, judge
 from elmgrove.federation.similarity import profile_of, unlike_all

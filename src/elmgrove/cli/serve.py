@@ -14,7 +14,7 @@ import typer
 from elmgrove.cli.logs import JSON, TEXT, LogFormat, require_log_format, write_json_lines
 from elmgrove.cli.options import notes
 from elmgrove.errors import BadInput, require_extra
-from elmgrove.exchange.responses import is_loopback
+from elmgrove.exchange.base import is_loopback
 
 StoreUrl = Annotated[
     str,

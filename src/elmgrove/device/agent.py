@@ -40,10 +40,9 @@ from elmgrove.device.status import mark_state
 from elmgrove.device.sync import AgentSession, BackgroundSync
 from elmgrove.errors import BadInput, InUse
 from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.base import Exchange, Tls
+from elmgrove.exchange.base import Exchange, Tls, is_loopback
 from elmgrove.exchange.broker_address import is_at_broker
-from elmgrove.exchange.connection import keyfile, open_exchange
-from elmgrove.exchange.responses import is_loopback
+from elmgrove.exchange.session import keyfile, open_exchange
 from elmgrove.federation.member import Member
 from elmgrove.reading.layout import LAYOUT
 from elmgrove.storage.disk import Lock, remove_leftovers, takes_nothing, written

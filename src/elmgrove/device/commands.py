@@ -10,8 +10,7 @@ from itertools import islice
 from typing import Any
 
 from elmgrove.device.actions import perform
-from elmgrove.errors import BadInput, ElmgroveError, InconsistentState
-from elmgrove.exchange.responses import plain
+from elmgrove.errors import BadInput, ElmgroveError, InconsistentState, plain
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.member import Member
 from elmgrove.federation.messages import MOST_RESULTS, json_size

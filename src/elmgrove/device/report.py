@@ -22,8 +22,7 @@ from elmgrove.device.commands import Commands
 from elmgrove.device.output import Observation
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of, told
-from elmgrove.errors import BadInput
-from elmgrove.exchange.responses import plain
+from elmgrove.errors import BadInput, plain
 from elmgrove.federation.commands import Command
 from elmgrove.federation.member import Member, own_score, share_of_others
 from elmgrove.federation.messages import (

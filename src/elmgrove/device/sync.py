@@ -12,10 +12,9 @@ from typing import Any
 
 from elmgrove.device.report import AgentReports
 from elmgrove.device.settings import Settings
-from elmgrove.errors import ElmgroveError, Mismatch, Refused, Unreachable
+from elmgrove.errors import ElmgroveError, Mismatch, Refused, Unreachable, plain
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import Exchange, SyncReport
-from elmgrove.exchange.responses import plain
 from elmgrove.exchange.session import Incoming, Outgoing, Session
 from elmgrove.federation.commands import Command
 from elmgrove.federation.member import Member

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from elmgrove.errors import Unauthorized, Unreachable
 from elmgrove.exchange.base import Exchange
-from elmgrove.exchange.connection import connect, open_exchange
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
-from elmgrove.exchange.session import Session
+from elmgrove.exchange.session import Session, connect, open_exchange
 
 if TYPE_CHECKING:
     from elmgrove.exchange.http import HttpExchange

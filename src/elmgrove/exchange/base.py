@@ -1,6 +1,7 @@
 """What every exchange offers: a place where devices leave entries and find those of others."""
 
 import hashlib
+import ipaddress
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,17 +9,27 @@ from typing import NamedTuple, Protocol
 
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
-from elmgrove.federation.contribution import Contribution, Entry, entry_from_bytes
-from elmgrove.federation.ledger import Version
+from elmgrove.federation.contribution import Contribution, Entry, Version, entry_from_bytes
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged, Own
-from elmgrove.federation.others import StandingOthers
-from elmgrove.federation.pool import Pool
+from elmgrove.federation.others import Pool, StandingOthers
 from elmgrove.federation.report import Report
 from elmgrove.federation.selection import EVERYONE, Everyone, Rule
 
 #: A line that is slower than so many bytes a second is as good as none.
 SLOWEST = 10_000
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether what is sent to a host stays on this machine.
+
+    >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("10.0.0.7")
+    (True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)

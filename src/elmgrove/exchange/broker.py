@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from elmgrove.errors import ElmgroveError, Refused, Unauthorized, Unreachable, require_extra
+from elmgrove.errors import ElmgroveError, Refused, Unauthorized, Unreachable, plain, require_extra
 from elmgrove.exchange.base import TLS, Tls
 from elmgrove.exchange.broker_address import BrokerAddress, Message
-from elmgrove.exchange.responses import plain
 from elmgrove.exchange.tls import context_of
 
 paho: Any = require_extra("paho.mqtt.client", "mqtt")

@@ -15,8 +15,15 @@ import httpx
 
 from elmgrove.errors import BadInput, ElmgroveError, Refused, Unauthorized, Unreachable
 from elmgrove.exchange.base import TLS, Tls
-from elmgrove.exchange.http_client import SECONDS, SHORT, client, is_secret, request
-from elmgrove.exchange.responses import Fields, Response
+from elmgrove.exchange.http_client import (
+    SECONDS,
+    SHORT,
+    Fields,
+    Response,
+    client,
+    is_secret,
+    request,
+)
 from elmgrove.federation.charter import Charter, address_of, require_address
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution, Entry, entry_from_bytes, unbundle

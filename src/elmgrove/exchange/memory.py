@@ -2,8 +2,7 @@
 
 from elmgrove.exchange.base import EntriesExchange, Held
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import Entry
-from elmgrove.federation.ledger import follows
+from elmgrove.federation.contribution import Entry, follows
 
 
 class MemoryExchange(EntriesExchange):

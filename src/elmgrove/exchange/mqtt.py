@@ -6,14 +6,20 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Self
 
-from elmgrove.errors import BadFile, BadInput, ElmgroveError, Refused, Unauthorized, Unreachable
+from elmgrove.errors import (
+    BadFile,
+    BadInput,
+    ElmgroveError,
+    Refused,
+    Unauthorized,
+    Unreachable,
+    plain,
+)
 from elmgrove.exchange.base import SLOWEST, TLS, EntriesExchange, Held, Tls
 from elmgrove.exchange.broker import MOST_PAYLOAD, Broker
 from elmgrove.exchange.broker_address import BrokerAddress, Message
-from elmgrove.exchange.responses import plain
 from elmgrove.federation.charter import Charter, address_of, require_address
-from elmgrove.federation.contribution import Entry
-from elmgrove.federation.ledger import follows
+from elmgrove.federation.contribution import Entry, follows
 from elmgrove.federation.others import content_limit, require_makeable
 
 log = logging.getLogger("elmgrove.exchange")

@@ -3,11 +3,15 @@
 from elmgrove.federation.audit import AuditRecord
 from elmgrove.federation.charter import Charter, joined
 from elmgrove.federation.commands import Command, CommandResult
-from elmgrove.federation.contribution import Contribution, Departure, Entry, entry_from_bytes
+from elmgrove.federation.contribution import (
+    Contribution,
+    Departure,
+    Entry,
+    Ledger,
+    entry_from_bytes,
+)
 from elmgrove.federation.groups import Grouping, group, returned
-from elmgrove.federation.guard import least_new_rows
-from elmgrove.federation.ledger import Ledger
-from elmgrove.federation.member import Member
+from elmgrove.federation.member import Member, least_new_rows
 from elmgrove.federation.merged import GroupLabel, Merged
 from elmgrove.federation.report import Report
 from elmgrove.federation.selection import Rule, SameGroup, judge

@@ -13,6 +13,8 @@ from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.moments import (
     Moments,
     Packed,
+    mixing,
+    numbers_in,
     pack_part,
     pack_parts,
     unpack_part,
@@ -20,7 +22,7 @@ from elmgrove.algebra.moments import (
 )
 from elmgrove.algebra.oselm import weight_of
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.unsent import ROWS_ALIKE
+from elmgrove.algebra.unsent import ROWS_ALIKE, inputs_held_back
 from elmgrove.detector.decision import WATCHING
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.gaussian import Gaussian, SingleModel, summed
@@ -33,21 +35,96 @@ from elmgrove.federation.contribution import (
     Contribution,
     Departure,
     Entry,
+    Ledger,
     require_epoch,
     require_origin,
     require_threshold,
 )
-from elmgrove.federation.guard import (
-    columns_covered,
-    least_forgetting,
-    least_new_rows,
-    rows_until,
-)
-from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged, pack_answers, unpack_answers
 from elmgrove.federation.sums import bounded
 from elmgrove.federation.terms import Terms
 from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
+
+
+def least_new_rows(basis: Basis) -> float:
+    """Counts the rows between two uploads below which the difference could give them away.
+
+    The difference of two evidences shows as many numbers as an upload has: Ñ(Ñ + 1)/2 of U and
+    Ñ·n of V, or those of C, s and e (the centre follows from them); k rows of as many columns as a
+    row has are k times that many unknowns, however wide a window is. From k = numbers / columns
+    rows on there are at least as many unknowns as numbers. With windows, so many must have come
+    that enough of them can be held back. Units of relu are exactly 0 in many rows, so that what one
+    row activates can be read off the sums: there no number is enough. That is counting, not a proof
+    of privacy: what many rows have in common can be seen in any upload.
+    """
+    if basis.layer.activation == "relu":
+        return math.inf
+    counted = math.ceil(numbers_in(basis) / basis.layer.inputs)
+    return max(counted, inputs_held_back(basis) * basis.window)
+
+
+def rows_until(least: float, weight: float, forgetting: float) -> float:
+    """Counts the rows to come until all new ones weigh enough; infinite if they never will.
+
+    ``weight`` is what those weigh that have come. Rows that are forgotten hide others less: so
+    many of weight w hide each other as well as Σw / max w equal ones do, for the newest of them,
+    which weighs the most, has no larger share of the difference than one of so many has. With
+    forgetting φ that is 1 + φ + φ² + …, and never more than 1 / (1 − φ).
+    """
+    if weight >= least * (1.0 - 1e-12):
+        return 0
+    if least == math.inf:
+        return math.inf
+    if forgetting == 1.0:
+        return math.ceil(least - weight - 1e-9)
+    most = 1.0 / (1.0 - forgetting)
+    if least >= most:
+        return math.inf
+    # φᵐ weight + (1 − φᵐ) most ≥ least
+    return max(math.ceil(math.log((most - least) / (most - weight), forgetting) - 1e-9), 1)
+
+
+def least_forgetting(basis: Basis) -> float:
+    """Finds a forgetting, rounded up, with which new rows can weigh enough."""
+    least = least_new_rows(basis)
+    unit = 10.0 ** -(len(str(least)) + 1)
+    return math.ceil((1.0 - 1.0 / (least + 1)) / unit) * unit
+
+
+def columns_covered(
+    known: Moments, given: Evidence | None, still: tuple[Array, Array, Array], *, alone: bool
+) -> bool:
+    """Says whether sums over rows that nobody followed show nothing of few of them by a column.
+
+    ``still`` has what columns with few values are not moved in by the rows that came since then
+    (``FewValues.still``); ``given`` is what was given away before. What f singles out is Σ f(x) x:
+    that must be as it was given away. Where rows are ``alone``, with none given away before, one
+    column may differ if so many rows must have made it that they hide each other: m rows of any
+    values have (Σ f)² ≤ m Σ f².
+    """
+    places, usual, combinations = still
+    centre = np.array(known.centre)
+    centre[places] = usual
+    now = known.about(centre)
+    before = now.weighted(0.0) if given is None else now.aligned(given)
+    A = mixing(known.basis)
+    size = np.sqrt(np.maximum(known.e, 0.0) + known.count * np.square(centre - known.centre))
+    size += np.sqrt(known.count) * 1e-9
+    mixed = size if A is None else size @ np.abs(A)
+    C, s = now.C - before.C, now.s - before.s
+    first = np.column_stack([s if A is None else s @ A, C[:, places]])
+    for f in combinations:
+        rounding = 1e-9 * float(np.abs(f) @ np.append(np.sqrt(known.count), size[places]))
+        if (np.abs(first @ f) <= rounding * mixed).all():
+            continue
+        (moved,) = single if len(single := np.flatnonzero(f)) == 1 else (0,)
+        if not alone or not moved:
+            return False
+        place = places[moved - 1]
+        if now.s[place] ** 2 < ROWS_ALIKE * now.e[place] * (1.0 - 1e-9):
+            return False
+    return True
+
 
 Fields = Mapping[str, Any]
 Arrays = Mapping[str, Array]
@@ -174,8 +251,59 @@ def _unpack(basis: Basis, prefix: str, fields: Fields, arrays: Arrays) -> tuple[
     return unpack_parts(basis, prefix, fields["kinds"], arrays)
 
 
-class Giver:
-    """A device as others know it: its name, what it gave away, and what it may give away now.
+def received_by(merges: bool, ledger: Ledger, merged: Merged | None) -> Sequence[Evidence]:
+    """Gives what a model rests on beside its own rows: nothing, unless all are to be one model.
+
+    Where each device is known by itself nobody set terms: each counts as it is usual.
+    """
+    if not merges:
+        return ()
+    if merged is not None:
+        return merged.received
+    return [part for held in bounded(Terms(), ledger) for part in held.parts]
+
+
+def loan_by(merges: bool, ledger: Ledger, merged: Merged | None) -> Moments | None:
+    """Gives what a model borrows: nothing where all are one model already."""
+    if merges:
+        return None
+    return ledger.loan if merged is None else agreed(merged.loans)
+
+
+def set_peers(detector: Detector, merges: bool, ledger: Ledger, merged: Merged | None) -> None:
+    """Lets a detector ask those who say where anomalous begins, and borrow from all."""
+    known = [(held.origin, held.parts, held.threshold) for held in ledger]
+    if merged is not None:
+        answers = zip(merged.labels, merged.parts, strict=False)
+        known += [(str(label), (part,), label.threshold) for label, part in answers]
+    others = [
+        Other(name, parts, threshold)
+        for name, parts, threshold in known
+        if threshold is not None and not merges
+    ]
+    detector.set_peers(others, loan_by(merges, ledger, merged))
+
+
+def use(detector: Detector, merges: bool, ledger: Ledger, merged: Merged | None) -> None:
+    """Applies to a detector what was received from others, in the place of what was before."""
+    received = received_by(merges, ledger, merged)
+    if received or detector.received is not None:
+        detector.set_prior(received)
+    set_peers(detector, merges, ledger, merged)
+
+
+class Member:
+    """A device of a federation: a detector with what it received and what it gave away.
+
+    Its model is its own: it borrows from others how readings move together until it has seen enough
+    itself, and a verdict's ``known`` names those for whom an anomalous row would have been normal.
+    If it ``merges``, its model is its own evidence plus what it received (the papers' way).
+
+    What it received is either the newest of each origin, or sums over the others (one, or those of
+    groups), never both, since a sum may hold an origin's rows already. It gives away its own
+    evidence only, so what goes round in circles is never counted twice.
+
+    ``notes`` are for the program that keeps the member, and saved with it.
 
     ``offer`` keeps the upload guard: what is given away covers enough new rows that they can't be
     computed from the difference. That holds for what was taken out again, too: it leaves with the
@@ -191,16 +319,143 @@ class Giver:
     restored, the rows may be the same: so many count for nothing as that one can have had.
     """
 
-    def __init__(self, name: str, detector: Detector, merges: bool) -> None:
+    #: A state holds recent rows: a new file is for its owner's eyes only.
+    private: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        name: str,
+        detector: Detector,
+        ledger: Ledger | None = None,
+        merged: Merged | None = None,
+        merges: bool = False,
+    ) -> None:
         require_origin(name)
         self.name = name
         self.detector = detector
         self.merges = merges
+        self.ledger = Ledger() if ledger is None else ledger
+        self.merged = merged
         self.published: Published | None = None
         #: Added to the rows learned, it makes the epoch.
         self.lead = 0
         #: The epoch of what a former self gave away, and so the most rows it can have had; or 0.
         self.former = 0
+        self.notes: dict[str, Any] = {}
+        if self.ledger.get(name) is not None:
+            raise BadInput(f"{name!r} can't have received from itself")
+        if merged is not None and len(self.ledger):
+            raise BadInput("a member receives from each device or uses one sum, not both")
+        received = received_by(merges, self.ledger, merged)
+        if detector.received is None and received:
+            detector.set_prior(received)
+        elif detector.received != (Evidence.sum(received) if received else None):
+            raise BadInput("the detector uses evidence of others that the ledger does not hold")
+        set_peers(detector, merges, self.ledger, merged)
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing was received from others yet, nor given away."""
+        return self.published is None and self.merged is None and not len(self.ledger)
+
+    # Receiving
+
+    def receive(self, entry: Entry) -> bool:
+        """Takes an entry in, if it is newer than the last of that origin; says whether.
+
+        A mismatch, evidence that is not admissible and one's own name are errors that change
+        nothing.
+        """
+        if entry.origin == self.name:
+            raise BadInput(f"{self.name!r} can't merge its own evidence: it has learned it already")
+        self._require_separate()
+        self._require_fitting(entry)
+        ledger = Ledger(self.ledger.entries)
+        return ledger.join(entry) and self._use(ledger)
+
+    def receive_all(
+        self, entries: Iterable[Entry], only: Collection[str] | None = None
+    ) -> list[ElmgroveError]:
+        """Takes in all that an exchange holds, in one step; what does not fit is left out.
+
+        An entry of one's own name that is not what was last offered shows that the world knows
+        another version of this device: the next offer will replace it. With ``only``, the model
+        rests on these origins afterwards and no others. Gives the reasons for what was left out.
+        """
+        self._require_separate()
+        ledger, refused = Ledger(self.ledger.entries), list[ElmgroveError]()
+        for entry in entries:
+            try:
+                if entry.origin == self.name:
+                    self._recognize(entry)
+                else:
+                    self._require_fitting(entry)
+                    ledger.join(entry)
+            except ElmgroveError as error:
+                refused.append(error)
+        for held in list(ledger):
+            if only is not None and held.origin not in only:
+                ledger.forget(held.origin)
+        if ledger.entries != self.ledger.entries:
+            self._use(ledger)
+        return refused
+
+    def set_prior(self, merged: Merged | None) -> None:
+        """Lets sums over the others take the place of what was received; with None nothing.
+
+        Of groups that are to be asked, those that no rows can have made are left out; a sum that is
+        to be merged is refused.
+        """
+        if merged is not None:
+            self.detector.basis.require(merged.parts[0].basis)
+            merged = merged.usable()
+            for part in merged.parts:
+                part.require_admissible(f"a sum of {merged.federation!r}")
+        self._use(Ledger(self.ledger.departures), merged)
+
+    def forget(self, origin: str) -> bool:
+        """Takes all that came from an origin out again; says whether there was anything."""
+        ledger = Ledger(self.ledger.entries)
+        return ledger.forget(origin) and self._use(ledger)
+
+    def follow(self, *, merges: bool) -> None:
+        """Merges what others know from now on, or asks them instead."""
+        if merges != self.merges:
+            # Of one sum nobody can be asked; the next sync fetches what is needed.
+            self._use(Ledger(self.ledger.entries), None, merges)
+
+    def _recognize(self, entry: Entry) -> None:
+        mine = self.shared
+        if mine is not None and entry.epoch == mine.epoch and entry != mine:
+            # Another upload of as many rows: made by a state that was restored.
+            self._met(entry.epoch)
+            self.outrank(entry.epoch)
+        else:
+            self.recall(entry.epoch, left=isinstance(entry, Departure))
+
+    def _require_separate(self) -> None:
+        if self.merged is not None:
+            raise BadInput(
+                f"{self.name!r} uses the sum of {self.merged.federation!r}, which may hold the "
+                "same rows; forget that one first"
+            )
+
+    def _require_fitting(self, entry: Entry) -> None:
+        if isinstance(entry, Contribution):
+            self.detector.basis.require(entry.basis)
+            for part in entry.parts:
+                part.require_admissible(f"the evidence of {entry.origin!r}")
+
+    def _use(
+        self, ledger: Ledger, merged: Merged | None = None, merges: bool | None = None
+    ) -> bool:
+        merges = self.merges if merges is None else merges
+        # The model first: if it refuses, the ledger stays as it was.
+        use(self.detector, merges, ledger, merged)
+        self.ledger, self.merged, self.merges = ledger, merged, merges
+        return True
+
+    # Giving away
 
     def contribution(self) -> Contribution:
         """Gathers what this device learned itself up to now; ``offer`` gives what may leave it."""
@@ -480,190 +735,6 @@ class Giver:
 
     def _lead_over(self, epoch: int) -> None:
         self.lead = max(self.lead, epoch + 1 - self._rows_given)
-
-
-def received_by(merges: bool, ledger: Ledger, merged: Merged | None) -> Sequence[Evidence]:
-    """Gives what a model rests on beside its own rows: nothing, unless all are to be one model.
-
-    Where each device is known by itself nobody set terms: each counts as it is usual.
-    """
-    if not merges:
-        return ()
-    if merged is not None:
-        return merged.received
-    return [part for held in bounded(Terms(), ledger) for part in held.parts]
-
-
-def loan_by(merges: bool, ledger: Ledger, merged: Merged | None) -> Moments | None:
-    """Gives what a model borrows: nothing where all are one model already."""
-    if merges:
-        return None
-    return ledger.loan if merged is None else agreed(merged.loans)
-
-
-def set_peers(detector: Detector, merges: bool, ledger: Ledger, merged: Merged | None) -> None:
-    """Lets a detector ask those who say where anomalous begins, and borrow from all."""
-    known = [(held.origin, held.parts, held.threshold) for held in ledger]
-    if merged is not None:
-        answers = zip(merged.labels, merged.parts, strict=False)
-        known += [(str(label), (part,), label.threshold) for label, part in answers]
-    others = [
-        Other(name, parts, threshold)
-        for name, parts, threshold in known
-        if threshold is not None and not merges
-    ]
-    detector.set_peers(others, loan_by(merges, ledger, merged))
-
-
-def use(detector: Detector, merges: bool, ledger: Ledger, merged: Merged | None) -> None:
-    """Applies to a detector what was received from others, in the place of what was before."""
-    received = received_by(merges, ledger, merged)
-    if received or detector.received is not None:
-        detector.set_prior(received)
-    set_peers(detector, merges, ledger, merged)
-
-
-class Member(Giver):
-    """A device of a federation: a detector with what it received and what it gave away.
-
-    Its model is its own: it borrows from others how readings move together until it has seen enough
-    itself, and a verdict's ``known`` names those for whom an anomalous row would have been normal.
-    If it ``merges``, its model is its own evidence plus what it received (the papers' way).
-
-    What it received is either the newest of each origin, or sums over the others (one, or those of
-    groups), never both, since a sum may hold an origin's rows already. It gives away its own
-    evidence only, so what goes round in circles is never counted twice.
-
-    ``notes`` are for the program that keeps the member, and saved with it.
-    """
-
-    #: A state holds recent rows: a new file is for its owner's eyes only.
-    private: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        name: str,
-        detector: Detector,
-        ledger: Ledger | None = None,
-        merged: Merged | None = None,
-        merges: bool = False,
-    ) -> None:
-        super().__init__(name, detector, merges)
-        self.ledger = Ledger() if ledger is None else ledger
-        self.merged = merged
-        self.notes: dict[str, Any] = {}
-        if self.ledger.get(name) is not None:
-            raise BadInput(f"{name!r} can't have received from itself")
-        if merged is not None and len(self.ledger):
-            raise BadInput("a member receives from each device or uses one sum, not both")
-        received = received_by(merges, self.ledger, merged)
-        if detector.received is None and received:
-            detector.set_prior(received)
-        elif detector.received != (Evidence.sum(received) if received else None):
-            raise BadInput("the detector uses evidence of others that the ledger does not hold")
-        set_peers(detector, merges, self.ledger, merged)
-
-    @property
-    def alone(self) -> bool:
-        """Whether nothing was received from others yet, nor given away."""
-        return self.published is None and self.merged is None and not len(self.ledger)
-
-    # Receiving
-
-    def receive(self, entry: Entry) -> bool:
-        """Takes an entry in, if it is newer than the last of that origin; says whether.
-
-        A mismatch, evidence that is not admissible and one's own name are errors that change
-        nothing.
-        """
-        if entry.origin == self.name:
-            raise BadInput(f"{self.name!r} can't merge its own evidence: it has learned it already")
-        self._require_separate()
-        self._require_fitting(entry)
-        ledger = Ledger(self.ledger.entries)
-        return ledger.join(entry) and self._use(ledger)
-
-    def receive_all(
-        self, entries: Iterable[Entry], only: Collection[str] | None = None
-    ) -> list[ElmgroveError]:
-        """Takes in all that an exchange holds, in one step; what does not fit is left out.
-
-        An entry of one's own name that is not what was last offered shows that the world knows
-        another version of this device: the next offer will replace it. With ``only``, the model
-        rests on these origins afterwards and no others. Gives the reasons for what was left out.
-        """
-        self._require_separate()
-        ledger, refused = Ledger(self.ledger.entries), list[ElmgroveError]()
-        for entry in entries:
-            try:
-                if entry.origin == self.name:
-                    self._recognize(entry)
-                else:
-                    self._require_fitting(entry)
-                    ledger.join(entry)
-            except ElmgroveError as error:
-                refused.append(error)
-        for held in list(ledger):
-            if only is not None and held.origin not in only:
-                ledger.forget(held.origin)
-        if ledger.entries != self.ledger.entries:
-            self._use(ledger)
-        return refused
-
-    def set_prior(self, merged: Merged | None) -> None:
-        """Lets sums over the others take the place of what was received; with None nothing.
-
-        Of groups that are to be asked, those that no rows can have made are left out; a sum that is
-        to be merged is refused.
-        """
-        if merged is not None:
-            self.detector.basis.require(merged.parts[0].basis)
-            merged = merged.usable()
-            for part in merged.parts:
-                part.require_admissible(f"a sum of {merged.federation!r}")
-        self._use(Ledger(self.ledger.departures), merged)
-
-    def forget(self, origin: str) -> bool:
-        """Takes all that came from an origin out again; says whether there was anything."""
-        ledger = Ledger(self.ledger.entries)
-        return ledger.forget(origin) and self._use(ledger)
-
-    def follow(self, *, merges: bool) -> None:
-        """Merges what others know from now on, or asks them instead."""
-        if merges != self.merges:
-            # Of one sum nobody can be asked; the next sync fetches what is needed.
-            self._use(Ledger(self.ledger.entries), None, merges)
-
-    def _recognize(self, entry: Entry) -> None:
-        mine = self.shared
-        if mine is not None and entry.epoch == mine.epoch and entry != mine:
-            # Another upload of as many rows: made by a state that was restored.
-            self._met(entry.epoch)
-            self.outrank(entry.epoch)
-        else:
-            self.recall(entry.epoch, left=isinstance(entry, Departure))
-
-    def _require_separate(self) -> None:
-        if self.merged is not None:
-            raise BadInput(
-                f"{self.name!r} uses the sum of {self.merged.federation!r}, which may hold the "
-                "same rows; forget that one first"
-            )
-
-    def _require_fitting(self, entry: Entry) -> None:
-        if isinstance(entry, Contribution):
-            self.detector.basis.require(entry.basis)
-            for part in entry.parts:
-                part.require_admissible(f"the evidence of {entry.origin!r}")
-
-    def _use(
-        self, ledger: Ledger, merged: Merged | None = None, merges: bool | None = None
-    ) -> bool:
-        merges = self.merges if merges is None else merges
-        # The model first: if it refuses, the ledger stays as it was.
-        use(self.detector, merges, ledger, merged)
-        self.ledger, self.merged, self.merges = ledger, merged, merges
-        return True
 
     # On disk
 

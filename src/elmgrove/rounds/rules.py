@@ -12,9 +12,8 @@ from elmgrove.algebra.fed_elms import RoundModel, fedavg, first_model
 from elmgrove.algebra.linalg import Factor, mirrored, require_ridge
 from elmgrove.errors import BadInput, NotAdmissible, SingularSystem
 from elmgrove.federation.charter import require_addable
-from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.contribution import Contribution, Ledger
 from elmgrove.federation.groups import Grouping, group
-from elmgrove.federation.ledger import Ledger
 from elmgrove.federation.merged import Merged
 from elmgrove.rounds.compact import CompactModel
 from elmgrove.rounds.evaluation import GlobalModel, models_of

@@ -12,8 +12,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from elmgrove.errors import NotFound, Problem
-from elmgrove.federation.contribution import HIGHEST_USABLE_EPOCH, Contribution, Departure, framed
-from elmgrove.federation.ledger import Version, follows
+from elmgrove.federation.contribution import (
+    HIGHEST_USABLE_EPOCH,
+    Contribution,
+    Departure,
+    Version,
+    follows,
+    framed,
+)
 from elmgrove.federation.merged import Merged, Own
 from elmgrove.federation.others import content_limit
 from elmgrove.federation.selection import Everyone, Rule, rule_of

@@ -19,8 +19,8 @@ from elmgrove.errors import (
     Problem,
     Refused,
     StoreUnavailable,
+    plain,
 )
-from elmgrove.exchange.responses import plain
 
 log = logging.getLogger("elmgrove.server")
 

@@ -16,9 +16,8 @@ from elmgrove.algebra.basis import Categories, columns_of
 from elmgrove.device.mqtt import Away, client_id, open_broker
 from elmgrove.device.settings import Settings
 from elmgrove.device.sources.text import POLL, Bad, Bookmark, Item, Line, Reading, Source, Text
-from elmgrove.errors import BadInput
+from elmgrove.errors import BadInput, plain
 from elmgrove.exchange.broker_address import BrokerAddress, Message
-from elmgrove.exchange.responses import plain
 from elmgrove.reading.cells import boolean, is_missing, number
 from elmgrove.reading.columns import some_of
 from elmgrove.reading.layout import Layout
