@@ -80,19 +80,6 @@ def test_scores_are_those_of_the_plain_detector_with_the_same_seed_and_names(set
     assert model.detector.basis.fingerprint == plain.basis.fingerprint
 
 
-def test_before_the_first_row_nothing_is_anomalous():
-    assert ElmgroveDetector().score_one({"a": 1e6, "b": -3.0}) == 0.0
-    assert ElmgroveDetector(features=("a", "b")).score_one({"a": 1e6, "b": -3.0}) == 0.0
-
-
-def test_features_keep_the_order_given_and_are_sorted_by_name_otherwise():
-    given, found = ElmgroveDetector(features=("b", 10, "a")), ElmgroveDetector()
-    for model in (given, found):
-        model.learn_one({"b": 1.0, 10: 2.0, "a": 3.0})
-    assert given.detector.basis.features == ("b", "10", "a")
-    assert found.detector.basis.features == ("10", "a", "b")
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -61,13 +61,6 @@ def test_any_chunks_in_any_order_are_one_fit(cuts, seed):
     np.testing.assert_allclose(others[0].model_.beta, whole.model_.beta, rtol=1e-7, atol=1e-9)
 
 
-def test_a_class_that_never_came_is_never_predicted():
-    fitted = model().partial_fit(X[Y < 9], Y[Y < 9], classes=range(10))
-    assert 9 not in fitted.predict(PIXELS)
-    expected = weighted_beta(fitted, X[Y < 9], Y[Y < 9], "balanced")
-    np.testing.assert_allclose(fitted.model_.beta, expected, rtol=1e-6, atol=1e-8)
-
-
 def test_what_can_not_be_weighed_is_refused():
     with pytest.raises(ValueError, match="needs forgetting=1"):
         model(forgetting=0.99).fit(X, Y)

@@ -54,11 +54,6 @@ def test_the_number_of_inputs_is_free(inputs):
     assert len(checks.run(lambda: ElmgroveDetector(units=3), inputs=inputs)) == LAWS
 
 
-def test_each_law_is_stated_and_has_a_name_of_its_own():
-    names = [law.__name__ for law in checks.LAWS]
-    assert len(set(names)) == LAWS
-
-
 def test_neither_scikit_learn_nor_river_is_needed():
     program = """
 import sys

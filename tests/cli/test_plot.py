@@ -51,14 +51,14 @@ def test_rows_are_drawn_with_the_state_that_judges_them(elmgrove: Elmgrove, pump
 
 def test_a_state_is_drawn_with_what_it_remembers(elmgrove: Elmgrove, pump: Path) -> None:
     ran = elmgrove("plot", pump)
-    assert "the last 512 rows it learned; nothing waits in quarantine. Wrote pump.elm.png." in (
+    assert "the last 512 rows it learned, and 0 that wait in quarantine. Wrote pump.elm.png." in (
         ran.err
     )
     member = member_in(pump)
     member.detector.observe_many(labelled()[0])
     save(pump, member)
     ran = elmgrove("plot", pump, "--out", "state.svg")
-    assert f"{len(member.detector.quarantine)} anomalous ones that wait in quarantine" in ran.err
+    assert f"{len(member.detector.quarantine)} that wait in quarantine" in ran.err
     assert Path("state.svg").read_text().startswith("<?xml")
 
 

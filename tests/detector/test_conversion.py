@@ -103,15 +103,6 @@ def test_scores_threshold_and_state_go_on(window: int) -> None:
     assert len(verdicts[0].row) == len(verdicts[1].row) == 4 * window
 
 
-def test_columns_may_be_in_another_order() -> None:
-    X, order = rows(1), [2, 0, 3, 1]
-    target = replace(
-        Basis.fitted(rows(9)[:, order], [NAMES[i] for i in order], scaling="standard", window=2)
-    )
-    made = converted(learned(basis_for(X, window=2), X), target)
-    assert made.evidence.close_to(learned(target, X[:, order]).evidence)
-
-
 def test_in_own_units_they_are_those_that_it_learned_in() -> None:
     X = rows(1)
     charter = basis_for(rows(9), "own").common

@@ -72,12 +72,6 @@ def test_the_first_rows_decide_how_many_there_are(patterns: int) -> None:
     assert len(numbers(trained_detector({"silhouette": 0.65}, patterns))) == patterns
 
 
-def test_most_and_silhouette_hold_it_back() -> None:
-    assert len(numbers(trained_detector({"most": 2}, 3))) == 2
-    assert numbers(trained_detector({"most": 1}, 3)) == [0]
-    assert numbers(trained_detector({"silhouette": 1.0}, 3)) == [0]
-
-
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_a_number_fixes_it(count: int) -> None:
     fixed = trained_detector({"patterns": count}, 2)
@@ -133,18 +127,6 @@ def test_the_best_model_answers_and_the_verdict_says_which(score: str) -> None:
     assert (verdict.pattern, verdict.score) == (winners[0], pytest.approx(scores[:, 0].min()))
 
 
-def test_what_lies_between_patterns_is_anomalous_to_them_and_normal_to_one_model() -> None:
-    known, plain = trained_detector(), Detector(LAYER)
-    plain.learn_many(mixed(1, 200))
-    between = (rows_of(0, 3, 50) + rows_of(1, 3, 50)) / 2.0
-    normal = mixed(4, 50)
-    margin = {
-        each: float(np.median(each.score_many(between)) / np.median(each.score_many(normal)))
-        for each in (known, plain)
-    }
-    assert margin[known] > 10 * margin[plain]
-
-
 def test_blame_speaks_of_the_pattern_that_won() -> None:
     known = trained_detector(threshold=FixedThreshold(9e9))
     for pattern in (0, 1):
@@ -172,20 +154,6 @@ def test_accepted_rows_become_a_pattern() -> None:
     assert known.parts[2].learned == 12
     assert known.learned == 212
     assert known.observe(rows_of(5, 2, 1)[0]).pattern == 3
-
-
-def test_rows_accepted_before_the_start_are_learned_with_the_first_rows() -> None:
-    soon = FalseAlarmRate(0.02, confidence=0)
-    known = detector({"start_rows": 150}, threshold=soon)
-    known.learn_many(rows_of(0, 1, 120))
-    for row in rows_of(5, 1, 12):
-        known.observe(row)
-    rows = accept(known).rows
-    assert rows
-    assert numbers(known) == [0]
-    known.learn_many(rows_of(0, 2, 150 - known.learned))
-    assert len(numbers(known)) == 2
-    assert known.evidence.count == known.learned == 150
 
 
 def test_there_are_never_more_than_the_most() -> None:

@@ -72,13 +72,6 @@ def test_a_table_is_learned_scored_and_observed_by_name(made: Any, dates: str) -
     assert [verdict.time for verdict in verdicts] == DATES.tolist()
 
 
-def test_times_that_are_told_count_before_those_of_the_table() -> None:
-    table = pandas(COLUMNS)
-    detector = Detector.for_data(table, categories=["mode"])
-    verdicts = detector.observe_many(table, times=np.arange(ROWS))
-    assert [verdict.time for verdict in verdicts] == list(range(ROWS))
-
-
 def test_rows_with_names_are_taken_by_name() -> None:
     table = pandas(COLUMNS)
     detector = detector_for(table, categories=["mode"], window=1)
@@ -146,13 +139,6 @@ def test_words_are_refused_with_what_reads_them(made: Any) -> None:
     texts = {"heat": COLUMNS["heat"], "note": [f"on day {i}" for i in range(ROWS)]}
     with pytest.raises(BadInput, match=r"leave 'note' out, or if it is a time make it dates"):
         Detector.for_data(made(texts))
-
-
-def test_an_index_of_dates_tells_times_without_names_as_well() -> None:
-    table = pandas({"heat": COLUMNS["heat"], "flow": COLUMNS["flow"]})
-    detector = Detector.for_data(table, window=1)
-    table.columns = pd.Index([0, 1])
-    assert [verdict.time for verdict in detector.observe_many(table)] == DATES.tolist()
 
 
 @pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame])

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmgrove import BadInput, Basis, HiddenLayer, Mismatch, NotAdmissible, Scaling
-from elmgrove.algebra.distance import Distance
+from elmgrove import Basis, HiddenLayer, Mismatch, NotAdmissible, Scaling
 from elmgrove.detector.gaussian import Gaussian
 from support.laws import law_examples
 
@@ -195,24 +194,3 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(name: str) -> None:
 
 
 # Forgetting, dtype and settings
-
-
-@EACH
-def test_with_forgetting_the_distance_is_that_of_weighted_rows(name: str) -> None:
-    X = np.vstack([rows(12, 300), rows(13, 200) + 4.0])
-    model = trained_model(name, X, forgetting=0.98)
-    total = trained_model(name, X[:1]).evidence.weighted(0.98**499)
-    for index in range(1, 500):
-        total = total + trained_model(name, X[index : index + 1]).evidence.weighted(
-            0.98 ** (499 - index)
-        )
-    assert model.evidence.close_to(total, 1e-7)
-    np.testing.assert_allclose(model.scores(X), Distance(total).score_many(X), rtol=1e-5)
-    recent = model.scores(rows(14, 200) + 4.0)
-    assert np.median(recent) < 2.0 < np.median(model.scores(rows(14, 200)))
-
-
-@pytest.mark.parametrize("options", [{"forgetting": 0.0}, {"forgetting": 1.1}])
-def test_settings_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(BadInput):
-        Gaussian(BASES["all units"], **options)

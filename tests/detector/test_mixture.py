@@ -85,18 +85,6 @@ def test_what_is_of_no_own_pattern_is_a_foreign_model_that_counts_as_much(score:
 
 
 @SCORES
-def test_foreign_models_never_learn(score: str) -> None:
-    known = trained_mixture(score)
-    known.set_prior([evidence(score, 2)])
-    X = rows_of(2, 3, 20)
-    learned = [pattern.learned for pattern in known.own]
-    for x in X:
-        known.keep(known.answer(x), x)
-    assert known.foreign[0].evidence.count == 0
-    assert sum(p.learned for p in known.own) == sum(learned) + 20
-
-
-@SCORES
 def test_what_is_of_one_pattern_becomes_one_model(score: str) -> None:
     known = trained_mixture(score)
     parts = [
@@ -124,17 +112,6 @@ def test_what_was_received_never_shows_in_what_is_given(score: str) -> None:
     known.set_prior([])
     rows = mixed(6, 30, 3)
     np.testing.assert_array_equal(known.scores(rows), alone.scores(rows))
-
-
-@SCORES
-def test_a_mixture_without_rows_takes_all_as_foreign_and_finds_its_own_later(score: str) -> None:
-    known = mixture(score, silhouette=0.5)
-    known.set_prior([evidence(score, 0), evidence(score, 1)])
-    assert len(known.foreign) == 2
-    X = mixed(1, 2 * TUNE_EVERY)
-    known.learn_all(X)
-    assert not known.foreign
-    assert {*known.places} == {p.number for p in known.own}
 
 
 @SCORES

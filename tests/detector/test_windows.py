@@ -14,7 +14,7 @@ from elmgrove.detector.inputs import Window, choose_window, stacked
 from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.state import pack_detector, unpack_detector
 from support.factories import trained
-from support.laws import law_examples, law_seeds
+from support.laws import law_examples
 
 COLUMNS = 3
 SOON = FalseAlarmRate(0.01, confidence=0)
@@ -54,25 +54,6 @@ def test_a_time_series_gets_ten_rows_and_the_reason() -> None:
     assert choice.window == 10
     assert choice.reason.startswith("neighbouring rows are alike (correlation 0.")
     assert choice.reason.endswith("a time series")
-
-
-@pytest.mark.parametrize("seed", law_seeds(10))
-def test_the_same_rows_shuffled_are_a_table(seed: int) -> None:
-    series = slow(500, seed)
-    assert choose_window(series).window == 10
-    assert choose_window(np.random.default_rng(seed).permutation(series)).window == 1
-
-
-def test_few_rows_do_not_show_it() -> None:
-    assert choose_window(slow(50)).window == 10
-    choice = choose_window(slow(49))
-    assert choice == (1, "49 rows are too few to see whether they are a time series")
-
-
-def test_too_many_columns_are_left_alone() -> None:
-    assert choose_window(slow(200, columns=102)).window == 10
-    choice = choose_window(slow(200, columns=103))
-    assert choice == (1, "103 columns are too many to set 10 rows side by side")
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])
@@ -194,16 +175,6 @@ def test_after_a_gap_rows_have_a_score_but_are_neither_judged_nor_learned(name: 
             assert detector.progress.seen.rows == seen.rows + 1
             # The row that is 100 off is part of this window, and of nine more.
             assert verdict.anomalous
-
-
-def test_before_the_first_window_is_full_nothing_is_known() -> None:
-    detector = Detector(HiddenLayer(COLUMNS, 30), window=10)
-    for row in slow(9):
-        verdict = detector.observe(row)
-        assert (verdict.state, verdict.learned, verdict.anomalous) == ("learning", False, False)
-        assert verdict.score == 0.0
-    assert detector.learned == 0
-    assert detector.observe(slow(10)[9]).learned
 
 
 def test_a_score_of_part_of_a_window_is_the_distance_of_those_rows_alone() -> None:

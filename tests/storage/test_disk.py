@@ -48,14 +48,6 @@ def names(folder: Path) -> list[str]:
 # Reading back
 
 
-def test_what_was_saved_is_loaded(tmp_path: Path, old: Member) -> None:
-    save(tmp_path / "fan.evidence", old.contribution())
-    save(tmp_path / "fan.elm", old)
-    assert names(tmp_path) == ["fan.elm", "fan.evidence"]
-    assert load(tmp_path / "fan.elm", Member.from_bytes).to_bytes() == old.to_bytes()
-    assert load(tmp_path / "fan.evidence", Contribution.from_bytes) == old.contribution()
-
-
 def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path: Path, old: Member) -> None:
     path = tmp_path / "fan.elm"
     for content in (old, member(5), old, old.contribution(), member(7)):
@@ -85,12 +77,6 @@ def test_a_compact_file_is_read_but_is_nothing_to_merge_with(tmp_path: Path) -> 
     assert (tmp_path / name).read_bytes() == (GOLDEN / name).read_bytes()
     with pytest.raises(BadFile, match=rf"{name}: this holds 'elmgrove.classifier"):
         load(tmp_path / name, basis_of)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught:
-        load(tmp_path / "fan.elm", Member.from_bytes)
-    assert caught.value.filename == str(tmp_path / "fan.elm")
 
 
 @pytest.mark.parametrize("place", ["nowhere/fan.elm", "folder"])

@@ -59,15 +59,11 @@ class Gaussian:
         return self._distance
 
     def answer(self, x: Array) -> Answer:
-        distance = self._distance
-        if distance is None or self.learned >= self._good_until:
-            distance = self._refresh()
+        distance = self._recent()
         return Answer(distance.score_one(x), distance)
 
     def answers_ahead(self, X: Array) -> list[Answer]:
-        distance = self._distance
-        if distance is None or self.learned >= self._good_until:
-            distance = self._refresh()
+        distance = self._recent()
         scores = distance.score_many(X[: self._good_until - self.learned])
         return [Answer(score, distance) for score in scores.tolist()]
 
@@ -181,6 +177,12 @@ class Gaussian:
     def _changed(self) -> None:
         self._distance = None
         self.version += 1
+
+    def _recent(self) -> Distance:
+        """The distance for rows that are observed, which may be a little older than the sums."""
+        if self._distance is None or self.learned >= self._good_until:
+            return self._refresh()
+        return self._distance
 
     def _refresh(self) -> Distance:
         self._distance = distance = Distance(self.total, loan=self._loan)

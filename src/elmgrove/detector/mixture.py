@@ -190,7 +190,6 @@ class Mixture:
         self._place(self._received.places(self.own))
 
     def tune(self) -> None:
-        """Join patterns that are one."""
         self.patterns.tune()
         self._rearrange()
 
@@ -250,7 +249,6 @@ class Mixture:
     # Steps
 
     def _place(self, places: list[int | None]) -> None:
-        """Put what was received into these places."""
         self.places = places
         sums = list(zip(places, self._received.sums, strict=True))
         foreign = [evidence for number, evidence in sums if number is None]

@@ -36,7 +36,6 @@ class PatternRule:
     join: float | None = None
 
     def tolerance(self, basis: Basis) -> float:
-        """What joining two patterns may lose."""
         return usual_tolerance(basis) if self.join is None else self.join
 
     def __post_init__(self) -> None:
@@ -82,12 +81,10 @@ class Pattern:
 
     @property
     def evidence(self) -> Evidence:
-        """That of the rows learned here and of those that were joined."""
         return Evidence.sum(one.model.evidence for one in (self, *self.joined))
 
     @property
     def centroid(self) -> Array:
-        """The mean of its rows."""
         every = (self, *self.joined)
         total: Array = sum((one.total for one in self.joined), self.total)
         return total / (sum(one.count for one in every) or 1.0)
@@ -107,12 +104,10 @@ class Pattern:
         return typical_score(self.evidence, self.model.ridge)
 
     def set_prior(self, parts: Sequence[Evidence]) -> None:
-        """Replace what others know of this pattern."""
         self._received = tuple(parts)
         self._update()
 
     def take_in(self, other: "Pattern") -> None:
-        """Join another pattern to this one."""
         self.joined += [other, *other.joined]
         other.joined = []
         other.set_prior(())
@@ -192,7 +187,6 @@ class OwnPatterns:
         self._centroids: Array | None = None
 
     def blank(self, number: int) -> Pattern:
-        """A pattern without rows."""
         model = single_model(self.basis, **self._settings)
         model.set_loan(self._loan)
         return Pattern(number, model)
@@ -215,7 +209,6 @@ class OwnPatterns:
     # Which row belongs to which
 
     def nearest(self, x: Array) -> int:
-        """Find the place of the pattern whose centroid is nearest to a row."""
         if len(self.used) == 1:
             return 0
         away = self._lying() - x
@@ -227,7 +220,6 @@ class OwnPatterns:
         return np.asarray(distances.argmin(axis=1))
 
     def move(self, index: int, x: Array) -> None:
-        """Move a pattern towards a row that belongs to it."""
         moved = self.used[index]
         moved.move(x)
         if len(self.used) > 1:
@@ -250,7 +242,6 @@ class OwnPatterns:
 
     @property
     def rows_until_change(self) -> int:
-        """Rows until the patterns may become others."""
         return self.rows_undecided or TUNE_EVERY - self.rows_seen % TUNE_EVERY
 
     @property
@@ -282,12 +273,10 @@ class OwnPatterns:
 
     @property
     def has_room(self) -> bool:
-        """Whether the device can have one more pattern."""
         few = len(self.used) < self.rule.most and len(self.parts) < MOST_PARTS
         return few and self.rule.patterns == AUTO and self.first_rows is None
 
     def found(self, X: Array) -> None:
-        """Make a pattern of these rows."""
         self._add(X)
         self._leave_out_empty()
         self._measure()

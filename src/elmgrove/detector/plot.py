@@ -75,53 +75,23 @@ def thinned(values: Array, parts: int = 1500) -> Array:
 
 def title(replay: Replay) -> str:
     """What the figure shows, in words."""
+    waiting, events = int(replay.anomalous.sum()), len(replay.intervals)
+    if replay.waiting is not None:
+        rows = _counted(replay.waiting, replay)
+        said = f"the last {rows} it learned, and {waiting:,} that wait in quarantine"
+    elif not events:
+        said = f"no event in {_counted(len(replay.scores), replay)}, {waiting:,} anomalous"
+    else:
+        peak = int(replay.peaks[replay.times[replay.peaks].argmax()])
+        place = float(replay.where[peak])
+        at = format_time(place) if replay.axis == TIME else f"{replay.axis} {place:,.0f}"
+        said = "1 event" if events == 1 else f"{events:,} events"
+        said += f" in {_counted(len(replay.scores), replay)}, {'the worst ' * (events > 1)}at {at}"
+        [causes] = replay.sensors.causes([peak])
+        for first in causes[:1]:
+            said += f": {first.feature} was {first.seen:.4g}, not {first.expected:.4g}"
     name = f"{replay.name}: " if replay.name else ""
-    said = _state_in_words(replay) if replay.waiting is not None else _rows_in_words(replay)
     return name + said + (f" ({replay.remark})" if replay.remark else "")
-
-
-def _state_in_words(replay: Replay) -> str:
-    learned = replay.waiting or 0
-    waiting = len(replay.scores) - learned
-    kept = f"the last {_counted(learned, replay)} it learned"
-    if not waiting:
-        return f"{kept}; nothing waits in quarantine"
-    those, are = ("one", "waits") if waiting == 1 else ("ones", "wait")
-    return f"{kept}, and {waiting:,} anomalous {those} that {are} in quarantine"
-
-
-def _rows_in_words(replay: Replay) -> str:
-    anomalous, count = int(replay.anomalous.sum()), len(replay.scores)
-    rows = _counted(count, replay)
-    if not anomalous:
-        if not np.isfinite(replay.thresholds).any():
-            return rows
-        highest = float(replay.times[replay.worst])
-        return f"nothing anomalous in {rows}; the highest score is {highest:.2g} × the threshold"
-    share = f"{anomalous:,} of {rows} {'is' if anomalous == 1 else 'are'} anomalous"
-    if 2 * anomalous > count > 1:
-        return f"{share}: another machine, or a new normal?{_worst(replay, ' The most anomalous:')}"
-    if not len(replay.intervals):
-        return f"{share}, too few together for an event"
-    peak = float(replay.where[_peak(replay)])
-    at = format_time(peak) if replay.axis == TIME else f"{replay.axis} {peak:,.0f}"
-    if len(replay.intervals) == 1:
-        return f"1 event in {rows}, at {at}{_worst(replay, ':')}"
-    return f"{len(replay.intervals):,} events in {rows}, the worst at {at}{_worst(replay, ':')}"
-
-
-def _worst(replay: Replay, before: str) -> str:
-    [causes] = replay.sensors.causes([_peak(replay)])
-    if not causes:
-        return ""
-    first = causes[0]
-    return f"{before} {first.feature} was {first.seen:.4g}, not {first.expected:.4g}"
-
-
-def _peak(replay: Replay) -> int:
-    if not len(replay.peaks):
-        return replay.worst
-    return int(replay.peaks[replay.times[replay.peaks].argmax()])
 
 
 def _counted(count: int, replay: Replay) -> str:
