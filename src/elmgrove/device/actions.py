@@ -43,16 +43,11 @@ def perform(
     noted: Callable[[Member, Mapping[str, Any]], None] = lambda member, said: None,
     by: str = COMMAND_LINE,
 ) -> dict[str, Any]:
-    """Does what is asked of a member, and gives what there is to say, for JSON.
+    """Does what is asked of a member, and gives what there is to say, for JSON; ``by`` is who asks.
 
-    Raises ``BadInput`` if it can't, and has changed nothing then. A change says what it did in
-    lines (``said``), and how the device is doing after it; ``by`` is who asks.
-
-    A change is tried on a copy first, which must be fit to be saved, and is: the member changes
-    inside ``saved(copy)``, once the copy is on disk. What fails before that, and be it a fault of
-    Elmgrove's own, leaves the member as it was. What fails after that is ``InconsistentState``, and
-    the copy does not become the state. What was said can be ``noted`` in what is saved, and refused
-    there.
+    A change is tried on a copy first, and the member changes inside ``saved(copy)``, once the copy
+    is on disk. What fails before that leaves the member as it was; what fails after that is
+    ``InconsistentState``. What was said can be ``noted`` in what is saved, or refused there.
     """
     known, given, now = ACTIONS[action], dict(asked), time.time()
     for name, value in given.items():

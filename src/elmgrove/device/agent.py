@@ -57,8 +57,7 @@ class Saving:
     """Saves a member to its state file, which no other process may change meanwhile.
 
     A disk that is full, read-only or broken is logged once, and saving is tried again. Without the
-    lock nothing is written: if the disk took no lock file at the start, the lock is taken with the
-    first save that is possible.
+    lock nothing is written: it is taken with the first save that is possible.
     """
 
     def __init__(self, path: Path) -> None:
@@ -320,10 +319,8 @@ class Agent:
     """One device at work, until its rows end or ``stop`` is called (from a signal handler, too).
 
     A new device takes its layer and scaling from its federation, from a file, or from its first
-    rows. From then on each row is ``Work``. What was learned is saved from time to time together
-    with the place in the source: after a crash the agent goes on right there. From standard input,
-    which can't be read again, and from a broker, which keeps no row that was judged, the rows since
-    the last save are lost. A disk that takes nothing does not end it.
+    rows. What was learned is saved together with the place in the source: after a crash the agent
+    goes on right there. Of standard input and of a broker the rows since the last save are lost.
     """
 
     def __init__(self, settings: Settings) -> None:

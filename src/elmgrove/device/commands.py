@@ -30,14 +30,13 @@ _INSTEAD = "ask at the device (elmgrove reject, accept), or set server_commands 
 class Commands:
     """Does commands between two rows, each once, and remembers what came of them until it was told.
 
-    That a command was done is saved with what it changed, in one file: killed in between, an agent
-    has done it or not, and does it again only if it has not. What can't be saved is not done, and
-    is asked again with the next sync. What is refused changes nothing. ``look`` notes in the member
-    what its status shows beside its state, to be saved as well.
+    That a command was done is saved with what it changed, in one file. What can't be saved is not
+    done, and is asked again with the next sync. ``look`` notes in the member what its status shows
+    beside its state.
 
-    ``allowed`` is the setting ``server_commands``: nothing (``none``), anything (``any``), or what
-    takes out no more than a day and a tenth of what was learned (``bounded``): who has a server's
-    token must not be able to take out all that its devices know.
+    ``allowed`` is the setting ``server_commands``: ``none``, ``any``, or what takes out no more
+    than a day and a tenth of what was learned (``bounded``), since whoever has a server's token
+    must not be able to take out all that its devices know.
     """
 
     def __init__(

@@ -33,9 +33,8 @@ MOST_BYTES = 1 << 22
 class Control:
     """Answers requests to an agent: its status at any time, all else between two rows.
 
-    Requests come in threads of their own, and wait here until the agent's thread calls ``step``. A
-    change is saved before it is answered: what was acknowledged survives whatever happens next, and
-    what can't be saved is not done.
+    Requests wait in their threads until the agent's thread calls ``step``. A change is saved before
+    it is answered.
     """
 
     def __init__(self, settings: Settings) -> None:

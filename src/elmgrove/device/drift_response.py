@@ -18,11 +18,9 @@ ADAPTING = "adapting"
 class DriftResponse:
     """Reacts to a lasting change or a slow drift once there are enough rows of it.
 
-    ``relearn`` takes out all that was learned before, and
-    begins with the rows since the change. ``pattern`` makes them one more pattern. ``adapt`` learns
-    them, and fades what was learned before again and again, until next to nothing of it is left;
-    meanwhile it is learning, and raises no alarms. None of them can tell a new normal from a fault
-    that stays, so none is the default.
+    ``relearn`` begins again with the rows since the change, ``pattern`` makes them one more
+    pattern. ``adapt`` learns them and fades what was learned before; meanwhile there are no alarms.
+    None of them can tell a new normal from a fault that stays, so none is the default.
     """
 
     def __init__(self, on_change: str, member: Member) -> None:

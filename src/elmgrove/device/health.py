@@ -22,10 +22,7 @@ LOGGED = 10
 class InputHealth:
     """Counts the rows that could be used, and says it when of the last ones most could not.
 
-    Gaps in time between rows are told as well.
-
-    A whole file that was refused weighs as much as ``LEAST`` rows: one is no reason to call
-    a device deaf that used the rows before it, several in a row are.
+    Gaps in time are told as well. A whole file that was refused weighs as much as ``LEAST`` rows.
     """
 
     def __init__(self) -> None:

@@ -150,9 +150,9 @@ def post_of(message: Message, form: str) -> tuple[str, dict[str, str]]:
 class Webhook:
     """A web address that takes a POST.
 
-    A server's failure or a lost connection is tried again, for half a minute at most: others wait.
-    A refusal (4xx) is not, and redirects are not followed. Of an answer the status alone is read.
-    Logs name the host alone: the rest of such an address is often a secret.
+    A server's failure or a lost connection is tried again, for half a minute at most; a refusal
+    (4xx) is not, and redirects are not followed. Logs name the host alone: the rest is often a
+    secret.
     """
 
     def __init__(self, url: str, form: str = "json") -> None:

@@ -205,11 +205,9 @@ class PeerLog:
 class Verdicts:
     """Writes verdicts, a line each, at once; ``-`` is standard output.
 
-    When log rotation has renamed or removed the file, a new one is begun, with the first verdict
-    that comes a second or more after the last look. Lines get lost as long as the file can't be
-    written: that is told once, with how many they were when it works again. Each line that is there
-    is whole or was cut off by the system's end: what the disk took of a line that it had no room
-    for is taken back, and where that is impossible the next line begins behind a line feed.
+    When log rotation has renamed or removed the file, a new one is begun. What the disk took of a
+    line that it had no room for is taken back, and where that is impossible the next line begins
+    behind a line feed. How many lines got lost is told when it works again.
     """
 
     def __init__(self, where: str, only: str = "all") -> None:

@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import msgspec
+
 from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.inputs import require_window
@@ -313,20 +315,8 @@ def _read(path: Path) -> dict[str, Any]:
             raise BadInput(
                 f"{path}: no setting is called {key!r}; {meant}'device run --help-all' lists all"
             )
-        table[key] = _fitting(path, key, value)
+        try:
+            table[key] = msgspec.convert(value, type_of(key))
+        except msgspec.ValidationError as error:
+            raise BadInput(f"{path}: {key} = {value!r}: {str(error).lower()}") from error
     return table
-
-
-def _fitting(path: Path, key: str, value: Any) -> Any:
-    wanted = type_of(key)
-    if wanted is float and type(value) is int:
-        return float(value)
-    if wanted == list[str]:
-        fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
-    else:
-        fits = type(value) is wanted
-    if not fits:
-        raise BadInput(
-            f"{path}: {key} = {value!r} is not of type {getattr(wanted, '__name__', wanted)}"
-        )
-    return value

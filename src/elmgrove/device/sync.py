@@ -86,9 +86,8 @@ class AgentSession(Session):
 class BackgroundSync:
     """Syncs every ``seconds``, one sync at a time, and later after a failure.
 
-    What is prepared and applied is so in the device's own thread, and ``synced`` is called there
-    after each sync that did not fail. Whatever goes wrong is a failed sync, and the device goes on;
-    the same trouble is told once, until there is another or it is over.
+    Only the transfer is in another thread; ``synced`` is called after each sync that did not fail.
+    The same trouble is told once, until there is another or it is over.
     """
 
     def __init__(

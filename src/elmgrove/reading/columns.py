@@ -255,16 +255,15 @@ class Columns:
         aside |= {place for place in (self.time, self.label) if place is not None}
         kept = [i for i in range(self.width) if i not in aside]
         if header.named:
-            kept = [i for i in kept if many[header.cells[i]] > 1 or not self._leaves_out(i)]
-            kept = self._without_labels(kept)
+            index = [
+                i
+                for i in kept
+                if many[header.cells[i]] < 2 and is_index(header.cells[i], header.column(i))
+            ]
+            self.notes += [f"{header.describe(i)} counts the rows, and is left out" for i in index]
+            kept = self._without_labels([i for i in kept if i not in index])
             header.places([header.cells[i] for i in kept])
         return kept
-
-    def _leaves_out(self, place: int) -> bool:
-        if not is_index(self._header.cells[place], self._header.column(place)):
-            return False
-        self.notes.append(f"{self._header.describe(place)} counts the rows, and is left out")
-        return True
 
     def _without_labels(self, kept: list[int]) -> list[int]:
         header, layout = self._header, self._layout
@@ -288,12 +287,6 @@ class Columns:
         missing = sorted({*words, *self._layout.categories} - set(called))
         if missing:
             raise BadInput(f"{self._header.name}: no column {missing[0]!r} to take categories from")
-
-    def _of_words(self, place: int) -> str | None:
-        """The name of a column that may be learned as words; None if it holds numbers, too."""
-        cells = self._header.column(place)
-        words = self._new and bool(cells) and not any(map(is_number, cells))
-        return self._header.cells[place] if words else None
 
     # Records
 
@@ -350,7 +343,11 @@ class Columns:
         value = math.nan if missing else boolean(cell) if self._booleans[index] else None
         value = number(cell, self._layout.decimal) if value is None else value
         if value is None or not (missing or abs(value) <= LARGEST):
-            raise refusal(where, self._header.describe(place), cell, self._of_words(place))
+            sample = self._header.column(place)
+            # A column that may be learned as words holds no number.
+            of_words = self._new and bool(sample) and not any(map(is_number, sample))
+            name = self._header.cells[place] if of_words else None
+            raise refusal(where, self._header.describe(place), cell, name)
         return [value]
 
     def _filled(self, where: str, values: list[float]) -> list[float]:

@@ -101,11 +101,10 @@ def _is_named(
 class LineReader:
     """Reads lines by the rules of ``read_table``, and remembers columns between files.
 
-    One line is one record: a quoted cell with a line break in it is refused. The first line of a
-    file may hold names. If not, as in a log that was cut, columns are those before. The first row
-    decides what else there is to find out (which column is the time), so ``names`` and ``width``
-    are known from then on. ``findings`` grow by what it was, and ``notes`` by what is odd and worth
-    telling once.
+    One line is one record. The first line of a file may hold names; if not, as in a log that was
+    cut, columns are those before. The first row decides what else there is to find out, so
+    ``names`` and ``width`` are known from then on. ``findings`` grow by what it was, and ``notes``
+    by what is odd and worth telling once.
     """
 
     def __init__(

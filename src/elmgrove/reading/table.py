@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,13 @@ from elmgrove.algebra.basis import Categories, columns_of, word_of
 from elmgrove.errors import BadInput, MissingValue
 from elmgrove.reading.cells import is_missing
 from elmgrove.reading.columns import Columns, Header, Numbers, doubts_about
-from elmgrove.reading.csv import LOOK, Cells, CsvText, whole_lines
+from elmgrove.reading.csv import LOOK, Cells, CsvText, TextBlock, whole_lines
 from elmgrove.reading.formats import (
     JSON_LINES,
     NOT_TEXT,
     NPY,
     PARQUET,
+    ArrayBlock,
     NpyArray,
     Opened,
     ParquetTable,
@@ -41,29 +42,27 @@ def read_label_spans(said: str) -> list[tuple[float, float]]:
     clock, spans = Clock(form or None), list[tuple[float, float]]()
     try:
         with Path(name).open(encoding="utf-8-sig", newline="") as file:
-            for number, cells in enumerate(csv.reader(file), 1):
-                text = "".join(cells).strip()
-                # A first line without a digit holds names.
-                if text and (number > 1 or any(map(str.isdecimal, text))):
-                    spans.append(_span(f"{name}, line {number}", cells, clock))
+            lines = list(csv.reader(file))
     except UnicodeDecodeError as error:
         raise BadInput(f"{name}: {NOT_TEXT}") from error
     except csv.Error as error:
         raise BadInput(f"{name}: this is no CSV ({error})") from error
+    for number, cells in enumerate(lines, 1):
+        text = "".join(cells).strip()
+        # A first line without a digit holds names.
+        if not text or (number == 1 and not any(map(str.isdecimal, text))):
+            continue
+        try:
+            begin, end = map(clock, cells[:2])
+        except (ValueError, OverflowError) as error:
+            raise BadInput(
+                f"{name}, line {number}: {cells[:2]} are no begin and end; FILE=FORMAT says how "
+                "times are written, like labels.csv=%m/%d/%Y %H:%M"
+            ) from error
+        if end < begin:
+            raise BadInput(f"{name}, line {number}: ends before it begins")
+        spans.append((begin, end))
     return spans
-
-
-def _span(where: str, cells: list[str], clock: Clock) -> tuple[float, float]:
-    try:
-        begin, end = map(clock, cells[:2])
-    except (ValueError, OverflowError) as error:
-        raise BadInput(
-            f"{where}: {cells[:2]} are no begin and end; FILE=FORMAT says how times are written, "
-            "like labels.csv=%m/%d/%Y %H:%M"
-        ) from error
-    if end < begin:
-        raise BadInput(f"{where}: ends before it begins")
-    return begin, end
 
 
 def within(times: NDArray[np.float64], spans: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
@@ -76,26 +75,6 @@ def within(times: NDArray[np.float64], spans: Sequence[tuple[float, float]]) -> 
     for begin, end in spans:
         found |= (times >= begin) & (times <= end)
     return found
-
-
-class RecordBlock(Protocol):
-    """Some records of a file."""
-
-    def numbers(self, columns: Columns, decimal: str) -> Numbers | None: ...
-
-    def records(self) -> Iterator[tuple[int, Cells]]:
-        """The cells of each record, or why it has none, with its line."""
-        ...
-
-
-class Blocks(Protocol):
-    """A file of records: its header, and the records in blocks, as often as they are asked for."""
-
-    unit: str
-    header: Header
-    notes: list[str]
-
-    def blocks(self) -> Iterator[RecordBlock]: ...
 
 
 class _Objects(NamedTuple):
@@ -126,14 +105,13 @@ class ObjectText:
         self._name, self._file, self._encoding = name, file, layout.encoding
         self._read = read
         self.notes: list[str] = []
+        every = (one for _, one in self._objects(next(self._texts(), b""), 1))
         found, bad = list[dict[str, Any]](), list[BadInput]()
-        for _, one in self._objects(next(self._texts(), b""), 1):
+        while len(found) < LOOK and (one := next(every, None)) is not None:
             if isinstance(one, BadInput):
                 bad.append(one)
             else:
                 found.append(one)
-            if len(found) == LOOK:
-                break
         if bad and not found:
             raise bad[0]
         keys = list(dict.fromkeys(key for one in found for key in one))
@@ -143,16 +121,15 @@ class ObjectText:
         """The lines, many at a time."""
         line = 1
         for text in self._texts():
-            yield _Objects(self._cells(text, line))
+            found = self._objects(text, line)
+            yield _Objects((number, self._cells(one)) for number, one in found)
             line += text.count(b"\n")
 
     def _texts(self) -> Iterator[bytes]:
         return whole_lines(self._name, self._file, self._encoding)
 
-    def _cells(self, text: bytes, first: int) -> Iterator[tuple[int, Cells]]:
-        keys = self.header.cells
-        for line, one in self._objects(text, first):
-            yield line, one if isinstance(one, BadInput) else [one.get(key) for key in keys]
+    def _cells(self, one: dict[str, Any] | BadInput) -> Cells:
+        return one if isinstance(one, BadInput) else [one.get(key) for key in self.header.cells]
 
     def _objects(self, text: bytes, first: int) -> Iterator[tuple[int, dict[str, Any] | BadInput]]:
         for line, data in enumerate(text.split(b"\n"), first):
@@ -165,6 +142,10 @@ class ObjectText:
             else:
                 if found is not None:
                     yield line, found
+
+
+#: A file of records: its header, and the records in blocks, as often as they are asked for.
+Blocks = CsvText | ObjectText | NpyArray | ParquetTable
 
 
 def blocks_in(file: Opened, layout: Layout, wanted: Sequence[str] | None) -> Blocks:
@@ -233,10 +214,9 @@ class Table:
     """Rows of a file, and what goes with each: its line, and where known its time and label.
 
     ``lines`` counts from 1 as an editor does (rows of an array from 0). ``gaps`` are the places of
-    rows that do not follow the row before: one between them was left out, or they are far apart in
-    time. ``skipped`` says of the first rows that were ``left_out`` why, ``notes`` what else there
-    is to tell. ``categories`` are the words of columns of words; each is a column of 0 and 1.
-    ``beside`` has the cells of the column that the layout has read beside the rows.
+    rows that do not follow the row before. ``skipped`` says of the first rows that were
+    ``left_out`` why, ``notes`` what else there is to tell. ``categories`` are the words of columns
+    of words; each is a column of 0 and 1.
     """
 
     names: tuple[str, ...] | None
@@ -302,11 +282,10 @@ def read_table(
 ) -> Table:
     """Reads all rows of a file, or of standard input (``-``).
 
-    CSV, JSON lines (both packed with gzip or not), .npy and Parquet are detected by their
-    content, InfluxDB line protocol by its name or the layout. ``features`` picks and orders columns
-    by name, with the words of ``categories``, as a state has learned them. A bad row is an error,
-    or with ``skip_bad`` left out. With ``doubts`` there are notes about columns that may be no
-    sensors, unless the layout names those to read, and those that look like a label are left out.
+    CSV, JSON lines, .npy and Parquet are detected by their content, InfluxDB line protocol by its
+    name or the layout. ``features`` picks and orders columns by name, with the words of
+    ``categories``. A bad row is an error, or with ``skip_bad`` left out. With ``doubts`` there are
+    notes about columns that may be no sensors, and those that look like a label are left out.
     ``progress`` is called with the number of bytes read so far.
     """
     layout = layout or Layout()
@@ -342,7 +321,7 @@ class _Gathering:
             self._take(block)
             taken()
 
-    def _take(self, block: RecordBlock) -> None:
+    def _take(self, block: TextBlock | ArrayBlock | _Objects) -> None:
         found = block.numbers(self._columns, self._layout.decimal)
         if found is None:
             found = self._one_by_one(block)
@@ -354,7 +333,7 @@ class _Gathering:
         self._parts.append(found)
         self._count += len(found.rows)
 
-    def _one_by_one(self, block: RecordBlock) -> Numbers:
+    def _one_by_one(self, block: TextBlock | ArrayBlock | _Objects) -> Numbers:
         values, lines = list[list[float]](), list[int]()
         times, labels, beside = list[float | None](), list[bool | None](), list[Any]()
         for line, cells in block.records():
@@ -408,9 +387,10 @@ class _Gathering:
         times = _joined([part.times for part in parts], columns.time, float)
         labels = _joined([part.labels for part in parts], columns.label, bool)
         beside = [cell for part in parts for cell in part.beside]
+        late = list[int]()
         if times is not None:
             self._require_order(times, lines)
-        late = [] if times is None else gaps_in(times).tolist()
+            late = gaps_in(times).tolist()
         notes = [*self._source.notes, *columns.notes, *((self._doubts or []) if doubted else [])]
         if late and times is not None:
             notes.append(_describe_gaps(times, late))

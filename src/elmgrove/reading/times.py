@@ -108,20 +108,16 @@ def json_when(when: When) -> str | int:
     """
     if isinstance(when, int):
         return when
-    return _written(when, "milliseconds" if when % 1 else "seconds").replace("+00:00", "Z")
+    try:
+        precise = "milliseconds" if when % 1 else "seconds"
+        return datetime.fromtimestamp(when, UTC).isoformat("T", precise).replace("+00:00", "Z")
+    except (OverflowError, OSError, ValueError):
+        return format_time(when)
 
 
 def when_text(when: When) -> str:
     """Says when a row was: its time, or which row it is."""
     return f"row {when}" if isinstance(when, int) else str(json_when(when))
-
-
-def _written(time: float, precise: str) -> str:
-    try:
-        return datetime.fromtimestamp(time, UTC).isoformat("T", precise)
-    except (OverflowError, OSError, ValueError):
-        # No calendar has it.
-        return f"{time:g} s after 1970"
 
 
 def is_named_like_a_time(name: str) -> bool:

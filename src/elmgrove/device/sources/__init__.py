@@ -26,13 +26,10 @@ def open_source(
 ) -> Source:
     """Opens the source of rows at ``where``: ``-`` for standard input, a folder, or a file.
 
-    ``follow`` waits for a file to appear and to grow; a folder is always watched (for files that
-    match one of the patterns, or else have an ending of what is read), standard input always ends
-    with its writer. ``layout`` says how the rows are written; ``features`` picks and orders columns
-    by name, with the words of ``categories``. With a bookmark, reading goes on right after the row
-    that it came with. ``pass_on`` is given each line of standard input. With a ``subscription``,
-    rows are the messages of a broker; of numbers that come one by one, there is a row every so many
-    ``seconds``.
+    ``follow`` waits for a file to appear and to grow; a folder is always watched, for files that
+    match one of the patterns. With a bookmark, reading goes on right after the row that it came
+    with. ``pass_on`` is given each line of standard input. With a ``subscription``, rows are the
+    messages of a broker; of numbers that come one by one, there is a row every ``seconds``.
     """
     layout = layout or Layout()
     if bookmark is not None and (GATHERED in bookmark) != (subscription is not None):

@@ -28,13 +28,10 @@ class _Finished(NamedTuple):
 class Folder(Source):
     """Files in the order of their names, each read once; the iteration never ends.
 
-    Hidden files are left alone, and files still being written: a writer that pauses for longer
-    than ``SETTLE`` should write under a hidden name and rename. A file that was read goes to
+    Hidden files are left alone, and files still being written. A file that was read goes to
     ``done/`` when ``saved`` is called with a bookmark past its rows, not before: after a crash,
-    rows that the state does not have are still there to be read again. A file without one good
-    row goes to ``bad/``. Nothing in there is overwritten: a second file of a name gets a number.
-    One that can't be moved, as where the disk is read-only, stays, and is not read again. A folder
-    that can't be read for a while is told, and looked at again.
+    rows that the state does not have are still there. A file without one good row goes to ``bad/``.
+    Nothing in there is overwritten. One that can't be moved stays, and is not read again.
     """
 
     def __init__(self, path: Path, pattern: str, *reading: Any) -> None:

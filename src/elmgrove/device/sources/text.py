@@ -307,16 +307,12 @@ Item = Reading | Bad | None
 class Source(ABC):
     """Gives rows as they come: a ``Reading``, a ``Bad`` row, or None for "nothing new now".
 
-    One line is one record, so that a lost quotation mark costs one row and not the rest of the
-    stream: a quoted cell with a line break in it is refused. Bad rows never end the iteration;
-    a file whose columns are not those that are wanted does, with ``BadInput``.
+    One line is one record, so that a lost quotation mark costs one row. Bad rows never end the
+    iteration; a file whose columns are not those that are wanted does, with ``BadInput``.
 
-    ``names`` and ``width`` are known from the first ``Reading`` on. The columns of the first file
-    hold for those after it: named ones are found by name, a file that starts with numbers goes
-    on in the same order. A file goes on where the one before it ended.
-
-    ``features`` picks and orders columns by name, with the words of ``categories``; a source that
-    is ``live`` has its rows when they are measured.
+    ``names`` and ``width`` are known from the first ``Reading`` on: named columns are found by name
+    in later files, a file that starts with numbers goes on in the same order. ``features`` picks
+    and orders columns; a source that is ``live`` has its rows when they are measured.
     """
 
     def __init__(
@@ -456,8 +452,7 @@ class FollowedFile(File):
     """A file that grows, as a log does; the iteration never ends.
 
     It may appear later, be cut, or be renamed with a new one in its place: the old one is read to
-    its end first. A line is a row once its ending is written (a carriage return alone: once the
-    next line begins). Where it can't be read for a while, that is told, and tried again.
+    its end first. A line is a row once its ending is written.
     """
 
     def __iter__(self) -> Iterator[Item]:
