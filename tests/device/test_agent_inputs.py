@@ -45,9 +45,6 @@ def with_times(form: str = "%Y-%m-%d %H:%M:%S") -> pd.DataFrame:
     return frame
 
 
-# Newcomer 6: decimal commas, a column of times, JSON lines
-
-
 def test_what_was_said_once_is_remembered_with_the_state(device: Start) -> None:
     frame = pump()
     frame[:200].to_csv("pump.csv", sep=";", decimal=",", index=False)
@@ -55,12 +52,6 @@ def test_what_was_said_once_is_remembered_with_the_state(device: Start) -> None:
     frame[200:].to_csv("pump.csv", sep=";", decimal=",", index=False, header=False, mode="a")
     assert device("pump").end() == 0
     assert len(verdicts(Path("pump.jsonl"))) == 300
-
-
-# Newcomer 8, 9, 13: what is no sensor, and what is no row
-
-
-# Missing values and words
 
 
 def test_words_that_were_learned_are_read_and_a_new_one_is_anomalous(

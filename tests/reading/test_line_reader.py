@@ -72,12 +72,6 @@ def test_a_bookmark_leads_to_the_same_columns(lines: list[str]) -> None:
     assert again.names == ("a", "b")
 
 
-@pytest.mark.parametrize("bad", ["[" * 100000, '{"a":' * 5000])
-def test_json_that_is_nested_too_deeply_is_a_bad_row(bad: str) -> None:
-    found = values(LineReader(), '{"a": 1}', bad, '{"a": 2}')
-    assert found == [[1], "x: JSON that is nested too deeply", [2]]
-
-
 def times(reader: LineReader, *lines: str) -> list[Any]:
     """The time of each line that is a row, or the text of its error."""
     found: list[Any] = []

@@ -45,8 +45,10 @@ class DriftResponse:
 
     def follow(self, drift: Drift | None) -> None:
         """Takes in what a verdict says of drift, mostly nothing, and reacts if it is time."""
-        if ADAPTING in self._member.notes:
-            self._adapt()
+        if (adapting := self._member.notes.get(ADAPTING)) is not None:
+            adapting["rows"] += 1
+            if adapting["rows"] >= self._step_rows:
+                self._forget()
         elif "settling" in self._member.notes:
             self._settle()
         if drift is not None and drift.kind != SPIKE:
@@ -80,12 +82,6 @@ class DriftResponse:
             )
         else:
             log.warning("on_change = %s: %s", self._on_change, told)
-
-    def _adapt(self) -> None:
-        noted = self._member.notes[ADAPTING]
-        noted["rows"] += 1
-        if noted["rows"] >= self._step_rows:
-            self._forget()
 
     def _forget(self) -> None:
         """Fades what was learned; once little is left of what was learned before, no more."""

@@ -248,20 +248,15 @@ class AgentReports:
         # They are told as events, once.
         del status["last_events"]
         if settings.reports != "rows":
-            status |= self._without_rows(status)
+            # What says more of single rows than it may.
+            event, drift = self._member.detector.events.open, self._member.detector.drift.report
+            status["event"] = event and told(self._redaction.event(event))
+            status["drift"] = drift and told(discreet(drift))
+            rows = status["rows"] or {}
+            status["rows"] = {name: one for name, one in rows.items() if name != "reason"} or None
         status["version"], status["sync_seconds"] = __version__, settings.sync_seconds or None
         status["last_row"] = None if self._last_row is None else json_when(self._last_row)
         return status_within(status)
-
-    def _without_rows(self, status: dict[str, Any]) -> dict[str, Any]:
-        """What of a status is told otherwise, since it says more of single rows than it may."""
-        detector, rows = self._member.detector, status["rows"]
-        event, drift = detector.events.open, detector.drift.report
-        return {
-            "event": event and told(self._redaction.event(event)),
-            "drift": drift and told(discreet(drift)),
-            "rows": rows and {name: one for name, one in rows.items() if name != "reason"},
-        }
 
     def _cooperation(self, status: dict[str, Any]) -> dict[str, Any] | None:
         changed = self._member.notes.get("cooperation")

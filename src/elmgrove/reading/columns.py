@@ -199,7 +199,8 @@ class Columns:
                 f"rows have no names: their columns are taken for {some_of(wanted)}, in this "
                 "order; if it is another, put a line of names above them"
             )
-        self._require_words(words, called)
+        if missing := sorted({*words, *layout.categories} - set(called)):
+            raise BadInput(f"{header.name}: no column {missing[0]!r} to take categories from")
         #: The words of each column of words.
         self.categories = {name: words[name] for name in called if name in words}
         self._words = [words.get(name) for name in called]
@@ -282,11 +283,6 @@ class Columns:
             for place in found
         ]
         return [place for place in kept if place not in found]
-
-    def _require_words(self, words: Categories, called: Sequence[str]) -> None:
-        missing = sorted({*words, *self._layout.categories} - set(called))
-        if missing:
-            raise BadInput(f"{self._header.name}: no column {missing[0]!r} to take categories from")
 
     # Records
 

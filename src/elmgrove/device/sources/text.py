@@ -396,7 +396,14 @@ class Source(ABC):
             return self._lines.read_cells(where, line.cells)
         data = line.data.removeprefix(codecs.BOM_UTF8) if line.number == 1 else line.data
         if self._at_start:
-            _require_text(where, data, encoding)
+            try:
+                form = format_of(where, data, encoding)
+            except BadInput as error:
+                raise WrongColumns(str(error)) from error
+            if form in (NPY, PARQUET):
+                raise WrongColumns(
+                    f"{where}: this is {form}, which is read as a file that is complete"
+                )
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError as error:
@@ -424,16 +431,6 @@ class Source(ABC):
             return None
         times = self._gaps.state
         return {**position, **self._lines.bookmark, **({} if times is None else {"times": times})}
-
-
-def _require_text(where: str, first: bytes, encoding: str) -> None:
-    """Raises ``WrongColumns`` with its name where a first line is none of a text."""
-    try:
-        form = format_of(where, first, encoding)
-    except BadInput as error:
-        raise WrongColumns(str(error)) from error
-    if form in (NPY, PARQUET):
-        raise WrongColumns(f"{where}: this is {form}, which is read as a file that is complete")
 
 
 class File(Source):
