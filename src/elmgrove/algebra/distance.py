@@ -82,7 +82,6 @@ def rows_lent(count: float, inputs: int) -> float:
 
 
 def _unit(moments: Moments, variance: Array) -> Array | float:
-    """The square of a column's unit."""
     if moments.basis.scaling.kind != "none":
         return 1.0
     mean = moments.centre + moments.mean
@@ -464,7 +463,6 @@ class Distance:
         return values[:, block] - G @ left * deviation, np.sqrt(np.diag(left)) * deviation
 
     def _omega(self, block: Array) -> Array:
-        """Ω_BB, in deviations."""
         K_B = self.K[:, block]
         omega: Array = np.eye(len(block)) - K_B.T @ K_B
         return omega

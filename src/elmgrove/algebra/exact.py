@@ -60,12 +60,6 @@ class ExactSum:
             made = made.plus(held)
         return made
 
-    def __getitem__(self, index: slice) -> "ExactSum":
-        made = ExactSum(len(range(self.size)[index]))
-        made._bins = {place: held[index] for place, held in self._bins.items()}
-        made._addends = self._addends
-        return made
-
     @property
     def nbytes(self) -> int:
         return 8 * self.size * len(self._bins)
@@ -114,7 +108,6 @@ def paired(*factors: tuple[Parts, Parts]) -> Parts:
 
 
 def through(vector: Parts, A: Parts) -> Parts:
-    """Multiplies a vector by a matrix."""
     return {
         place: np.hstack(left) @ np.vstack(right)
         for place, (left, right) in _by_place([(vector, A)])

@@ -120,7 +120,6 @@ class Factor:
             )
 
     def solve(self, B: NDArray[Any]) -> Matrix:
-        """Computes (U + λI)⁻¹ B."""
         with one_thread:
             X: Matrix = dpotrs(self._C, B, lower=0)[0]
         return X

@@ -359,7 +359,6 @@ def pack_evidence(evidence: Evidence) -> Packed:
 
 
 def unpack_evidence(basis: Basis, fields: dict[str, Any], arrays: dict[str, Array]) -> Evidence:
-    """Makes evidence of what ``pack_evidence`` gave."""
     resolution = fields.get("resolution", 0.0)
     if basis.score == "loss":
         U, V = _square(basis.layer.units, arrays["U"]), arrays["V"]
@@ -401,7 +400,6 @@ def pack_part(prefix: str, evidence: Evidence) -> Packed:
 def unpack_part(
     basis: Basis, prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> Evidence:
-    """Makes evidence of what ``pack_part`` gave."""
     names = (*Evidence.ARRAYS, *Moments.ARRAYS, "centre")
     parts = {name: arrays[long] for name in names if (long := f"{prefix}.{name}") in arrays}
     return unpack_evidence(basis, dict(fields), parts)
@@ -410,7 +408,6 @@ def unpack_part(
 def pack_parts(
     prefix: str, parts: Sequence[Evidence]
 ) -> tuple[list[dict[str, Any]], dict[str, Array]]:
-    """Packs several pieces of evidence, their arrays under numbered names."""
     fields, arrays = list[dict[str, Any]](), dict[str, Array]()
     for index, part in enumerate(parts):
         numbers, more = pack_part(f"{prefix}.{index}", part)
@@ -422,7 +419,6 @@ def pack_parts(
 def unpack_parts(
     basis: Basis, prefix: str, fields: Sequence[Mapping[str, Any]], arrays: Mapping[str, Array]
 ) -> tuple[Evidence, ...]:
-    """Makes the pieces of evidence of what ``pack_parts`` gave."""
     return tuple(
         unpack_part(basis, f"{prefix}.{index}", one, arrays) for index, one in enumerate(fields)
     )

@@ -97,7 +97,6 @@ class Sums:
         return y
 
     def add_rows(self, H: Array, T: Array) -> None:
-        """Adds many rows at once, as ``add_row`` would one after another."""
         rows = len(H)
         if self.forgetting < 1.0:
             # Row i of k is followed by k − 1 − i others; √φ on each side of both products.
@@ -306,14 +305,10 @@ class OSELM:
     The state is the evidence of the rows learned; P and β are computed from it when asked for.
     So it works from the very first row, ``learn_many`` equals a loop of ``learn_one``, and
     merging equals having learned the other's rows. It needs inputs of a sensible scale (around
-    1) and a ridge above 0 until there are more rows than units. One row costs about
-    (inputs + 2·outputs + 3·units)·units multiplications, and memory for
-    (inputs + outputs + 2·units)·units numbers, whatever the number of rows. A ``basis`` names the
-    features and their scaling in the evidence; rows come scaled.
+    1) and a ridge above 0 until there are more rows than units; rows come scaled.
 
     ``forgetting`` below 1 makes each row count that much less with every later one; since the
-    ridge does not fade, directions that are no longer seen fall back to 0 instead of growing
-    without bound.
+    ridge does not fade, directions that are no longer seen fall back to 0.
 
     >>> layer = HiddenLayer(inputs=2, units=8, activation="tanh", seed=1)
     >>> xor = OSELM(layer, outputs=1, ridge=1e-6)
@@ -404,7 +399,6 @@ class OSELM:
 
     @property
     def total(self) -> Evidence:
-        """Own evidence and prior together: what the model is solved from."""
         return self._sums.total
 
     def merge(self, other: Evidence) -> None:
@@ -455,26 +449,22 @@ class OSELM:
     # The steps of one row, for callers that share them between scoring and learning
 
     def hidden_one(self, x: Array) -> Array:
-        """Computes the hidden outputs h of a row that was checked."""
         layer = self._layer
         h: Array = dgemv(1.0, layer.alpha.T, x, beta=1.0, y=layer.b)
         return layer.activate(h)
 
     def hidden_many(self, X: Array) -> Array:
-        """Computes the hidden outputs H of rows that were checked."""
         # SciPy's BLAS throughout: NumPy brings another one, whose threads would get in its way.
         H: Array = dgemm(1.0, self._layer.alpha.T, X.T).T
         H += self._layer.b
         return self._layer.activate(H)
 
     def guess(self, x: Array) -> Guess:
-        """Computes what the model makes of a row that was checked."""
         h = self.hidden_one(x)
         w = self.solve_one(h)
         return Guess(h, w, self.output_one(w))
 
     def solve_one(self, h: Array) -> Array:
-        """Computes w = Ph."""
         return self._inverse.solve(h)
 
     def output_one(self, w: Array) -> Array:
@@ -487,7 +477,6 @@ class OSELM:
         return Y
 
     def absorb(self, h: Array, w: Array, t: Array, energy: float) -> None:
-        """Adds a row to the sums, and updates P."""
         self._sums.add_row(h, t, energy)
         self._inverse.follow(h, w)
         self._beta = None

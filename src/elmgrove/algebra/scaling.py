@@ -33,7 +33,6 @@ class Levels:
 
     @classmethod
     def of_rows(cls, X: Array, tails: bool = False) -> "Levels":
-        """Finds the levels of these rows."""
         low, high = X.min(axis=0), X.max(axis=0)
         # What is computed of a constant is rounding noise.
         still = low == high
@@ -105,12 +104,9 @@ SCALINGS = ("none", "minmax", "standard", OWN)
 class Scaling:
     """Scales each column to (x - shift) / scale, or leaves rows as they are.
 
-    The numbers are fixed when a device starts and belong to the fingerprint: evidence gathered with
-    other numbers can't be merged by mistake. Values outside stated bounds are not clipped.
-
-    In ``own`` units each device takes off its own mean and divides by its own deviation. These
-    numbers are no part of the fingerprint and never leave the device: those at other levels can
-    merge.
+    The numbers belong to the fingerprint: evidence gathered with others can't be merged by mistake.
+    In ``own`` units each device takes off its own mean and divides by its own deviation: these are
+    no part of the fingerprint and never leave the device.
 
     ``tails`` says how much heavier than a Gaussian's the tails of each column are: its kurtosis
     divided by 3, from 1 to 30. A distance takes so many times as much of what a column has of its
@@ -166,7 +162,6 @@ class Scaling:
 
     @classmethod
     def fitted(cls, kind: str, X: Array, tails: bool = False) -> "Scaling":
-        """Makes the scaling that these rows suggest."""
         return cls.of(kind, Levels.of_rows(X, tails)) if kind != "none" else cls()
 
     @classmethod
@@ -193,7 +188,6 @@ class Scaling:
 
     @property
     def lacks_numbers(self) -> bool:
-        """Whether each device must still find its own units."""
         return self.kind == OWN and not self.shift
 
     @property

@@ -5,7 +5,7 @@ by it.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -103,14 +103,12 @@ def apart(one: Any, other: Any) -> float:
 
 
 def all_losses(fits: Sequence[FittedDistance]) -> Array:
-    """Computes ``loss_with`` of all pairs at once."""
     away = mean_scores([fit.distance for fit in fits])
     losses = np.maximum(away, away.T) - 1.0
     return np.where(losses < _LARGEST, losses, _LARGEST)
 
 
 def all_chances(fits: Sequence[FittedDistance]) -> Array:
-    """Computes ``chance_with`` of all pairs at once."""
     counts = np.array([fit.evidence.count for fit in fits])
     chances: Array = _chance(fits[0].evidence.basis, counts[:, np.newaxis], counts)
     return chances
@@ -132,14 +130,15 @@ def mean_scores(distances: Sequence[Distance]) -> Array:
             means = np.array([one.mean for one in distances[rows]])
             seen = [one.seen * one.deviation for one in distances[rows]]
             spread = alone + np.array([np.einsum("ij,ij->j", one, one) for one in seen])
-            products = _squares(seen)
+            products = np.array([(S.T @ S).ravel() for S in seen])
             for models in blocks:
                 K = [one.K for one in distances[models]]
                 rates = np.array([1.0 / one.deviation for one in distances[models]])
                 own = np.array([np.einsum("ij,ij->j", one, one) for one in K])
                 scores[models, rows] = (rates**2) @ spread.T
                 scores[models, rows] -= (own * rates**2) @ alone.T
-                taken = _squares(k * rate for k, rate in zip(K, rates, strict=True))
+                per_unit = [k * rate for k, rate in zip(K, rates, strict=True)]
+                taken = np.array([(A.T @ A).ravel() for A in per_unit])
                 scores[models, rows] -= taken @ products.T
                 for line, model in enumerate(distances[models], models.start):
                     Z = (means - model.mean) / model.deviation
@@ -149,11 +148,6 @@ def mean_scores(distances: Sequence[Distance]) -> Array:
             scores[line] = model.times_typical(scores[line] / len(model.mean))
     scores[np.isnan(scores)] = np.inf
     return scores
-
-
-def _squares(factors: Iterable[Array]) -> Array:
-    """AᵀA of each, a line for each."""
-    return np.array([(A.T @ A).ravel() for A in factors])
 
 
 def usual_tolerance(basis: Basis) -> float:

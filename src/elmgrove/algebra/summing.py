@@ -56,7 +56,6 @@ class MomentSums:
         self.waiting += 1
 
     def add_many(self, X: Array) -> None:
-        """Adds many rows at once, as ``add`` would one after another."""
         self.fold()
         for start in range(0, len(X), _BLOCK):
             self._put(X[start : start + _BLOCK])

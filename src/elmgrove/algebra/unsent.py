@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class _Group:
         self.total, self.largest = self.total + other.total, max(self.largest, other.largest)
         known = self.rows is not None and other.rows is not None
         rows = [*(self.rows or ()), *(other.rows or ())]
-        self.rows = sorted(rows, key=_number) if known else None
+        self.rows = sorted(rows, key=itemgetter(0)) if known else None
         self._release(enough)
 
     def _release(self, enough: int) -> None:
@@ -90,7 +91,7 @@ class FewValues:
         self._waiting: list[tuple[Array, Array]] = []
         self._waiting_rows = 0
         self._place()
-        for number, x in sorted(rows, key=_number):
+        for number, x in sorted(rows, key=itemgetter(0)):
             self.add(x[np.newaxis], number, forgetting)
 
     def _place(self) -> None:
@@ -110,7 +111,6 @@ class FewValues:
                 self._settle()
 
     def _settle(self) -> None:
-        """Counts the inputs that wait for that."""
         if self._waiting:
             numbers, rows = (np.concatenate(some) for some in zip(*self._waiting, strict=True))
             self._waiting, self._waiting_rows = [], 0
@@ -190,7 +190,7 @@ class FewValues:
                 return None
             if is_far:
                 held += [one for one in group.rows or () if one[0] not in left_out]
-        return sorted(held, key=_number)
+        return sorted(held, key=itemgetter(0))
 
     def still(
         self, now: int, forgetting: float, without: Collection[Numbered] = ()
@@ -239,20 +239,18 @@ class FewValues:
 
     @property
     def _grouped(self) -> Array:
-        """The values of each group."""
         size = len(self._groups), len(self._places)
         return np.array([np.frombuffer(key) for key in self._groups]).reshape(size)
 
     # On disk
 
     def pack(self, prefix: str) -> Packed:
-        """Packs all groups, and the rows that are known of them."""
         self._settle()
         groups = self._groups.values()
         fields: dict[str, Any] = {"columns": [*self._values], "rows": self._rows}
         if not groups:
             return fields, {}
-        known = sorted((one for group in groups for one in group.rows or ()), key=_number)
+        known = sorted((one for group in groups for one in group.rows or ()), key=itemgetter(0))
         fields["numbers"] = [number for number, _ in known]
         fields["at"] = [group.at for group in groups]
         width = self._columns * self._window
@@ -335,10 +333,6 @@ def _alike(values: Array) -> list[NDArray[np.intp]]:
     return np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
 
 
-def _number(numbered: Numbered) -> int:
-    return numbered[0]
-
-
 def inputs_held_back(basis: Basis) -> int:
     """Counts the windows to withhold from an upload, so that others can't tell where it ends.
 
@@ -396,7 +390,6 @@ class Fresh:
         self.known, self.since = False, since
 
     def add(self, X: Array, forgetting: float) -> None:
-        """Takes note of inputs that are learned, in their order."""
         if self._window > 1:
             first = -(self.inputs + 1) % self._window
             for place in range(first, len(X), self._window):
@@ -427,7 +420,6 @@ class Fresh:
         return self.few.still(self.inputs, forgetting, self._kept)
 
     def weighed(self, some: Sequence[Numbered], forgetting: float) -> list[tuple[Array, float]]:
-        """Gives inputs with what each weighs by now."""
         return [(x, forgetting ** (self.inputs - number)) for number, x in some]
 
     # On disk
