@@ -30,11 +30,6 @@ def test_the_beginning_is_equations_7_and_8() -> None:
     np.testing.assert_allclose(state.beta, beta0, rtol=1e-9, atol=1e-12)
 
 
-def test_fewer_rows_than_units_are_refused_with_both_numbers() -> None:
-    with pytest.raises(BadInput, match=r"7 rows and the layer 8 units"):
-        first_model(LAYER, *rows(0, 7))
-
-
 def test_rows_that_do_not_determine_a_model_are_refused() -> None:
     X0, T0 = rows(0, 1)
     with pytest.raises(BadInput, match=r"does not determine .* singular"):

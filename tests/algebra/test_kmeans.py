@@ -57,14 +57,6 @@ def test_the_number_is_that_of_algorithm_1(seed: int, count: int, least: float, 
     np.testing.assert_array_equal(found.labels, expected)
 
 
-@pytest.mark.parametrize("different", [1, 2, 3])
-def test_there_are_no_more_clusters_than_different_rows(different: int) -> None:
-    X = np.repeat(np.arange(different, dtype=float), 20)[:, np.newaxis]
-    found = cluster(X, 5, 0.1)
-    assert len(np.unique(found.labels)) == different
-    assert all(count <= different for count in found.scores)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_three_speeds_with_outliers_are_found_as_well_as_by_scikit_learn(seed: int) -> None:
     rng = np.random.default_rng(seed)

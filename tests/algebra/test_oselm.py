@@ -163,12 +163,6 @@ def test_a_bad_value_among_many_rows_is_refused_with_row_and_column(
         assert "row 7, column 2" in str(error)
 
 
-def test_inputs_and_targets_must_be_as_many(model: OSELM) -> None:
-    error = refused(model, lambda: model.learn_many(X, T[:-1]))
-    assert "60 rows of inputs, but 59 rows of targets" in str(error)
-    refused(model, lambda: model.leave_one_out(X, T[:-1]))
-
-
 @pytest.mark.parametrize("exponent", [30, 75])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_large_values_are_learned_without_overflow(activation: str, exponent: int) -> None:
@@ -287,14 +281,6 @@ def test_evidence_that_no_rows_can_give_is_refused(operation: Any) -> None:
         operation(model, poison)
     assert model.evidence == before
     assert model.prior is None
-
-
-def test_a_setting_that_contradicts_the_basis_is_refused() -> None:
-    layer = HiddenLayer(INPUTS, UNITS)
-    with pytest.raises(BadInput):
-        OSELM(layer, OUTPUTS, basis=Basis(layer, OUTPUTS + 1))
-    with pytest.raises(BadInput):
-        OSELM(layer, OUTPUTS, basis=Basis(HiddenLayer(INPUTS, UNITS, seed=9), OUTPUTS))
 
 
 # The prior: others' evidence that stays theirs

@@ -46,14 +46,6 @@ def test_a_bad_value_is_refused_with_row_column_and_name(value: Any, column: int
     assert (among.value.row, among.value.column) == (2, column)
 
 
-def test_the_first_of_several_bad_values_is_named() -> None:
-    X = np.ones((4, 3))
-    X[1, 2] = X[2, 0] = np.nan
-    with pytest.raises(BadInput) as caught:
-        ROWS.many(X)
-    assert (caught.value.row, caught.value.column) == (1, 2)
-
-
 @pytest.mark.parametrize("width", [0, 1, 2, 4])
 def test_a_row_of_the_wrong_width_says_both_numbers(width: int) -> None:
     with pytest.raises(BadInput, match=rf"3 columns.* {width}"):
@@ -117,12 +109,6 @@ def test_a_table_of_pandas_must_have_the_columns_in_order() -> None:
     with pytest.raises(BadInput, match=r"expected columns \['speed'.*got \['heat'"):
         ROWS.many(table)
     assert Rows(3).many(table)[0].tolist() == [GOOD]
-
-
-def test_what_one_row_may_hold_many_rows_may_hold() -> None:
-    X = np.full((1000, 3), 6e76)
-    ROWS.one(X[0])
-    assert ROWS.many(X)[0].shape == X.shape
 
 
 # What is taken

@@ -18,12 +18,6 @@ numbers = st.floats(-1e6, 1e6)
 columns = st.lists(st.tuples(numbers, st.floats(1e-6, 1e6)), min_size=1, max_size=6)
 
 
-def test_minmax_maps_the_bounds_to_0_and_1_and_does_not_clip() -> None:
-    scaling = Scaling.minmax([0, -10], [4, 10])
-    X = np.array([[0.0, -10.0], [4.0, 10.0], [2.0, 0.0], [8.0, -30.0]])
-    assert scaling(X).tolist() == [[0, 0], [1, 1], [0.5, 0.5], [2, -1]]
-
-
 def test_standard_takes_the_mean_off_and_divides() -> None:
     scaling = Scaling.standard([1, 2], [2, 0.5])
     assert scaling(np.array([3.0, 1.0])).tolist() == [1.0, -2.0]
@@ -185,14 +179,6 @@ def test_own_units_are_no_part_of_the_fingerprint() -> None:
     assert not basis.common.scaling.shift
     assert basis.fingerprint != Basis.fitted(here, None, scaling="standard").fingerprint
     np.testing.assert_allclose(other.scaling(there)[:, :3].std(axis=0), 1.0)
-
-
-def test_tails_are_common_and_units_are_not() -> None:
-    wide = [np.random.default_rng(seed).normal(size=(200, 80)) ** 3 for seed in (0, 1)]
-    basis = Basis.fitted(wide[0], None, scaling="own")
-    other = basis.common.in_units_of(wide[1])
-    assert other.scaling.tails == basis.scaling.tails == basis.common.scaling.tails != ()
-    assert other.scaling.scale != basis.scaling.scale
 
 
 def test_units_that_nobody_found_scale_nothing() -> None:

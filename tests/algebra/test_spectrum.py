@@ -19,12 +19,6 @@ KINDS = ("bands", "mel")
 kinds = st.sampled_from(KINDS)
 
 
-def sine(spectrum: Spectrum, frequency: float, amplitude: float = 1.0) -> Array:
-    """A frame of one column."""
-    time = np.arange(spectrum.length) / spectrum.rate
-    return amplitude * np.sin(2 * np.pi * frequency * time + 0.3)[:, np.newaxis]
-
-
 def noise(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(2.0, 3.0, shape)
 
@@ -71,15 +65,6 @@ def test_features_are_what_the_definition_says(kind: str, length: int, bands: in
     samples = noise(length, 2)
     expected = np.log10([literal(spectrum, column) for column in samples.T]).ravel()
     np.testing.assert_allclose(spectrum(samples), expected, atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("frequency", [180.0, 440.0, 1234.5, 3100.0])
-def test_a_sine_shows_in_the_band_that_is_named_after_it(kind: str, frequency: float) -> None:
-    spectrum = Spectrum(8000, 1024, 20, kind)
-    features = spectrum(sine(spectrum, frequency))
-    low, high = edges(spectrum.names(["x"])[int(features.argmax())])
-    assert low < frequency < high
 
 
 def test_a_frame_has_the_same_features_among_others() -> None:
