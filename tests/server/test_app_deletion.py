@@ -127,9 +127,6 @@ def test_what_is_asked_of_a_federation_is_not_done_to_the_next_of_its_name(
     assert [(one["name"], one["revoked"]) for one in devices] == [(ME, False)]
 
 
-# While a contribution is under way
-
-
 def put_slowly(fans: Federation, name: str, blob: bytes, between: Callable[[], None]) -> Any:
     """Does something after the beginning of the body was sent and before the rest is."""
 

@@ -89,9 +89,6 @@ def put(world: World, blob: bytes) -> Sent:
     return Sent(request("PUT", where, key, blob), harmless=blob == SAID)
 
 
-# One kind of nonsense each
-
-
 def damaged_blob(world: World, chance: random.Random) -> Sent:
     blob = bytearray(SAID)
     for _ in range(chance.choice([1, 1, 1, 2, 10])):

@@ -6,8 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -24,13 +23,11 @@ from support.reports import event, minute, report
 from support.services import execute, unavailable
 from support.serving import (
     ADMIN,
-    Server,
-    answers,
     charter,
     contents,
     lose,
-    process,
     seeded_contribution,
+    server_process,
     serving,
     wait_until,
 )
@@ -64,9 +61,6 @@ def restored(path: Path, store: str) -> None:
     asyncio.run(execute(store, "UPDATE federation SET created = created + random() / 1000"))
 
 
-# Under load
-
-
 class Publishing:
     """A device that learns and syncs in a thread of its own, until it is told to stop."""
 
@@ -97,21 +91,11 @@ class Publishing:
         self._thread.join()
 
 
-@contextmanager
-def server_at(store: str, port: int) -> Iterator[Server]:
-    with process(store, port=port):
-        wait_until(lambda: answers(port))
-        made = Server(f"http://127.0.0.1:{port}", store)
-        with made.http:
-            wait_until(lambda: made.ask("GET", "/ready").status_code == 200)
-            yield made
-
-
 def test_what_was_acknowledged_is_in_it_and_devices_bring_what_is_newer(
     database: str, tmp_path: Path
 ) -> None:
     port, path = free_port(), tmp_path / "backup"
-    with server_at(database, port) as server:
+    with server_process(database, port=port) as (server, _):
         fans = server.found(CHARTER)
         devices = {name: Publishing(server.base, fans.token, name) for name in NAMES}
         try:
@@ -137,9 +121,6 @@ def test_what_was_acknowledged_is_in_it_and_devices_bring_what_is_newer(
         assert {name: entry["epoch"] for name, entry in fans.entries().items()} == newest
         for device in devices.values():
             device.session.close()
-
-
-# What is in it
 
 
 def test_everything_comes_back(database: str, tmp_path: Path) -> None:
@@ -196,9 +177,6 @@ def test_revisions_count_again_but_mean_other_sums(database: str, tmp_path: Path
         headers = {"If-None-Match": tag}
         answer = fans.ask("GET", "/merged", fans.keys[NAMES[0]], headers=headers)
         assert answer.status_code == 200
-
-
-# What is refused
 
 
 def test_it_is_for_its_owners_eyes_and_replaces_nothing(tmp_path: Path) -> None:

@@ -9,15 +9,13 @@ import pytest
 
 from elmgrove.exchange.session import connect
 from support.factories import normal_rows
-from support.ports import free_port
 from support.serving import (
     AMPLE,
     Federation,
-    Server,
     answers,
     charter,
-    process,
     seeded_contribution,
+    server_process,
     serving,
     wait_until,
 )
@@ -47,14 +45,11 @@ class Honest(threading.Thread):
 def test_half_open_connections_and_slow_readers_keep_no_device_from_its_sync(
     database: str, tmp_path: Path
 ) -> None:
-    log, port = tmp_path / "log", free_port()
-    few = (256, 1024)
-    with process(database, port=port, log=log, files=few) as running:
-        wait_until(lambda: answers(port))
+    log = tmp_path / "log"
+    with server_process(database, log=log, files=(256, 1024)) as (server, running):
         limits = Path(f"/proc/{running.pid}/limits").read_text()
         assert limits.partition("Max open files")[2].split()[0] == "1024", "all it may have"
-        server = Server(f"http://127.0.0.1:{port}", database)
-        with server.http, Wires(server) as bad:
+        with Wires(server) as bad:
             large = large_federation(server, 5)
             fans = server.found(charter())
             for number in range(50):
@@ -81,9 +76,6 @@ def test_a_reader_that_is_slow_lets_no_journal_grow(tmp_path: Path) -> None:
             assert large.publish("large-1", epoch).status_code == 200
         # What is checkpointed at once, and a contribution beyond.
         assert (tmp_path / "store.db-wal").stat().st_size < 8e6
-
-
-# Deadlines
 
 
 def test_a_head_that_does_not_come_is_waited_for_until_its_deadline(tmp_path: Path) -> None:
@@ -140,23 +132,21 @@ def test_the_end_waits_for_what_is_at_work_but_for_no_slow_reader(tmp_path: Path
 
 
 def test_a_request_that_has_begun_is_answered_before_the_end(tmp_path: Path) -> None:
-    store, port = f"sqlite:///{tmp_path}/store.db", free_port()
+    store = f"sqlite:///{tmp_path}/store.db"
     blob = seeded_contribution("fan-1", 1).to_bytes()
     with serving(store) as before:
         fans = before.found(charter())
         fans.enrol("fan-1")
-    with process(store, port=port) as running:
-        wait_until(lambda: answers(port))
-        with Wires(Server(f"http://127.0.0.1:{port}", store)) as wires:
-            head = f"PUT {fans.path}/contributions/fan-1 HTTP/1.1\r\nHost: x\r\n"
-            head += f"Authorization: Bearer {fans.keys['fan-1']}\r\n"
-            head += f"Content-Length: {len(blob)}\r\n\r\n"
-            wire = wires.dial(head.encode() + blob[:100])
-            asked = wires.dial(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert b" 200 " in asked.recv(100), "what came before has been taken as well"
-            running.send_signal(signal.SIGTERM)
-            wait_until(lambda: not answers(port))
-            wire.sendall(blob[100:])
-            assert b" 200 " in wire.recv(100)
+    with server_process(store) as (server, running), Wires(server) as wires:
+        head = f"PUT {fans.path}/contributions/fan-1 HTTP/1.1\r\nHost: x\r\n"
+        head += f"Authorization: Bearer {fans.keys['fan-1']}\r\n"
+        head += f"Content-Length: {len(blob)}\r\n\r\n"
+        wire = wires.dial(head.encode() + blob[:100])
+        asked = wires.dial(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 200 " in asked.recv(100), "what came before has been taken as well"
+        running.send_signal(signal.SIGTERM)
+        wait_until(lambda: not answers(int(server.base.rpartition(":")[2])))
+        wire.sendall(blob[100:])
+        assert b" 200 " in wire.recv(100)
     with serving(store) as again:
         assert list(fans.at(again).entries()) == ["fan-1"]

@@ -1,13 +1,13 @@
 """A fleet at a glance, in the store: sorted, searched and counted alike on each data base."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from elmgrove.errors import NotFound
 from elmgrove.federation.commands import Command
-from elmgrove.server.store.federations import DeviceRow, FederationRow
 from elmgrove.server.store.fleet import (
     ANOMALOUS,
     FLEET_STATES,
@@ -20,15 +20,9 @@ from elmgrove.server.store.fleet import (
 )
 from elmgrove.server.store.store import Store
 from support.reports import report, status
+from support.serving import FANS, enrol
 
 pytestmark = pytest.mark.anyio
-
-
-async def enrol(store: Store, *names: str) -> None:
-    for name in names:
-        assert await store.federations.enrol(
-            "fans", DeviceRow(name, f"k-{name}", False, 5.0), again=False
-        )
 
 
 async def publish(store: Store, name: str, rows: float, at: float = 50.0) -> None:
@@ -78,25 +72,18 @@ async def test_each_device_is_shown_with_what_is_known_of_it(mixed: Store) -> No
     assert page.counts == dict.fromkeys(FLEET_STATES, 1)
 
 
-async def test_who_left_has_no_rows(mixed: Store) -> None:
+async def test_who_left_has_no_rows_and_who_learns_or_comes_at_no_time_is_well(
+    mixed: Store,
+) -> None:
     await mixed.contributions.leave("fans", "e")
-    [row] = (await fleet(mixed, search="e")).rows
-    assert (row.rows, row.left) == (None, True)
-    assert row.seen == pytest.approx(time.time(), abs=60.0)
-
-
-async def test_a_device_that_learns_is_not_called_anomalous(store: Store) -> None:
-    """An event may be open when a device begins to learn again, for another rate, say."""
-    await enrol(store, "a")
-    await tell(store, "a", 990.0, state="learning", learned=5, event={"number": 1})
-    [row] = (await fleet(store)).rows
-    assert (row.state, row.event) == ("learning", True)
-
-
-async def test_a_device_that_does_not_say_when_it_comes_is_not_late(store: Store) -> None:
-    await enrol(store, "a")
-    await tell(store, "a", 1.0, sync_seconds=None)
-    assert (await fleet(store, now=1e12)).counts["watching"] == 1
+    # An event may be open when a device begins to learn again, for another rate, say.
+    await tell(mixed, "a", 990.0, state="learning", learned=5, event={"number": 1})
+    await tell(mixed, "g", 1.0, sync_seconds=None)
+    found = {row.name: row for row in (await fleet(mixed)).rows}
+    assert (found["e"].rows, found["e"].left) == (None, True)
+    assert found["e"].seen == pytest.approx(time.time(), abs=60.0)
+    assert (found["a"].state, found["a"].event) == ("learning", True)
+    assert found["g"].state == "watching"
 
 
 @pytest.mark.parametrize(
@@ -157,8 +144,8 @@ async def test_devices_are_found_by_a_part_of_their_name(store: Store) -> None:
 
 
 async def test_federations_do_not_mix(mixed: Store) -> None:
-    assert await mixed.federations.create(FederationRow("cars", {}, 0.0, None, "t1", 13.0))
-    await mixed.federations.enrol("cars", DeviceRow("a", "k", False, 1.0), again=False)
+    assert await mixed.federations.create(replace(FANS, name="cars"))
+    await enrol(mixed, "a", federation="cars")
     page = await mixed.fleet.page("cars", now=1000.0)
     assert [(row.name, row.state) for row in page.rows] == [("a", UNREPORTED)]
     with pytest.raises(NotFound):
@@ -173,27 +160,18 @@ async def test_a_federation_without_devices_has_an_empty_page(store: Store) -> N
 
 async def test_whatever_changes_is_noticed(store: Store) -> None:
     seen = [await store.fleet.marker("fans")]
-
-    async def is_new() -> bool:
+    for change in (
+        enrol(store, "a"),
+        tell(store, "a", 100.0),
+        # Also by a server whose clock stands still.
+        tell(store, "a", 100.0),
+        publish(store, "a", 10.0),
+        store.reports.ask("fans", "a", Command("e-1", "accept", {}, "anna", 1.0), actor="server"),
+        store.contributions.leave("fans", "a"),
+        store.contributions.clear("fans", "a"),
+        store.federations.revoke("fans", "a"),
+    ):
+        assert await store.fleet.marker("fans") == seen[-1]
+        await change
+        assert await store.fleet.marker("fans") not in seen
         seen.append(await store.fleet.marker("fans"))
-        return seen[-1] not in seen[:-1]
-
-    assert not await is_new()
-    await enrol(store, "a")
-    assert await is_new()
-    await tell(store, "a", 100.0)
-    assert await is_new()
-    await tell(store, "a", 100.0)
-    assert await is_new(), "also by a server whose clock stands still"
-    await publish(store, "a", 10.0)
-    assert await is_new()
-    command = Command("e-1", "accept", {}, "anna", 1.0)
-    await store.reports.ask("fans", "a", command, actor="administrator anna")
-    assert await is_new()
-    await store.contributions.leave("fans", "a")
-    assert await is_new()
-    await store.contributions.clear("fans", "a")
-    assert await is_new()
-    await store.federations.revoke("fans", "a")
-    assert await is_new()
-    assert not await is_new()

@@ -103,14 +103,6 @@ async def tell(store: Store, name: str = "fan-1") -> None:
     await store.reports.put("fans", report(name), time.time())
 
 
-async def test_who_has_seen_nothing_is_told_at_once(store: Store) -> None:
-    async with running(store) as live:
-        marker = await asyncio.wait_for(live.wait("fans", ""), LONG)
-        assert marker == await store.fleet.marker("fans")
-        await tell(store)
-        assert await asyncio.wait_for(live.wait("fans", marker), LONG) != marker
-
-
 async def test_what_another_server_took_is_noticed(store: Store, database: str) -> None:
     async with running(store) as live, opened(database) as other:
         seen = await store.fleet.marker("fans")

@@ -104,9 +104,6 @@ def test_what_can_not_be_asked_for(fans: Federation) -> None:
         assert fans.ask("GET", path, fans.token, params=asked).status_code == 401
 
 
-# Contributions of several patterns
-
-
 def test_sums_hold_all_patterns_of_a_device(fans: Federation) -> None:
     published(fans, *FANS)
     merged = fans.merged("fan-1")

@@ -43,9 +43,6 @@ def blobs(fans: Federation) -> list[bytes]:
     return list(unbundle(answer.content))
 
 
-# Putting
-
-
 def test_the_same_twice_is_once(server: Server, fans: Federation) -> None:
     first = fans.put(seeded_contribution(ME, 1))
     before = contents(server.store)
@@ -196,9 +193,6 @@ def test_what_is_not_a_contribution_of_the_device_changes_nothing(
     assert fans.put_blob(ME, GOOD).status_code == 200
 
 
-# Getting
-
-
 def test_contributions_are_got_one_by_one_some_or_all(fans: Federation) -> None:
     put = {
         name: seeded_contribution(name, seed).to_bytes()
@@ -218,9 +212,6 @@ def test_contributions_are_got_one_by_one_some_or_all(fans: Federation) -> None:
     assert {name: entry["size"] for name, entry in listed.items()} == {
         name: len(blob) for name, blob in put.items()
     }
-
-
-# Leaving
 
 
 def test_a_device_leaves_and_comes_back(fans: Federation) -> None:
@@ -254,9 +245,6 @@ def test_leaving_at_an_epoch_that_is_over_is_refused(server: Server, fans: Feder
         assert "epoch" in refused(leave(ME, epoch=epoch), "malformed")["detail"]
     assert leave(YOU).status_code == 204, "it never published, and has nothing to leave"
     assert contents(server.store) == before
-
-
-# The sum
 
 
 def assert_sum(fans: Federation, device: str, others: list[np.ndarray]) -> None:
@@ -405,9 +393,6 @@ def publish(fans: Federation, number: int, name: str) -> None:
     assert answer.status_code == 200, answer.text
 
 
-# Everything at once
-
-
 class Crowd:
     """Devices whose counts are digits of one number, so that a sum tells exactly who is in it."""
 
@@ -465,9 +450,6 @@ def test_no_device_ever_gets_its_own_part_and_always_all_others(server: Server) 
         tasks = [pool.submit(do, name) for name in fans.keys for do in (crowd.write, crowd.read)]
         for task in tasks:
             task.result()
-
-
-# What a device weighs
 
 
 def claiming(origin: str, count: float, epoch: int) -> Contribution:

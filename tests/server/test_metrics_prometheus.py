@@ -16,20 +16,15 @@ from support.factories import normal_rows, write_rows
 from support.metrics import ALERTS, PAGE, expressions
 from support.pages import blocks
 from support.ports import free_port
-from support.serving import ADMIN, Server, answers, charter, http_get, process, wait_until
+from support.serving import ADMIN, Server, charter, http_get, server_process, wait_until
 
 pytestmark = pytest.mark.usefixtures("prometheus")
 
 
 @pytest.fixture(name="server")
 def server_fixture(tmp_path: Path) -> Iterator[Server]:
-    """A process."""
-    store, port = f"sqlite:///{tmp_path}/store.db", free_port()
-    with process(store, port=port):
-        wait_until(lambda: answers(port))
-        made = Server(f"http://127.0.0.1:{port}", store)
-        with made.http:
-            yield made
+    with server_process(f"sqlite:///{tmp_path}/store.db") as (made, _):
+        yield made
 
 
 @contextmanager
@@ -147,22 +142,17 @@ def test_promtool_takes_what_the_page_shows(tmp_path: Path) -> None:
 def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
     """By promtool's own tests of rules: a minute between two values of each series."""
     agent = '{job="elmgrove-agent",instance="fan"}'
-    cases = {
-        "ElmgroveEvent": (f"elmgrove_agent_event_open{agent}", "0 0 0 1 1"),
-        "ElmgroveAgentNoRows": (f"elmgrove_agent_rows_read_total{agent}", "0+1x9 9x40"),
-        "ElmgroveAgentNotSynced": (f"elmgrove_agent_synced_timestamp_seconds{agent}", "60x90"),
-        "ElmgroveAgentDown": (f"up{agent}", "1 1 1 0x10"),
-    }
-    fires_at = {
-        "ElmgroveEvent": ("2m", "3m"),
-        "ElmgroveAgentNoRows": ("38m", "45m"),
-        "ElmgroveAgentNotSynced": ("60m", "62m"),
-        "ElmgroveAgentDown": ("7m", "9m"),
-    }
+    # The alert, a series, its values, and the moments before and after it fires.
+    cases = [
+        ("Event", "elmgrove_agent_event_open", "0 0 0 1 1", "2m", "3m"),
+        ("AgentNoRows", "elmgrove_agent_rows_read_total", "0+1x9 9x40", "38m", "45m"),
+        ("AgentNotSynced", "elmgrove_agent_synced_timestamp_seconds", "60x90", "60m", "62m"),
+        ("AgentDown", "up", "1 1 1 0x10", "7m", "9m"),
+    ]
     tests = [
         {
             "interval": "1m",
-            "input_series": [{"series": series, "values": values}],
+            "input_series": [{"series": series + agent, "values": values}],
             "promql_expr_test": [
                 {"expr": _firing(name), "eval_time": before, "exp_samples": []},
                 {
@@ -172,8 +162,7 @@ def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
                 },
             ],
         }
-        for name, (series, values) in cases.items()
-        for before, after in [fires_at[name]]
+        for name, series, values, before, after in cases
     ]
     path = tmp_path / "tests.yml"
     path.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": tests}))
@@ -181,4 +170,4 @@ def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
 
 
 def _firing(name: str) -> str:
-    return f'ALERTS{{alertname="{name}",alertstate="firing"}}'
+    return f'ALERTS{{alertname="Elmgrove{name}",alertstate="firing"}}'

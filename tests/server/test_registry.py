@@ -23,8 +23,6 @@ from support.serving import (
     seeded_contribution,
 )
 
-# Federations
-
 
 def test_a_federation_is_made_shown_listed_and_deleted(server: Server) -> None:
     made = server.found(charter(ridge=0.25, members=("fan-*",)))
@@ -123,9 +121,6 @@ def test_a_layer_too_large_for_the_server_is_refused(server: Server, units: int)
     body = altered(("basis", "layer", "units"), units)
     problem = refused(server.ask("POST", "/v1/federations", ADMIN, content=body), "too-large")
     assert "bytes that a server takes" in problem["detail"]
-
-
-# Devices
 
 
 def test_patterns_tell_which_devices_may_join(server: Server) -> None:

@@ -11,7 +11,7 @@ from elmgrove.federation.audit import require_unbroken
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.messages import MOST_EVENTS, MOST_RESULTS
 from elmgrove.federation.report import Minute, Report
-from elmgrove.server.store.reports import Reports, StoredCommand, StoredEvent
+from elmgrove.server.store.reports import Reports, StoredEvent
 from elmgrove.server.store.store import Store
 from support.reports import MINUTE, event, minute, report, status
 from support.serving import FANS, enrol
@@ -41,18 +41,12 @@ async def store_fixture(store: Store) -> Store:
     return store
 
 
-# The newest
-
-
 async def test_a_device_says_by_when_it_is_heard_of_again(store: Store) -> None:
     for every, silent_after in ((60.0, 100.0 + 210.0), (None, None), (0, 130.0)):
         await store.reports.put("fans", report(status=status(sync_seconds=every)), 100.0)
         told = await store.reports.get("fans", "fan-1")
         assert told is not None
         assert told.silent_after == silent_after
-
-
-# Minutes
 
 
 async def test_of_a_minute_that_is_told_again_the_last_counts(store: Store) -> None:
@@ -89,9 +83,6 @@ async def test_a_device_that_tells_too_many_hours_keeps_the_newest(
         await store.reports.put("fans", report(minutes=told), 1.0)
     kept = [first + n for first in (0, 10, 20, 30) for n in range(2, 10)][-20:]
     assert [one[0] // 60 for one in await minutes(store)] == kept
-
-
-# Events
 
 
 async def test_an_event_is_one_however_often_it_is_told(store: Store) -> None:
@@ -206,9 +197,6 @@ async def test_no_device_hides_the_events_of_another(store: Store) -> None:
     assert [one.number for one in found if one.device == "fan-1"] == [20, 19, 0], "it is open"
 
 
-# Forgetting
-
-
 async def told_at(store: Store, device: str, received: float) -> None:
     told = report(device, minutes=(minute(),), events=(event(1),), status=status())
     await store.reports.put("fans", told, received)
@@ -273,27 +261,6 @@ async def acts(store: Store) -> list[tuple[str, str, Any, Any]]:
     found = [one for one in records if one.act.startswith("command")]
     detail = [(one.detail["command"], one.detail.get("refused")) for one in found]
     return [(one.actor, one.act, *more) for one, more in zip(found, detail, strict=True)]
-
-
-async def test_an_command_is_told_until_it_is_done(store: Store) -> None:
-    words = {"from": "2024-05-01T14:20:00Z", "to": 1.8e9, "instead": True}
-    first, second = command(1, **words), command(2, "reject")
-    await ask(store, second, first)
-    assert await take_report(store) == [first, second], "the oldest is first"
-    assert await take_report(store) == [first, second]
-    assert await take_report(store, device="fan-2") == []
-    assert await take_report(store, done(1, "31 rows learned", "all is well")) == [second]
-    assert await store.reports.commands("fans", "fan-1", 9) == [
-        StoredCommand(second, "fan-1"),
-        StoredCommand(first, "fan-1", 150.0, False, ("31 rows learned", "all is well")),
-    ]
-    assert await take_report(store, done(2, "no such rows", refused=True)) == []
-    assert await acts(store) == [
-        (ANNA, "command asked", "e-2", None),
-        (ANNA, "command asked", "e-1", None),
-        ("device fan-1", "command done", "e-1", False),
-        ("device fan-1", "command done", "e-2", True),
-    ]
 
 
 async def test_the_first_outcome_counts_and_those_of_no_command_change_nothing(

@@ -57,9 +57,6 @@ def iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
-# What is told is shown
-
-
 def test_what_a_device_tells_is_shown(fans: Federation) -> None:
     now = time.time()
     of_now = tuple(minute(int(now // 60) - n) for n in range(3, -1, -1))
@@ -135,29 +132,32 @@ def test_a_page_that_is_none_is_refused(fans: Federation, query: dict[str, str])
     refused(fans.ask("GET", "/reports", ADMIN, params=query), "malformed")
 
 
-# Commands
-
-
 def test_an_command_is_told_done_and_shown(fans: Federation) -> None:
     words = {"from": "2024-05-01T14:20:00Z", "instead": True}
     answer = ask(fans, action="accept", words=words)
     assert answer.status_code == 201, answer.text
     asked = Command.from_fields(answer.json())
     assert (asked.action, asked.words, asked.asked_by) == ("accept", words, "root")
+    other = Command.from_fields(ask(fans, action="reject").json())
     for _ in range(2):
-        assert commands(tell(fans, report())) == [asked]
+        assert commands(tell(fans, report())) == [asked, other]
     done = CommandResult(asked.id, time.time(), False, ("31 rows learned",))
-    assert commands(tell(fans, report(outcomes=(done,)))) == []
+    refusal = CommandResult(other.id, time.time(), True, ("no such rows",))
+    assert commands(tell(fans, report(outcomes=(done,)))) == [other]
+    assert commands(tell(fans, report(outcomes=(refusal,)))) == []
     assert commands(tell(fans, report())) == []
-    [found] = shown(fans)["commands"]
+    [found] = [one for one in shown(fans)["commands"] if one["id"] == asked.id]
     assert found == {
         **asked.fields,
         "done": done.time,
         "refused": False,
         "said": ["31 rows learned"],
     }
-    acts = [(one.actor, one.act) for one in fans.server.audit(fans.charter.name)]
-    assert acts[-2:] == [("administrator root", "command asked"), (f"device {ME}", "command done")]
+    acts = [(one.act, one.detail.get("refused")) for one in fans.server.audit(fans.charter.name)]
+    assert acts[-4:-2] == [("command asked", None)] * 2
+    assert acts[-2:] == [("command done", False), ("command done", True)]
+    actors = [actor for actor, _ in fans.told("command asked", "command done")]
+    assert actors == ["administrator root"] * 2 + [f"device {ME}"] * 2
 
 
 @pytest.mark.parametrize(
@@ -185,11 +185,6 @@ def test_commands_are_for_devices_that_come_for_them(fans: Federation) -> None:
     fans.ask("DELETE", "/devices/fan-2", ADMIN)
     assert "revoked" in refused(ask(fans, "fan-2", action="accept"), "refused")["detail"]
 
-
-# Who may
-
-
-# What is no report
 
 HUGE = 10**4000
 MONSTERS: list[Any] = [

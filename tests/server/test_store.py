@@ -33,9 +33,6 @@ async def content(store: Store, federation: str = "fans") -> tuple[int, list[tup
         return snapshot.revision, [(entry.origin, blob) async for entry, blob in snapshot.blobs]
 
 
-# Federations and devices
-
-
 async def test_deleting_a_federation_takes_all_of_it_and_nothing_else(
     store: Store, database: str
 ) -> None:
@@ -76,9 +73,6 @@ async def test_names_are_in_the_order_of_their_code_points(store: Store) -> None
     assert [entry.origin for entry in await store.contributions.entries("fans")] == names
     assert [device.name for device in await store.federations.devices("fans")] == names
     assert [origin for origin, _ in (await content(store))[1]] == names
-
-
-# Entries
 
 
 async def test_what_was_put_is_there(store: Store) -> None:
@@ -196,9 +190,6 @@ async def test_the_newest_revision_besides_ones_own(store: Store) -> None:
     assert await revision("a") == last + 1
 
 
-# Who may, at the moment of storing
-
-
 async def test_nothing_is_stored_after_a_key_was_revoked(store: Store) -> None:
     """Whatever is under way at that moment."""
 
@@ -237,33 +228,12 @@ async def test_to_revoke_is_to_take_out_or_nothing(
     assert await store.contributions.entries("fans") == [left]
 
 
-# Changes and snapshots
-
-
 async def test_changes_are_not_told_from_the_start_nor_from_the_future(store: Store) -> None:
     assert await store.contributions.changes("fans", 0, 10) is None
     await put(store, "a", b"1")
     assert await store.contributions.changes("fans", 0, 10) is None
     assert await store.contributions.changes("fans", 1, 10) == []
     assert await store.contributions.changes("fans", 2, 10) is None
-
-
-async def test_superseded_blobs_are_kept_for_a_while(store: Store) -> None:
-    await put(store, "old", b"0")
-    await put(store, "a", b"first")
-    second = await put(store, "a", b"second")
-    for n in range(Contributions.KEEP - 1):
-        await put(store, "b", b"%d" % n)
-    assert await store.contributions.changes("fans", 1, 2) == [
-        Change(2, "a", b"first", None),
-        Change(3, "a", b"second", b"first"),
-    ]
-    await put(store, "b", b"one more")
-    assert await store.contributions.changes("fans", 1, 1) is None, "its own blob is gone"
-    assert await store.contributions.changes("fans", 2, 1) is None, "the blob it replaced is gone"
-    assert len(await store.contributions.changes("fans", 3, 1000)) == Contributions.KEEP
-    assert await store.contributions.blob("fans", "a") == (second, b"second")
-    assert [origin for origin, _ in (await content(store))[1]] == ["a", "b", "old"]
 
 
 async def test_old_changes_are_told_as_long_as_nothing_was_replaced(store: Store) -> None:
@@ -345,31 +315,6 @@ async def test_random_histories_agree_with_a_model(
             if since == revision:
                 assert sorted(summed) == sorted(newest.values())
     assert 1 < rebuilt < 60
-
-
-# Opening, sharing and crashing
-
-
-async def test_all_is_there_after_reopening(database: str) -> None:
-    async with opened(database) as store:
-        await store.federations.create(FANS)
-        await enrol(store, "a")
-        for origin, blob in [("a", b"1"), ("a", b"2"), ("b", None)]:
-            await put(store, origin, blob)
-        before = (
-            await store.contributions.entries("fans"),
-            await store.contributions.changes("fans", 1, 9),
-        )
-    async with opened(database) as store:
-        await store.ready()
-        assert await store.federations.all() == [FANS]
-        assert await store.federations.device_of("fans", "k-a") is not None
-        assert (
-            await store.contributions.entries("fans"),
-            await store.contributions.changes("fans", 1, 9),
-        ) == before
-        assert await content(store) == (3, [("a", b"2")])
-        assert (await put(store, "b", b"4")).revision == 4
 
 
 async def test_stores_on_one_data_base_share_it(database: str) -> None:

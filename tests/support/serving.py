@@ -255,6 +255,17 @@ def process(
 
 
 @contextmanager
+def server_process(store: str, **options: Any) -> Iterator[tuple[Server, Command]]:
+    """A server as a process of its own, once it answers."""
+    port = options.setdefault("port", free_port())
+    with process(store, **options) as running:
+        wait_until(lambda: answers(port))
+        server = Server(f"http://127.0.0.1:{port}", store)
+        with server.http:
+            yield server, running
+
+
+@contextmanager
 def killed_at_the_end(store: str, port: int) -> Iterator[None]:
     """A server as a process of its own that is killed, as a power cut would."""
     options = {"port": port}

@@ -56,9 +56,6 @@ def send_report(pumps: Federation, **more: Any) -> list[Command]:
     return tell(pumps, report(ME, time.time(), **more))
 
 
-# What it says
-
-
 def test_an_event_is_told_with_its_causes_in_words(pumps: Federation, ada: Guest) -> None:
     begin = time.time() - 600
     happened = event(7, iso(begin), end=iso(begin + 120), known=["pump-3", "pump-4"])
@@ -116,9 +113,6 @@ def test_a_device_that_told_nothing_or_never_joined(pumps: Federation, ada: Gues
     assert ada.get(f"/ui/{pumps.charter.name}/devices/nobody").status_code == 404
 
 
-# When it was
-
-
 def test_rows_ahead_of_the_clock_hide_no_event_and_are_asked_about(
     pumps: Federation, ada: Guest
 ) -> None:
@@ -140,9 +134,6 @@ def test_rows_ahead_of_the_clock_hide_no_event_and_are_asked_about(
     assert "2 events: " in fleet
     yesterday = f"?from={iso(local - 86_400)}&to={iso(local - 7500)}"
     assert "No event in this time." in shown(pumps, ada, yesterday)
-
-
-# What can be said
 
 
 def test_what_was_answered_stays_answered_however_much_it_was(

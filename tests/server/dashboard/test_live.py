@@ -11,18 +11,15 @@ import pytest
 
 from elmgrove.server.dashboard.pages import Streams
 from support.dashboard import Guest, guest, tell
-from support.ports import free_port
 from support.reports import report
 from support.serving import (
     ADMIN,
     AMPLE,
     Federation,
     Server,
-    answers,
     charter,
-    process,
     server_fixture,
-    serving,
+    server_process,
     wait_until,
 )
 
@@ -173,12 +170,8 @@ def test_a_user_has_so_many_however_often_they_logged_in(server: Server, fans: F
 
 
 def test_a_server_that_ends_does_not_wait_for_streams(tmp_path: Path) -> None:
-    store, port = f"sqlite:///{tmp_path}/store.db", free_port()
-    with serving(store) as server:
+    with server_process(f"sqlite:///{tmp_path}/store.db", limits=AMPLE) as (server, started):
         name = server.found(charter()).charter.name
-    with process(store, port=port, limits=AMPLE) as started:
-        wait_until(lambda: answers(port))
-        server = Server(f"http://127.0.0.1:{port}", store)
         with guest(server, ADMIN) as ada, stream(ada, name) as told:
             next(told)
             marker(next(told))

@@ -53,9 +53,6 @@ def is_page(answer: httpx.Response, status: int) -> bool:
     return (answer.status_code, kind) == (status, "text/html; charset=utf-8")
 
 
-# Headers
-
-
 @pytest.mark.parametrize("path", ["/ui/", "/ui/login?x", "/ui/nowhere/", "/ui/a/b/c/d"])
 def test_a_page_may_load_what_this_server_serves_and_run_nothing_else(
     server: Server, ada: Guest, path: str
@@ -86,9 +83,6 @@ def test_no_page_has_a_script_or_a_style_of_its_own(ada: Guest) -> None:
         assert " onclick=" not in text, path.name
         assert "hx-on" not in text, path.name
         assert "|safe" not in text, path.name
-
-
-# Forms
 
 
 def test_a_form_of_a_page_is_taken(ada: Guest) -> None:
@@ -175,9 +169,6 @@ def test_a_form_is_read_within_bounds(ada: Guest) -> None:
     assert not taken
 
 
-# Refusals and ways
-
-
 def test_what_is_not_there_is_a_page_for_people_and_a_document_for_programs(
     server: Server, ada: Guest
 ) -> None:
@@ -250,9 +241,6 @@ def test_a_session_is_limited_as_a_key_is_and_told_on_a_page(tmp_path: Path) -> 
         answers = [ada.get("/ui/") for _ in range(15)]
         assert {one.status_code for one in answers} == {200, 429}
         assert "with this key" in answers[-1].text
-
-
-# Text
 
 
 def test_text_is_never_html(ada: Guest) -> None:
