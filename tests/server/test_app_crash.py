@@ -95,11 +95,7 @@ def check(fans: Federation, publishers: list[Publisher]) -> None:
                 got = fans.ask("GET", f"/contributions/{publisher.name}", ADMIN)
                 assert got.content == publisher.contribution(epoch).to_bytes()
         contributions = [p.contribution(held[p.name]) for p in publishers if p.name in held]
-        check_sum(fans, contributions)
-
-
-def check_sum(fans: Federation, contributions: list[Contribution]) -> None:
-    merged = Merged.from_bytes(fans.ask("GET", "/merged", ADMIN).content)
-    assert merged.devices == len(contributions)
-    parts = [contribution.evidence for contribution in contributions]
-    assert merged.evidence.close_to(Evidence.sum([Evidence.zero(fans.charter.basis), *parts]))
+        merged = Merged.from_bytes(fans.ask("GET", "/merged", ADMIN).content)
+        assert merged.devices == len(contributions)
+        parts = [contribution.evidence for contribution in contributions]
+        assert merged.evidence.close_to(Evidence.sum([Evidence.zero(fans.charter.basis), *parts]))

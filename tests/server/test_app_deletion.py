@@ -15,15 +15,7 @@ from elmgrove.server import auth, contributions, federations, reports
 from elmgrove.server.store.contributions import Contributions
 from elmgrove.server.store.federations import Federations
 from support.reports import report
-from support.serving import (
-    ADMIN,
-    Federation,
-    Server,
-    contents,
-    enrol,
-    put,
-    seeded_contribution,
-)
+from support.serving import ADMIN, Federation, Server, contents, enrol, put, seeded_contribution
 
 ME = "fan-1"
 BLOB = seeded_contribution(ME, 1).to_bytes()

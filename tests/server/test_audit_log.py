@@ -9,7 +9,6 @@ import pytest
 from elmgrove.errors import BadFile, BadInput
 from elmgrove.federation.audit import AuditRecord, require_unbroken
 from elmgrove.server.store import audit
-from elmgrove.server.store.admins import AdministratorRow
 from elmgrove.server.store.contributions import StoredEntry
 from elmgrove.server.store.store import Store
 from support.serving import (
@@ -51,10 +50,7 @@ async def test_what_did_not_happen_is_not_told(store: Store) -> None:
     assert not await store.federations.create(FANS)
     assert not await store.federations.offer_key("fans", "nobody's", "k2", 2.0, None)
     assert not await store.federations.revoke("fans", "nobody")
-    assert lines(await audited(store)) == [
-        ("server", "made"),
-        ("server", "published"),
-    ]
+    assert lines(await audited(store)) == [("server", "made"), ("server", "published")]
 
 
 AGAIN = "SELECT federation, 4, at, actor, act, detail, hash FROM audit WHERE number = 3"
@@ -117,29 +113,6 @@ async def test_the_oldest_are_deleted_and_the_rest_is_whole(store: Store) -> Non
     records = await audited(store)
     assert [one.number for one in records] == [10, 11]
     assert require_unbroken(records) == records[-1]
-
-
-async def test_administrators_are_told_in_the_chain_of_the_server(store: Store) -> None:
-    anna = AdministratorRow("anna", "look", "h1", 5.0, 9.5)
-    bert = AdministratorRow("bert", "manage", "h2", 6.0)
-    assert await store.admins.add(bert, actor="administrator root")
-    assert await store.admins.add(anna, actor="administrator bert")
-    assert not await store.admins.add(AdministratorRow("anna", "manage", "h3", 7.0))
-    assert await store.admins.all() == [anna, bert]
-    assert await store.admins.with_token("h1") == anna
-    assert await store.admins.with_token("h3") is None
-    assert await store.admins.remove("anna", actor="administrator bert")
-    assert not await store.admins.remove("anna")
-    assert await store.admins.with_token("h1") is None
-    records = await audited(store, "")
-    assert lines(records) == [
-        ("administrator root", "administrator added"),
-        ("administrator bert", "administrator added"),
-        ("administrator bert", "administrator removed"),
-    ]
-    assert records[1].detail == {"name": "anna", "role": "look", "expires": 9.5}
-    require_unbroken(records)
-    assert await store.audit.logs() == ["", "fans"]
 
 
 # Over HTTP: read page by page, kept after a deletion

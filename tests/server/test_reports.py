@@ -54,6 +54,7 @@ async def test_of_a_minute_that_is_told_again_the_last_counts(store: Store) -> N
     again = report(minutes=tuple(minute(MINUTE + n, rows=60) for n in range(90, 130)))
     await store.reports.put("fans", first, 100.0)
     await store.reports.put("fans", again, 160.0)
+    await store.reports.put("cars", first, 170.0)
     found = await minutes(store)
     assert [one[:2] for one in found] == [[MINUTE + n, 10 if n < 90 else 60] for n in range(130)]
     assert Minute.from_fields(found[0]) == minute(MINUTE, rows=10)

@@ -92,6 +92,8 @@ def test_the_time_that_is_shown_is_asked_for(fans: Federation) -> None:
     begin = 1714572000
     told = tuple(minute(begin // 60 + n) for n in range(100))
     assert tell(fans, report(minutes=told, events=(event(1),))).status_code == 200
+    other = report("fan-2", minutes=told[:15])
+    assert tell_raw(fans, json.dumps(other.fields).encode(), who="fan-2").status_code == 200
     assert shown(fans)["minutes"] == []
     found = shown(fans, **{"from": begin + 600, "to": iso(begin + 1200)})
     assert [one[0] for one in found["minutes"]] == [begin // 60 + n for n in range(10, 20)]

@@ -3,21 +3,23 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from elmgrove.server.app import keep_deleting
-from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store
 from support.reports import event, minute, report
-from support.serving import charter, opened, serving
+from support.serving import charter, serving
+
+pytestmark = pytest.mark.anyio
 
 DAY = 86400.0
 #: Seconds of an hour.
 EVERY = 0.02
-#: A clock that can be set: what time.time says beyond the true time.
+#: A clock that can be set: what time.time says beyond the true time, in days.
 Ahead = Callable[[float], None]
 
 
@@ -32,6 +34,22 @@ def ahead_fixture(monkeypatch: pytest.MonkeyPatch) -> Ahead:
     return set_clock
 
 
+@asynccontextmanager
+async def deleting(store: Store, days: float, *ages: float) -> AsyncIterator[None]:
+    """Deletes what is older, of devices that were last heard of so many days ago as well."""
+    for age in ages:
+        told = report(str(age), minutes=(minute(),), events=(event(1),))
+        await store.reports.put("fans", told, time.time() - age * DAY)
+    task = asyncio.create_task(keep_deleting(store, days, EVERY))
+    yield
+    assert not task.done()
+    task.cancel()
+
+
+async def minutes(store: Store, device: str) -> int:
+    return len(await store.reports.minutes("fans", device, 0, 1e12))
+
+
 def test_a_server_that_starts_with_its_clock_ahead_deletes_nothing_at_once(
     database: str, ahead: Ahead
 ) -> None:
@@ -42,92 +60,56 @@ def test_a_server_that_starts_with_its_clock_ahead_deletes_nothing_at_once(
         assert [one.act for one in running.audit(name)] == ["made"]
 
 
-def test_a_clock_that_jumps_ahead_and_back_deletes_nothing(
-    database: str, ahead: Ahead, caplog: pytest.LogCaptureFixture
+async def test_a_clock_that_jumps_ahead_and_back_deletes_nothing(
+    store: Store, ahead: Ahead, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def run() -> None:
-        async with opened(database) as store:
-            await _old(store, ages=(1, 360))
-            task = asyncio.create_task(keep_deleting(store, 365.0, EVERY))
-            await asyncio.sleep(0.2)
-            for days in (400, -400, 0, 400, 0):
-                # A look sees each of them, and none is there for two looks in a row.
-                ahead(days)
-                await asyncio.sleep(EVERY)
-            await asyncio.sleep(0.2)
-            task.cancel()
-            assert len(await store.reports.minutes("fans", "1", 0, 1e12)) == 1
-            assert [one.act for one in await store.audit.records("fans", 9)] == ["made"]
-            assert await store.reports.get("fans", "360") is not None
-
-    asyncio.run(run())
+    async with deleting(store, 365.0, 1, 360):
+        await asyncio.sleep(0.2)
+        for days in (400, -400, 0, 400, 0):
+            # A look sees each of them, and none is there for two looks in a row.
+            ahead(days)
+            await asyncio.sleep(EVERY)
+        await asyncio.sleep(0.2)
+    assert await minutes(store, "1") == 1
+    assert [one.act for one in await store.audit.records("fans", 9)] == ["made"]
+    assert await store.reports.get("fans", "360") is not None
     assert "the clock jumped by" in caplog.text
 
 
-def test_what_is_too_old_is_deleted_by_a_running_server(database: str) -> None:
-    async def run() -> None:
-        async with opened(database) as store:
-            await _old(store, ages=(91, 8, 6))
-            task = asyncio.create_task(keep_deleting(store, 90.0, EVERY))
-            while await store.reports.get("fans", "91") is not None:
-                await asyncio.sleep(0.01)
-            task.cancel()
-            kept = {}
-            for device in ("91", "8", "6"):
-                kept[device] = len(await store.reports.minutes("fans", device, 0, 1e12))
-            assert kept == {"91": 0, "8": 0, "6": 1}, "minutes stay a week"
-            found = await store.reports.event_times("fans", ["91", "8", "6"], 0, 1e12, 9)
-            assert {one.device for one in found} == {"8", "6"}
-
-    asyncio.run(run())
+async def test_what_is_too_old_is_deleted_by_a_running_server(store: Store) -> None:
+    async with deleting(store, 90.0, 91, 8, 6):
+        while await store.reports.get("fans", "91") is not None:
+            await asyncio.sleep(0.01)
+    assert [await minutes(store, name) for name in ("91", "8", "6")] == [0, 0, 1], "a week"
+    found = await store.reports.event_times("fans", ["91", "8", "6"], 0, 1e12, 9)
+    assert {one.device for one in found} == {"8", "6"}
 
 
-def test_records_that_are_too_old_are_deleted_but_for_the_last(database: str) -> None:
-    async def run() -> None:
-        async with opened(database) as store:
-            await _old(store, ages=())
-            await store.audit.add("fans", "server", "tried", {})
-            task = asyncio.create_task(keep_deleting(store, 1e-9, EVERY))
-            while len(await store.audit.records("fans", 9)) > 1:
-                await asyncio.sleep(0.01)
-            task.cancel()
-            assert [one.number for one in await store.audit.records("fans", 9)] == [2]
-
-    asyncio.run(run())
+async def test_records_that_are_too_old_are_deleted_but_for_the_last(store: Store) -> None:
+    await store.audit.add("fans", "server", "tried", {})
+    async with deleting(store, 1e-9):
+        while len(await store.audit.records("fans", 9)) > 1:
+            await asyncio.sleep(0.01)
+    assert [one.number for one in await store.audit.records("fans", 9)] == [2]
 
 
-def test_with_0_days_nothing_is_deleted() -> None:
+async def test_with_0_days_nothing_is_deleted() -> None:
     store: Any = None  # is not asked
-    asyncio.run(keep_deleting(store, 0.0, EVERY))
+    await keep_deleting(store, 0.0, EVERY)
 
 
-def test_errors_do_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_errors_do_not_end_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     calls: list[tuple[float, ...]] = []
 
-    class Failing:
-        def __init__(self) -> None:
-            self.reports = self
+    async def expire(*until: float) -> int:
+        calls.append(until)
+        raise OSError("gone")
 
-        async def expire(self, *until: float) -> int:
-            calls.append(until)
-            raise OSError("gone")
-
-    async def run() -> None:
-        store: Any = Failing()
-        task = asyncio.create_task(keep_deleting(store, 7.0, EVERY))
-        while len(calls) < 2:
-            await asyncio.sleep(0.01)
-        assert not task.done()
-        task.cancel()
-
+    monkeypatch.setattr(store.reports, "expire", expire)
     with caplog.at_level(logging.ERROR):
-        asyncio.run(run())
+        async with deleting(store, 7.0):
+            while len(calls) < 2:
+                await asyncio.sleep(0.01)
     assert "could not be deleted" in caplog.text
-
-
-async def _old(store: Store, ages: tuple[float, ...]) -> None:
-    """Makes a federation with devices that were last heard of so many days ago."""
-    assert await store.federations.create(FederationRow("fans", {}, 1e-3, None, "t", 1.0))
-    for days in ages:
-        told = report(str(days), minutes=(minute(),), events=(event(1),))
-        await store.reports.put("fans", told, time.time() - days * DAY)

@@ -1,4 +1,4 @@
-"""Passwords in the store, and which sessions still last, on each data base."""
+"""Administrators in the store: passwords, and which sessions still last, on each data base."""
 
 from dataclasses import replace
 
@@ -20,6 +20,24 @@ async def store(store: Store) -> Store:
     for one in (ANNA, BERT):
         assert await store.admins.add(one)
     return store
+
+
+async def test_administrators_are_added_found_and_removed(store: Store) -> None:
+    assert not await store.admins.add(replace(ANNA, role="look", token_hash="h3"))
+    assert await store.admins.all() == [ANNA, BERT]
+    assert await store.admins.with_token("h-anna") == ANNA
+    assert await store.admins.with_token("h3") is None
+    assert await store.admins.remove("anna", actor="administrator bert")
+    assert not await store.admins.remove("anna")
+    assert await store.admins.with_token("h-anna") is None
+    assert await acts(store) == [
+        ("server", "administrator added", "anna"),
+        ("server", "administrator added", "bert"),
+        ("administrator bert", "administrator removed", "anna"),
+    ]
+    added = (await store.audit.records("", 9))[1].detail
+    assert added == {"name": "bert", "role": "look", "expires": 5e9}
+    assert await store.audit.logs() == ["", "fans"]
 
 
 async def numbers(store: Store) -> list[int]:

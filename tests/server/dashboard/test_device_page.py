@@ -151,27 +151,6 @@ def test_what_was_answered_stays_answered_however_much_it_was(
     assert page.count("<li><b>") == 20
 
 
-def test_what_is_said_of_an_event_waits_for_the_device_and_its_outcome_is_shown(
-    pumps: Federation, ada: Guest
-) -> None:
-    begin = round(time.time()) - 600
-    happened = (event(1, iso(begin), end=iso(begin + 60)),)
-    send_report(pumps, events=happened)
-    form = dict(re.findall(r'name="(from|to)" value="([^"]+)"', ada.get(path(pumps)).text))
-    assert (float(form["from"]), float(form["to"])) == pytest.approx((begin, begin + 60.001))
-    assert send(pumps, ada, do="accept", **form) == 303
-    assert "root said it was fine: waits for the device's next sync" in shown(pumps, ada)
-    [command] = send_report(pumps)
-    assert (command.action, command.asked_by) == ("accept", "root")
-    assert command.words == {"from": float(form["from"]), "to": float(form["to"])}
-    done = CommandResult(command.id, time.time(), False, ("learned 31 rows",))
-    assert send_report(pumps, outcomes=(done,)) == []
-    page = shown(pumps, ada)
-    assert "learned 31 rows" in page
-    assert "That was fine" not in page, "it was said"
-    assert ("administrator root", "command asked") in pumps.told()
-
-
 def test_an_answer_is_about_what_was_told_and_nothing_that_comes_after(
     pumps: Federation, ada: Guest
 ) -> None:

@@ -57,12 +57,6 @@ def test_who_explains_whom_is_the_judgement_of_their_sums(fans: Federation, ada:
     assert html.count("heat-0") >= 5, "the diagonal, and those that are alike"
 
 
-def test_a_federation_that_nobody_contributed_to_has_its_page(server: Server, ada: Guest) -> None:
-    page = shown(ada, server.found(charter()), "federation")
-    assert page.count("Nobody has contributed yet.") == 2
-    assert judge([], 0.1).error.shape == (0, 0)
-
-
 def test_many_devices_are_compared_as_far_as_can_be_seen(server: Server, ada: Guest) -> None:
     many = server.found(charter(merged=False))
     names = [f"fan-{n:02}" for n in range(Comparisons.MOST + 3)]
