@@ -74,7 +74,7 @@ def test_prometheus_scrapes_both_and_takes_rules_and_queries(
     device(
         "fan",
         follow=True,
-        confidence=0.0,
+        watch_now=True,
         metrics=f"127.0.0.1:{agent_port}",
         exchange=address(federation),
         token=federation.token,
