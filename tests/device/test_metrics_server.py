@@ -43,10 +43,8 @@ def test_it_listens_on_version_six_as_well() -> None:
     "text",
     [
         b"\x16\x03\x01\x02\x00\x01\x00\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
         b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n",
-        b"BREW / HTTP/1.1\r\n\r\n",
     ],
     ids=lambda text: repr(text)[:16],
 )

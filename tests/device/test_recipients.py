@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,53 +17,39 @@ from elmgrove.device.notify import Alarms, Command, Webhook
 from elmgrove.device.settings import Settings
 from elmgrove.exchange.backoff import Backoff
 from support.exchanges import Asked, Pieces, Reply, saying
+from support.ports import free_port
 from support.serving import wait_until
 
 PATIENCE = 120.0
 
 
-class Server(HTTPServer):
+class Server:
     """Answers with the codes it was given, then with 204; keeps what it was told."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = ""
         self.codes: list[int] = []
         self.told: list[Any] = []
         self.headers: list[dict[str, str]] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/secret"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.may_answer.wait(PATIENCE)
-        kind = self.headers["Content-Type"]
-        said = json.loads(body) if "json" in kind else body.decode()
-        self.server.told.append((kind, self.path, said))
-        self.server.headers.append(dict(self.headers))
-        self.send_response(self.server.codes.pop(0) if self.server.codes else 204)
-        self.end_headers()
-
-    def log_message(self, *args: Any) -> None:
-        pass
+    def __call__(self, asked: Asked) -> Reply:
+        self.may_answer.wait(PATIENCE)
+        kind = asked.headers["Content-Type"]
+        said = json.loads(asked.body) if "json" in kind else asked.body.decode()
+        self.told.append((kind, asked.path, said))
+        self.headers.append(asked.headers)
+        return Reply(self.codes.pop(0) if self.codes else 204)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.may_answer.set()
-        server.shutdown()
-        thread.join()
+    made = Server()
+    with saying(made) as url:
+        made.url = f"{url}/secret"
+        yield made
+        made.may_answer.set()
 
 
 @pytest.fixture(autouse=True)
@@ -184,9 +169,7 @@ def test_who_never_answers_holds_up_the_next_alarm_for_so_long_only(
 def test_nobody_at_the_address_is_logged_without_its_secret(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with Server() as gone:
-        url = gone.url
-    alarms = Alarms(Settings(webhook=url))
+    alarms = Alarms(Settings(webhook=f"http://127.0.0.1:{free_port()}/secret"))
     alarms.send({})
     alarms.close(PATIENCE)
     (text,) = warnings(caplog)

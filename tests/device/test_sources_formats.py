@@ -164,10 +164,7 @@ def test_where_a_packed_file_was_cut_a_log_and_a_folder_go_on(tmp_path: Path) ->
     ("content", "said"),
     [
         (b"PK\x03\x04 xl/ \n", "this is an Excel workbook"),
-        (b"\xfd7zXZ\x00\n", "this is xz"),
         ("a,b\n1,2\n".encode("utf-16"), "this is text in UTF-16.*--encoding utf-16"),
-        ("a,b\n1,2\n".encode("utf-16-le"), "this is text in UTF-16.*--encoding utf-16-le"),
-        (b"<html>\n", "this is XML or HTML"),
     ],
 )
 @pytest.mark.parametrize("follow", [True, False])

@@ -43,6 +43,7 @@ class Asked:
     method: str
     path: str
     body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def route(self) -> str:
@@ -128,7 +129,7 @@ def saying(answer: Callable[[Asked], Reply | Pieces]) -> Iterator[str]:
 
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            said = answer(Asked(self.command, self.path, body))
+            said = answer(Asked(self.command, self.path, body, dict(self.headers)))
             if isinstance(said, Reply):
                 self.wfile.write(said.raw())
                 self.close_connection = "Connection" in said.headers
