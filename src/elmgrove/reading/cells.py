@@ -14,8 +14,6 @@ _BOOLEANS = {"true": 1.0, "yes": 1.0, "on": 1.0, "false": 0.0, "no": 0.0, "off":
 MISSING = "the value is missing"
 #: No sensor shows a number above this: it stands for a missing value, or is what an overflow left.
 LARGEST = 1e19
-# What would let a name write to a terminal, or end a line there.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def number(cell: Any, decimal: str = ".") -> float | None:
@@ -47,7 +45,9 @@ def plain_name(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    # What would let a name write to a terminal, or end a line there.
+    control = "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+    return re.sub(control, lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def is_number(cell: Any, decimal: str = ".") -> bool:

@@ -25,13 +25,6 @@ from elmgrove.reading.layout import Layout
 from elmgrove.reading.line_protocol import Point
 from elmgrove.reading.times import Clock, are_dates, are_epochs, is_named_like_a_time
 
-# What columns are called that say which rows were anomalous, and what may stand beside that.
-_LABELS = {
-    "abnormal", "anomalies", "anomalous", "anomaly", "attack", "class", "fault", "faulty",
-    "failure", "label", "labels", "outlier", "target", "truth"
-}  # fmt: skip
-_BESIDE = {"flag", "ground", "has", "is", "machine", "normal"}
-
 
 def is_index(name: str, cells: Sequence[Any]) -> bool:
     """Whether a column is the number of each row, as pandas writes it: nobody named it."""
@@ -50,7 +43,13 @@ def is_label(name: str, cells: Sequence[Any]) -> bool:
     (True, False, False)
     """
     words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
-    if not (words & _LABELS and words <= _LABELS | _BESIDE):
+    labels = {
+        "abnormal", "anomalies", "anomalous", "anomaly", "attack", "class", "fault", "faulty",
+        "failure", "label", "labels", "outlier", "target", "truth"
+    }  # fmt: skip
+    if not (
+        words & labels and words - labels <= {"flag", "ground", "has", "is", "machine", "normal"}
+    ):
         return False
     found = {cell.strip() if isinstance(cell, str) else cell for cell in cells}
     values = {number(cell) if boolean(cell) is None else 1.0 for cell in found}

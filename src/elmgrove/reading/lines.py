@@ -16,7 +16,6 @@ from elmgrove.reading.layout import Layout
 from elmgrove.reading.line_protocol import Measurement
 from elmgrove.reading.times import are_dates
 
-_DELIMITERS = ",;\t|"
 _SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)
 
 
@@ -64,7 +63,7 @@ def is_read_past(text: str) -> bool:
 
 
 def delimiter_of(line: str, decimal: str) -> str:
-    others = [one for one in _DELIMITERS[1:] if one in line]
+    others = [one for one in ";\t|" if one in line]
     for one in others:
         # 1,5;2,5 has as many commas as it has numbers, and one ; less.
         if all(is_number(cell) or is_decimal_comma(cell) for cell in split(line, one)):
@@ -72,7 +71,7 @@ def delimiter_of(line: str, decimal: str) -> str:
     if decimal == "," and (others or "," not in line):
         return max(others, key=line.count, default=";")
     # A comma may also stand inside a name.
-    return max(reversed(_DELIMITERS), key=line.count)
+    return max("|\t;,", key=line.count)
 
 
 def split(line: str, delimiter: str) -> list[str]:

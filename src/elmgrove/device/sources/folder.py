@@ -14,8 +14,6 @@ from elmgrove.errors import BadInput
 
 #: Seconds for which a file must not have changed: its writer is then taken to be done.
 SETTLE = 1.0
-#: Where files go that were read, and those without one good row.
-DONE, BAD = "done", "bad"
 
 
 class _Finished(NamedTuple):
@@ -65,7 +63,7 @@ class Folder(Source):
     def _bookmark_after(self, text: Text, line: Line) -> Bookmark | None:
         bookmark = super()._bookmark_after(text, line)
         finished = {name: file.inode for name, file in self._finished.items()}
-        finished |= {name: inode for name, (inode, where) in self._stuck.items() if where == DONE}
+        finished |= {name: inode for name, (inode, where) in self._stuck.items() if where == "done"}
         return None if bookmark is None else {**bookmark, "finished": finished}
 
     def _resumed(self, bookmark: Bookmark) -> Iterator[Item]:
@@ -134,18 +132,18 @@ class Folder(Source):
         elif reason and not text.began:
             yield self._refused(path, f"not one good row: {reason}")
         else:
-            self._move(path, DONE)
+            self._move(path, "done")
 
     def _refused(self, path: Path, reason: str) -> Bad:
         self._gap = True
-        where = self._move(path, BAD)
+        where = self._move(path, "bad")
         left = "left where it is" if where == path else f"moved to {where}"
         return Bad(str(path), f"{reason}; {left}", whole=True)
 
     def _move_read(self, name: str, inode: int) -> None:
         path = self._path / name
         if _inode(path) == inode:
-            self._move(path, DONE)
+            self._move(path, "done")
 
     def _move(self, path: Path, where: str) -> Path:
         folder = self._path / where
