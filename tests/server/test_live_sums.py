@@ -124,7 +124,7 @@ BAD = {
     "cut in the header": (GOOD[:100], 400, "damaged"),
     "with something after it": (GOOD + b"\0", 400, "damaged"),
     "altered": (GOOD[:-1] + bytes([GOOD[-1] ^ 1]), 400, "checksum"),
-    "a departure": (Departure(ME, 31).to_bytes(), 400, "elmgrove.departure"),
+    "a departure": (Departure(ME, 31).to_bytes(), 400, "left"),
     "another layer": (other_layer(), 422, "seed: 3 here, 4 there"),
     "a larger layer": (larger_layer(), 422, "inputs: 6 here, 7 there"),
     "another fingerprint": (set_field("fingerprint", "0" * 32), 400, "field"),

@@ -201,7 +201,7 @@ MONSTERS: list[Any] = [
     {},
     {"": {}},
 ]
-FORMATS = ("elmgrove.evidence", "elmgrove.merged", "elmgrove.departure")
+FORMATS = ("elmgrove.evidence", "elmgrove.merged")
 Lie = Callable[[Asked, Reply, random.Random], Reply | Pieces]
 
 

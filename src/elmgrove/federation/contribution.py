@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -20,11 +20,10 @@ from elmgrove.algebra.moments import (
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.model import MOST_PARTS
 from elmgrove.errors import BadFile, BadInput, Outdated
-from elmgrove.storage.sealed import format_of, require_written_as, seal, unpacking, unseal
+from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
-#: The format of a contribution's bytes.
+#: The format of an entry's bytes.
 EVIDENCE_FORMAT = "elmgrove.evidence"
-DEPARTURE_FORMAT = "elmgrove.departure"
 #: The last epoch there is, since data bases hold 63 bits. Nothing can follow it.
 HIGHEST_EPOCH = 2**63 - 1
 #: From here on no number of rows explains an epoch, and servers refuse it.
@@ -100,12 +99,10 @@ class Contribution:
     @classmethod
     def from_bytes(cls, blob: bytes) -> "Contribution":
         """Reads what ``to_bytes`` wrote; ``BadFile`` for anything else."""
-        fields, arrays = unseal(EVIDENCE_FORMAT, blob)
-        with unpacking("evidence"):
-            parts = _parts(Basis.from_fields(fields["basis"]), fields, arrays)
-            made = cls(fields["origin"], fields["epoch"], parts, fields.get("threshold"))
-            require_written_as(made._packed(), fields, arrays)
-        return made
+        entry = entry_from_bytes(blob)
+        if isinstance(entry, Departure):
+            raise BadFile(f"no evidence: it says that {entry.origin!r} left")
+        return entry
 
 
 def evidence_of(blob: bytes, basis: Basis) -> Evidence:
@@ -143,17 +140,11 @@ class Departure:
         require_epoch(self.epoch)
 
     def to_bytes(self) -> bytes:
-        """Seals it in the file format of a departure."""
-        return seal(DEPARTURE_FORMAT, asdict(self), {})
+        """Seals it in the file format of evidence to give away, without any."""
+        return seal(EVIDENCE_FORMAT, *self._packed())
 
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> "Departure":
-        """Reads what ``to_bytes`` wrote; ``BadFile`` for anything else."""
-        fields, arrays = unseal(DEPARTURE_FORMAT, blob)
-        with unpacking("a departure"):
-            made = cls(fields["origin"], fields["epoch"])
-            require_written_as((asdict(made), {}), fields, arrays)
-        return made
+    def _packed(self) -> Packed:
+        return {"origin": self.origin, "epoch": self.epoch, "left": True}, {}
 
 
 #: What is known of a device: what it contributed, or that it left.
@@ -162,7 +153,15 @@ Entry = Contribution | Departure
 
 def entry_from_bytes(blob: bytes) -> Entry:
     """Reads a contribution or a departure; ``BadFile`` for anything else."""
-    return (Departure if format_of(blob) == DEPARTURE_FORMAT else Contribution).from_bytes(blob)
+    fields, arrays = unseal(EVIDENCE_FORMAT, blob)
+    with unpacking("evidence"):
+        origin, epoch = fields["origin"], fields["epoch"]
+        entry: Entry = Departure(origin, epoch)
+        if "left" not in fields:
+            parts = _parts(Basis.from_fields(fields["basis"]), fields, arrays)
+            entry = Contribution(origin, epoch, parts, fields.get("threshold"))
+        require_written_as(entry._packed(), fields, arrays)
+    return entry
 
 
 def require_origin(origin: str) -> None:
