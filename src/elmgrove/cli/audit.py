@@ -57,7 +57,10 @@ def audit(
 def _page(opened: httpx.Client, asked: dict[str, str]) -> list[AuditRecord]:
     answer = request(opened, "GET", "", params=asked)
     with answer.reading():
-        return [AuditRecord.from_fields(stated) for stated in answer.json().each("records")]
+        return [
+            AuditRecord.from_fields(stated)
+            for stated in answer.read(list[dict[str, Any]], "records")
+        ]
 
 
 def _on_server(context: typer.Context, wanted: dict[str, str]) -> Iterator[AuditRecord]:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx
 import typer
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table as Grid
 
@@ -32,9 +33,11 @@ from elmgrove.errors import BadInput, require_time
 from elmgrove.exchange.base import Tls
 from elmgrove.exchange.broker_address import BrokerAddress
 from elmgrove.exchange.folder import FolderExchange
-from elmgrove.exchange.http_client import Fields, client, request
+from elmgrove.exchange.http_client import client, request
 from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.member import Member
+from elmgrove.federation.messages import Name as Line
+from elmgrove.federation.messages import Positive
 from elmgrove.federation.terms import Terms
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.times import format_time
@@ -157,7 +160,7 @@ def create(
         _create_elsewhere(context, charter, exchange)
         return
     with _admin(context) as opened:
-        made = request(opened, "POST", "", json=charter.fields).json().text("token")
+        made = request(opened, "POST", "", json=charter.fields).read(Line, "token")
     notes.print(f"Made {name}. Devices join it at {context.obj.server}/{name} with this token:")
     Console().print(made, soft_wrap=True, highlight=False)
 
@@ -208,15 +211,15 @@ def show(
     console = Console(markup=False, emoji=False, highlight=False)
     with _admin(context) as opened:
         if name is None:
-            for one in request(opened, "GET", "").json().texts("federations"):
+            for one in request(opened, "GET", "").read(list[Line], "federations"):
                 console.print(one)
             return
         answer = request(opened, "GET", f"/{name}")
         with answer.reading():
-            charter = Charter.from_fields(dict(answer.json()))
-        devices = list(request(opened, "GET", f"/{name}/devices").json().each("devices"))
-        entries = list(request(opened, "GET", f"/{name}/entries").json().each("entries"))
-        reports = {one.text("name"): one for one in _reports(opened, name)}
+            charter = Charter.from_fields(answer.read(dict[str, Any]))
+        devices = request(opened, "GET", f"/{name}/devices").read(list[_Device], "devices")
+        entries = request(opened, "GET", f"/{name}/entries").read(list[_Entry], "entries")
+        reports = {one.name: one for one in _reports(opened, name)}
     basis, layer, samples = charter.basis, charter.basis.layer, ""
     if basis.spectrum is not None:
         rate, length = basis.spectrum.rate, basis.spectrum.length
@@ -227,11 +230,11 @@ def show(
         f"score {basis.score}, ridge {charter.ridge:g}, {'merged, ' if charter.merged else ''}"
         f"members {', '.join(charter.members or ['any'])}; {_in_words(charter.terms)}"
     )
-    console.print(_grid(devices, {entry.text("origin"): entry for entry in entries}, reports))
+    console.print(_grid(devices, {entry.origin: entry for entry in entries}, reports))
     for entry in entries:
-        if entry["why"]:
-            rows = rows_counted(entry.number("count"), entry.number("weight"))
-            console.print(f"{entry.text('origin')} counts as {rows} rows: {entry.text('why')}.")
+        if entry.why:
+            rows = rows_counted(entry.count or 0.0, entry.weight)
+            console.print(f"{entry.origin} counts as {rows} rows: {entry.why}.")
 
 
 def _in_words(terms: Terms) -> str:
@@ -240,50 +243,79 @@ def _in_words(terms: Terms) -> str:
     return f"a key reads sums of {devices} or more; a device counts with {weighs}"
 
 
-def _reports(opened: httpx.Client, name: str, page: int = 1000) -> Iterator[Fields]:
+class _Device(Struct):
+    name: Line
+    revoked: bool
+    expires: Positive | None
+
+
+class _Entry(Struct):
+    origin: Line
+    left: bool
+    corrupt: bool
+    received: Positive
+    count: Positive | None
+    weight: Positive
+    why: Line | None
+
+
+class _Row(Struct):
+    name: Line
+    state: Line
+    event: bool
+    drift: bool
+    seen: Positive | None
+
+
+class _Administrator(Struct):
+    name: Line
+    role: Line
+    created: Positive
+    expires: Positive | None
+    password: bool
+
+
+def _reports(opened: httpx.Client, name: str, page: int = 1000) -> Iterator[_Row]:
     """Asks how all devices are doing, page by page."""
     offset = 0
     while True:
         asked = {"limit": page, "offset": offset}
-        found = list(request(opened, "GET", f"/{name}/reports", params=asked).json().each("rows"))
+        found = request(opened, "GET", f"/{name}/reports", params=asked).read(list[_Row], "rows")
         yield from found
         offset += len(found)
         if len(found) < page:
             return
 
 
-def _grid(devices: list[Fields], entries: dict[str, Fields], reports: dict[str, Fields]) -> Grid:
+def _grid(devices: list[_Device], entries: dict[str, _Entry], reports: dict[str, _Row]) -> Grid:
     grid = Grid()
     for heading in ("device", "key", "state", "last seen", "rows", "last upload"):
         grid.add_column(heading)
     for device in devices:
-        name = device.text("name")
-        key = "revoked" if device.flag("revoked") else validity(device.number_or_none("expires"))
-        doing = ("", "") if name not in reports else _doing(reports[name])
-        entry = entries.get(name)
-        uploaded = ("", "never") if entry is None else (_rows(entry), _when(entry, "received"))
-        grid.add_row(name, key, *doing, *uploaded)
+        key = "revoked" if device.revoked else validity(device.expires)
+        doing = ("", "") if device.name not in reports else _doing(reports[device.name])
+        entry = entries.get(device.name)
+        uploaded = ("", "never") if entry is None else (_rows(entry), _when(entry.received))
+        grid.add_row(device.name, key, *doing, *uploaded)
     return grid
 
 
-def _doing(report: Fields) -> tuple[str, str]:
+def _doing(report: _Row) -> tuple[str, str]:
     """The state in words with open events and drift, and when the device was last seen."""
-    state = report.text("state")
-    words = [{"unreported": "has reported nothing", "revoked": ""}.get(state, state)]
-    words += ["an event is open"] * report.flag("event") + ["drift"] * report.flag("drift")
-    seen = "" if report["seen"] is None else _when(report, "seen")
-    return ", ".join(filter(None, words)), seen
+    words = [{"unreported": "has reported nothing", "revoked": ""}.get(report.state, report.state)]
+    words += ["an event is open"] * report.event + ["drift"] * report.drift
+    return ", ".join(filter(None, words)), "" if report.seen is None else _when(report.seen)
 
 
-def _when(fields: Fields, name: str) -> str:
-    return shown(require_time(fields.number(name)))
+def _when(time: float) -> str:
+    return shown(require_time(time))
 
 
-def _rows(entry: Fields) -> str:
-    if entry.flag("left"):
+def _rows(entry: _Entry) -> str:
+    if entry.left or entry.count is None:
         return "left"
-    corrupt = " (corrupt until its next sync)" if entry.flag("corrupt") else ""
-    return rows_counted(entry.number("count"), entry.number("weight")) + corrupt
+    corrupt = " (corrupt until its next sync)" if entry.corrupt else ""
+    return rows_counted(entry.count, entry.weight) + corrupt
 
 
 def rows_counted(rows: float, weight: float) -> str:
@@ -313,10 +345,10 @@ def token(
     """
     with _admin(context) as opened:
         if device is None:
-            made = request(opened, "POST", f"/{name}/token").json().text("token")
+            made = request(opened, "POST", f"/{name}/token").read(Line, "token")
         else:
             asked = {"name": device}
-            made = request(opened, "POST", f"/{name}/devices", json=asked).json().text("key")
+            made = request(opened, "POST", f"/{name}/devices", json=asked).read(Line, "key")
             notes.print(
                 f"The key of {device}; write it to the .key file beside the device's state:"
             )
@@ -419,10 +451,10 @@ def administrators(
             _list_administrators(opened)
         elif add is not None:
             asked = {"name": name, "role": add.value, "days": days}
-            made = request(opened, "POST", "", json=asked).json()
-            valid = validity(made.number_or_none("expires"))
+            made = request(opened, "POST", "", json=asked)
+            valid = validity(made.read(Positive | None, "expires"))
             notes.print(f"{name} may {add.value}, with this token ({valid}):")
-            Console().print(made.text("token"), soft_wrap=True, highlight=False)
+            Console().print(made.read(Line, "token"), soft_wrap=True, highlight=False)
         elif remove:
             request(opened, "DELETE", f"/{name}")
             notes.print(f"{name} is no administrator any more.")
@@ -439,10 +471,9 @@ def administrators(
 
 def _list_administrators(opened: httpx.Client) -> None:
     grid = Grid("name", "role", "added (UTC)", "token", "password")
-    for one in request(opened, "GET", "").json().each("administrators"):
-        added, valid = format_time(one.number("created")), validity(one.number_or_none("expires"))
-        password = "yes" if one.flag("password") else "no"
-        grid.add_row(one.text("name"), one.text("role"), added, valid, password)
+    for one in request(opened, "GET", "").read(list[_Administrator], "administrators"):
+        added, valid = format_time(one.created), validity(one.expires)
+        grid.add_row(one.name, one.role, added, valid, "yes" if one.password else "no")
     Console(markup=False, emoji=False).print(grid)
 
 

@@ -18,7 +18,6 @@ from elmgrove.exchange.base import TLS, Tls
 from elmgrove.exchange.http_client import (
     SECONDS,
     SHORT,
-    Fields,
     Response,
     client,
     is_secret,
@@ -28,7 +27,7 @@ from elmgrove.federation.charter import Charter, address_of, require_address
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution, Entry, entry_from_bytes, unbundle
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.messages import MOST_RESULTS
+from elmgrove.federation.messages import MOST_RESULTS, Stored
 from elmgrove.federation.others import content_limit, others_limit, require_makeable
 from elmgrove.federation.report import Report
 from elmgrove.federation.selection import EVERYONE, Rule
@@ -81,7 +80,7 @@ class HttpExchange:
         if self._charter is None:
             answer = self._request("GET", "")
             with answer.reading():
-                found = Charter.from_fields(dict(answer.json()))
+                found = Charter.from_fields(answer.read(dict[str, Any]))
                 require_makeable(found)
             self._charter = found
         return self._charter
@@ -93,9 +92,8 @@ class HttpExchange:
             self._request("DELETE", where, params={"epoch": entry.epoch}, most=SHORT)
             return
         answer = self._request("PUT", where, content=entry.to_bytes(), most=SHORT)
-        told = answer.json()
-        stored = (told.text("origin"), told.whole("epoch"))
-        if stored != (entry.origin, entry.epoch) or not told.whole("revision"):
+        told = answer.read(Stored)
+        if (told.origin, told.epoch) != (entry.origin, entry.epoch) or not told.revision:
             raise answer.unlike("it did not store what was sent")
 
     def others(
@@ -145,13 +143,13 @@ class HttpExchange:
             # As many as a server keeps for one device.
             most=1 << 18,
         )
-        found = (self._command(stated) for stated in answer.json().each("commands"))
+        found = (self._command(stated) for stated in answer.read(list[dict[str, Any]], "commands"))
         return tuple(islice((one for one in found if one is not None), MOST_RESULTS))
 
-    def _command(self, stated: Fields) -> Command | None:
+    def _command(self, stated: dict[str, Any]) -> Command | None:
         """What is asked of the device; None for what a newer server, or somebody else, may ask."""
         try:
-            return Command.from_fields(dict(stated))
+            return Command.from_fields(stated)
         except BadInput as error:
             level = logging.DEBUG if self._told_unclear else logging.WARNING
             log.log(level, "a command that this device can't do: %s", error)
@@ -206,9 +204,8 @@ class HttpExchange:
 
     def _change_key(self, file: Path) -> None:
         answer = self._request("POST", f"/devices/{address_of(self._device)}/key", most=SHORT)
-        told = answer.json()
-        key = told.text("key")
-        if told.text("name") != self._device or not is_secret(key):
+        key: str = answer.read(str, "key")
+        if answer.read(str, "name") != self._device or not is_secret(key):
             raise answer.unlike("it gave no new key")
         # Before it is used: whatever happens, the file holds a key that is valid.
         write(file, key.encode(), private=True)
@@ -251,7 +248,7 @@ class HttpExchange:
                 if self._keyfile is not None:
                     self._keyfile.unlink(missing_ok=True)
             raise
-        if answer.json().text("key") != self._made:
+        if answer.read(str, "key") != self._made:
             raise answer.unlike(f"it did not take the key of {self._device!r}")
         # Where the disk is full by now, the next start asks again.
         with suppress(Unreachable):

@@ -8,18 +8,18 @@ import json
 import re
 import socket
 import ssl
-import sys
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 from weakref import WeakKeyDictionary
 
 import httpx
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from elmgrove import __version__
 from elmgrove.errors import (
@@ -33,6 +33,7 @@ from elmgrove.errors import (
 )
 from elmgrove.exchange.base import SLOWEST, TLS, Tls
 from elmgrove.exchange.tls import context_of
+from elmgrove.federation.messages import Count, read
 from elmgrove.federation.others import MOST_BYTES
 
 #: Seconds for which an exchange may ask to be left alone.
@@ -44,79 +45,14 @@ def no_response(host: str, why: str) -> Unreachable:
     return Unreachable(f"{host} is no Elmgrove exchange or agent: {plain(why)}")
 
 
-class Fields(dict[str, Any]):
-    """An object of JSON that somebody said: a field that is missing or no such thing is an error.
+class Problem(Struct):
+    """The problem document (RFC 9457) that Elmgrove refuses with."""
 
-    >>> Fields("host", {"size": "much"}).whole("size")
-    Traceback (most recent call last):
-    elmgrove.exchange.base.Unreachable: host is no Elmgrove exchange or agent: size is 'much'
-    """
-
-    def __init__(self, host: str, found: Mapping[str, Any]) -> None:
-        super().__init__(found)
-        self._host = host
-
-    def __missing__(self, name: str) -> Any:
-        raise no_response(self._host, f"its answer has no {name!r}")
-
-    def text(self, name: str) -> str:
-        """Gives a text of printable letters, and at least one."""
-        found = self[name]
-        if not isinstance(found, str) or not found or not found.isprintable():
-            raise self._wrong(name)
-        return found
-
-    def whole(self, name: str, most: int = 2**63 - 1) -> int:
-        """Gives a whole number from 0 to ``most``."""
-        found = self[name]
-        if type(found) is not int or not 0 <= found <= most:
-            raise self._wrong(name)
-        return found
-
-    def number(self, name: str) -> float:
-        """Gives a finite number from 0 on."""
-        found = self[name]
-        if type(found) not in (int, float) or not 0 <= found <= sys.float_info.max:
-            raise self._wrong(name)
-        return float(found)
-
-    def number_or_none(self, name: str) -> float | None:
-        """Gives a finite number from 0 on, or None where it is null."""
-        return None if self[name] is None else self.number(name)
-
-    def texts(self, name: str) -> list[str]:
-        """Gives a list of texts."""
-        return [Fields(self._host, {name: one}).text(name) for one in self._list(name)]
-
-    def flag(self, name: str) -> bool:
-        """Gives what is true or false."""
-        found = self[name]
-        if not isinstance(found, bool):
-            raise self._wrong(name)
-        return found
-
-    def each(self, name: str) -> "Iterator[Fields]":
-        """Gives the objects of a list, one by one: of millions, the first wrong one is the last."""
-        for one in self._list(name):
-            if not isinstance(one, dict):
-                raise self._wrong(name)
-            yield Fields(self._host, one)
-
-    def _list(self, name: str) -> list[Any]:
-        found = self[name]
-        if not isinstance(found, list):
-            raise self._wrong(name)
-        return found
-
-    def _wrong(self, name: str) -> Unreachable:
-        # The beginning of it: a whole number may have more digits than can be written.
-        found = self[name]
-        shown = f"{found!r:.60}" if isinstance(found, str) else f"no such thing ({_sort(found)})"
-        return no_response(self._host, f"{name} is {shown}")
-
-
-def _sort(found: Any) -> str:
-    return "null" if found is None else type(found).__name__
+    type: Annotated[str, Meta(pattern="^urn:elmgrove:problem:")]
+    title: Any = None
+    detail: Any = None
+    held_epoch: Count | UnsetType = UNSET
+    shrunk: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,15 +64,18 @@ class Response:
     content: bytes
     retry_after: float = 0.0
 
-    def json(self) -> Fields:
-        """Gives the object of JSON that the body is."""
+    def read(self, kind: Any, field: str | None = None) -> Any:
+        """Reads the body as JSON of this kind, or one field of the object that it is."""
         try:
             found = json.loads(self.content)
         except (ValueError, RecursionError) as error:
             raise self.unlike(f"it answered {self.status}, and no JSON") from error
-        if not isinstance(found, dict):
-            raise self.unlike(f"it answered {self.status}, and no object of JSON")
-        return Fields(self.host, found)
+        with self.reading():
+            if field is None:
+                return read(kind, found)
+            if not isinstance(found, dict) or field not in found:
+                raise self.unlike(f"its answer has no {field!r}")
+            return read(kind, found[field])
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -154,33 +93,24 @@ class Response:
 
     def refusal(self) -> ElmgroveError:
         """Makes the error that an answer other than the expected one stands for."""
-        problem = self._problem()
-        said = f"it answered {self.status}" if problem is None else _told(problem)
+        try:
+            problem = self.read(Problem)
+        except Unreachable:
+            # Somebody else's, or none.
+            problem = None
+        said = f"it answered {self.status}"
+        if problem is not None:
+            parts = (problem.title, problem.detail)
+            said = plain(": ".join(part for part in parts if isinstance(part, str)))
         if self.status >= 500 or self.status == 429:
             return Unreachable(f"{self.host}: {said}", self.retry_after)
         if problem is None or self.status < 400:
             return self.unlike(f"it answered {self.status}")
         if self.status in (401, 403):
             return Unauthorized(said)
-        if "held_epoch" in problem:
-            return Outdated(said, problem.whole("held_epoch"), problem.flag("shrunk"))
+        if problem.held_epoch is not UNSET:
+            return Outdated(said, problem.held_epoch, problem.shrunk)
         return Refused(said)
-
-    def _problem(self) -> Fields | None:
-        """The problem document (RFC 9457) that Elmgrove refuses with; None if this is another's."""
-        try:
-            found = self.json()
-        except Unreachable:
-            return None
-        is_ours = isinstance(found.get("type"), str) and found["type"].startswith(
-            "urn:elmgrove:problem:"
-        )
-        return found if is_ours else None
-
-
-def _told(problem: Fields) -> str:
-    said = (problem.get("title"), problem.get("detail"))
-    return plain(": ".join(text for text in said if isinstance(text, str)))
 
 
 def patience(stated: str | None) -> float:

@@ -133,6 +133,14 @@ class CommandMessage(Struct, forbid_unknown_fields=True):
     asked_at: Moment
 
 
+class Stored(Struct):
+    """What a server says of a contribution that it stored."""
+
+    origin: str
+    epoch: Count
+    revision: Count
+
+
 def read(kind: Any, stated: Any) -> Any:
     """Reads a message; ``BadInput`` names the path of what is wrong, and what was expected."""
     try:
