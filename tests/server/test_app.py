@@ -123,7 +123,7 @@ def authority(tmp_path: Path) -> Authority:
 def found(base: str, definition: Charter, tls: Tls) -> str:
     """Makes a federation, and gives its token."""
     with client(base, ADMIN, tls=tls, timeout=60) as opened:
-        return str(request(opened, "POST", "", json=definition.fields).json()["token"])
+        return str(request(opened, "POST", "", json=definition.fields).read(str, "token"))
 
 
 def test_only_devices_that_know_the_authority_speak_with_the_server(authority: Authority) -> None:
@@ -170,7 +170,7 @@ def test_a_server_that_asks_for_certificates_hears_nobody_without_one(
         Agent(Settings(**settings, **source, ca=ca, certificate=both)).run()
         root = f"/v1/federations/{definition.name}"
         with client(base, ADMIN, tls=Tls(ca, **own), root=root) as opened:
-            joined = request(opened, "GET", "/devices").json()["devices"]
+            joined = request(opened, "GET", "/devices").read(list[dict[str, Any]], "devices")
         assert [device["name"] for device in joined] == ["fan-1", "fan-3"]
 
         monkeypatch.setenv("ELMGROVE_ADMIN_TOKEN", ADMIN)

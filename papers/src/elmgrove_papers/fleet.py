@@ -51,7 +51,7 @@ def _on(server: DemoServer) -> Meeting:
     def founded(charter: Charter) -> Callable[[str], Exchange]:
         named = replace(charter, name=f"{charter.name}-{next(numbers)}")
         with client(server.url, server.admin_token) as opened:
-            token = request(opened, "POST", "", json=named.fields).json()["token"]
+            token = request(opened, "POST", "", json=named.fields).read(str, "token")
         return lambda device: HttpExchange(f"{server.url}/{named.name}", device, token=token)
 
     return founded

@@ -14,7 +14,6 @@ from elmgrove.cli.options import alarm_changes, moment, notes, read_for, shown
 from elmgrove.device.actions import ACTIONS, DRY_RUN, perform
 from elmgrove.device.control import ask_agent
 from elmgrove.errors import BadInput, InUse, Unreachable
-from elmgrove.federation.commands import FROM, TO
 from elmgrove.federation.member import Member
 from elmgrove.reading.times import format_time
 from elmgrove.storage.disk import load, locked, save
@@ -188,7 +187,7 @@ def undo(
 
 def _span(begin: str | None, end: str | None) -> dict[str, Any]:
     """Read the times and print them: what somebody wrote may be another day's."""
-    given = {FROM: begin, TO: end}
+    given = {"from": begin, "to": end}
     span = {word: moment(text) for word, text in given.items() if text is not None}
     if span:
         times = " ".join(f"{word} {format_time(time)}" for word, time in span.items())

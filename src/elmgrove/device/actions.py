@@ -11,7 +11,7 @@ from elmgrove.detector.history import Span
 from elmgrove.detector.tuning import TUNABLE, tune
 from elmgrove.device.status import mark_state, status_of, told
 from elmgrove.errors import BadInput, InconsistentState, require_whole
-from elmgrove.federation.commands import COMMANDS, EVENT, FROM, INSTEAD, TO
+from elmgrove.federation.commands import COMMANDS
 from elmgrove.federation.member import Member
 from elmgrove.reading.times import json_when, stated_time
 
@@ -112,15 +112,15 @@ def _events(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
 
 
 def _accept(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
-    rows, instead = asked.get("rows"), asked.get(INSTEAD, False)
+    rows, instead = asked.get("rows"), asked.get("instead", False)
     if not isinstance(instead, bool):
-        raise BadInput(f"{INSTEAD} is true or false, not {instead!r:.40}")
+        raise BadInput(f"instead is true or false, not {instead!r:.40}")
     if rows is None:
         if "times" in asked:
             raise BadInput("times are those of rows: give the rows, or from and to")
         span, event = _span(asked), _event(asked)
         return _fed_back(accept(member.detector, span, event=event, instead=instead, by=by, at=at))
-    if asked.keys() & {FROM, TO, EVENT}:
+    if asked.keys() & {"from", "to", "event"}:
         raise BadInput("rows, or from and to, or an event: name what is normal in one way")
     times = _times(asked.get("times"))
     return _fed_back(accept(member.detector, rows=rows, times=times, instead=instead, by=by, at=at))
@@ -145,16 +145,16 @@ def _fed_back(feedback: Feedback) -> dict[str, Any]:
 
 def _span(asked: Asked) -> Span | None:
     """The time that is meant; None where none is named."""
-    if FROM not in asked and TO not in asked:
+    if "from" not in asked and "to" not in asked:
         return None
     return Span(
-        stated_time(FROM, asked[FROM]) if FROM in asked else -math.inf,
-        stated_time(TO, asked[TO]) if TO in asked else math.inf,
+        stated_time("from", asked["from"]) if "from" in asked else -math.inf,
+        stated_time("to", asked["to"]) if "to" in asked else math.inf,
     )
 
 
 def _event(asked: Asked) -> int | None:
-    return require_whole(EVENT, asked[EVENT], 1) if EVENT in asked else None
+    return require_whole("event", asked["event"], 1) if "event" in asked else None
 
 
 def _times(given: Any) -> list[float] | None:

@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution, Entry, Version, entry_from_bytes
-from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged, Own
 from elmgrove.federation.others import Pool, StandingOthers
 from elmgrove.federation.report import Report
@@ -125,24 +124,6 @@ class SyncReport:
     again: bool = False
     blocked_reason: str | None = None
     others: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        member: Member,
-        *,
-        guarded: bool,
-        devices: int,
-        updated: bool,
-        refusal: str | None,
-        again: bool = False,
-    ) -> "SyncReport":
-        """Tells what a member has sent and uses now."""
-        sent = None if member.published is None else member.published.learned
-        missing = member.rows_missing(guarded=guarded)
-        blocked_reason = member.blocked_reason(guarded=guarded) if missing else None
-        others = "" if member.merged is None else str(member.merged)
-        return cls(sent, missing, devices, updated, refusal, again, blocked_reason, others)
 
     def then(self, after: "SyncReport") -> "SyncReport":
         """Tells what this sync and the one that followed it at once did together."""

@@ -315,13 +315,16 @@ class Session:
         if incoming.merged is not None:
             member.set_prior(incoming.merged)
         told = (self._offering.held_back, incoming.refusal)
-        return SyncReport.of(
-            member,
-            guarded=self._guarded,
+        missing = member.rows_missing(guarded=self._guarded)
+        return SyncReport(
+            sent=None if member.published is None else member.published.learned,
+            missing=missing,
             devices=len(member.ledger) if member.merged is None else member.merged.devices,
             updated=incoming.merged is not None,
             refusal="; ".join(str(one) for one in told if one is not None) or None,
             again=again,
+            blocked_reason=member.blocked_reason(guarded=self._guarded) if missing else None,
+            others="" if member.merged is None else str(member.merged),
         )
 
     def _answer(self, outgoing: Outgoing) -> Merged | None:

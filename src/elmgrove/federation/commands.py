@@ -7,18 +7,10 @@ from elmgrove.errors import BadInput
 from elmgrove.federation.messages import CommandMessage, Count, Outcome, check, read
 from elmgrove.reading.times import stated_time
 
-#: The words that say when, each a time in ISO 8601 or in seconds since 1970: from then on,
-FROM = "from"
-#: and until then.
-TO = "to"
-#: The word by which a new normal takes the place of what was learned.
-INSTEAD = "instead"
-#: The word for the number of an event, in the place of a time.
-EVENT = "event"
 #: What a device can be sent: the actions, and the words that go with each.
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "accept": (FROM, TO, EVENT, INSTEAD),
-    "reject": (FROM, TO, EVENT),
+    "accept": ("from", "to", "event", "instead"),
+    "reject": ("from", "to", "event"),
     "undo": (),
 }
 
@@ -45,10 +37,10 @@ class Command:
                 raise BadInput(
                     f"words of {self.action} are {', '.join(known) or 'none'}, with values"
                 )
-            if name in (FROM, TO):
+            if name in ("from", "to"):
                 stated_time(name, word)
             else:
-                read(bool if name == INSTEAD else Count, word)
+                read(bool if name == "instead" else Count, word)
 
     @property
     def fields(self) -> dict[str, Any]:

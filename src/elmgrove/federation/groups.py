@@ -62,11 +62,6 @@ class Grouping:
         pairs = zip(self.models, self.labels, strict=True)
         return tuple(model for model, label in pairs if label == group)
 
-    def loss_within(self, group: int) -> float:
-        """Finds the largest loss at which a part of this group was joined; 0 if it is alone."""
-        inside = [step.loss for step in self.steps if self.labels[step.first[0]] == group]
-        return max(inside, default=0.0)
-
 
 def local_models(contributions: Iterable[Contribution]) -> list[LocalPattern]:
     """Lists all patterns with rows, in the order of the devices' names."""

@@ -284,14 +284,6 @@ def set_peers(detector: Detector, merges: bool, ledger: Ledger, merged: Merged |
     detector.set_peers(others, loan_by(merges, ledger, merged))
 
 
-def use(detector: Detector, merges: bool, ledger: Ledger, merged: Merged | None) -> None:
-    """Applies to a detector what was received from others, in the place of what was before."""
-    received = received_by(merges, ledger, merged)
-    if received or detector.received is not None:
-        detector.set_prior(received)
-    set_peers(detector, merges, ledger, merged)
-
-
 class Member:
     """A device of a federation: a detector with what it received and what it gave away.
 
@@ -451,7 +443,10 @@ class Member:
     ) -> bool:
         merges = self.merges if merges is None else merges
         # The model first: if it refuses, the ledger stays as it was.
-        use(self.detector, merges, ledger, merged)
+        received = received_by(merges, ledger, merged)
+        if received or self.detector.received is not None:
+            self.detector.set_prior(received)
+        set_peers(self.detector, merges, ledger, merged)
         self.ledger, self.merged, self.merges = ledger, merged, merges
         return True
 

@@ -13,7 +13,6 @@ from starlette.responses import RedirectResponse, Response
 
 from elmgrove.detector.events import normal_at
 from elmgrove.errors import BadInput, Problem
-from elmgrove.federation.commands import EVENT, FROM, INSTEAD, TO
 from elmgrove.federation.report import seconds_of
 from elmgrove.reading.times import Clock, stated_time
 from elmgrove.server.auth import Caller
@@ -147,12 +146,12 @@ class ShownEvent:
         if end is None:
             known = (begin, seconds_of(event["peak_at"]), self.last_row)
             end = max(time for time in known if time is not None)
-        return {FROM: begin, **up_to(end)}
+        return {"from": begin, **up_to(end)}
 
     @property
     def named(self) -> dict[str, int]:
         """The parameter ``event``: the device takes out all that was learned since it began."""
-        return {EVENT: self.event.number}
+        return {"event": self.event.number}
 
     @property
     def words(self) -> Mapping[str, float]:
@@ -229,7 +228,7 @@ def up_to(time: float) -> dict[str, float]:
     {'to': 1714573200.001}
     """
     # ``to`` itself is not part of it.
-    return {TO: time + 0.001}
+    return {"to": time + 0.001}
 
 
 def shown_events(
@@ -252,18 +251,18 @@ def shown_events(
 
 def _is_about(row: StoredCommand, event: StoredEvent) -> bool:
     words = row.command.words
-    if EVENT in words:
+    if "event" in words:
         # A device that was reset counts its events from 1.
-        return bool(words[EVENT] == event.number) and row.command.asked_at >= event.begin
-    return words.get(FROM) == event.begin
+        return bool(words["event"] == event.number) and row.command.asked_at >= event.begin
+    return words.get("from") == event.begin
 
 
 def answers(row: StoredCommand, since: float | None) -> bool:
     """Return whether a command waits that is about rows since a change began, if that is known."""
-    end = row.command.words.get(TO)
+    end = row.command.words.get("to")
     if row.command.action == "undo":
         return False
-    return row.done is None and (since is None or end is None or stated_time(TO, end) >= since)
+    return row.done is None and (since is None or end is None or stated_time("to", end) >= since)
 
 
 def cooperation_text(cooperation: Mapping[str, Any] | None) -> str:
@@ -304,10 +303,10 @@ def command_text(row: StoredCommand) -> str:
     if row.command.action == "reject":
         answer = "a fault"
     else:
-        answer = "the normal from now on" if words.get(INSTEAD) else "fine"
-    begin, end = words.get(FROM), words.get(TO)
-    if EVENT in words:
-        return f"Event {words[EVENT]}: {answer}"
+        answer = "the normal from now on" if words.get("instead") else "fine"
+    begin, end = words.get("from"), words.get("to")
+    if "event" in words:
+        return f"Event {words['event']}: {answer}"
     if begin is None and end is None:
         return f"All that waits: {answer}"
     since = "Rows" if begin is None else f"Rows from {_shown(begin)}"
@@ -380,7 +379,7 @@ class DeviceStatus:
     @property
     def named(self) -> dict[str, int] | None:
         """The parameter ``event`` for its open event; None if there is none."""
-        return None if self.event is None else {EVENT: self.event}
+        return None if self.event is None else {"event": self.event}
 
     @property
     def span(self) -> dict[str, float] | None:
@@ -584,12 +583,12 @@ async def take(request: Request, user: User, form: Form) -> Response:
 
 async def _ask(caller: Caller, device: str, action: str, form: Form) -> None:
     words: dict[str, Any] = {
-        name: _seconds(name, form[name]) for name in (FROM, TO) if form.get(name)
+        name: _seconds(name, form[name]) for name in ("from", "to") if form.get(name)
     }
-    if form.get(EVENT):
-        words[EVENT] = _whole(EVENT, form[EVENT])
-    if form.get(INSTEAD):
-        words[INSTEAD] = True
+    if form.get("event"):
+        words["event"] = _whole("event", form["event"])
+    if form.get("instead"):
+        words["instead"] = True
     await send_command(caller, device, action, words)
 
 
