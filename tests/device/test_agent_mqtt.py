@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from elmgrove.federation.member import Member
-from support.agents import Running, Start
+from support.agents import Running, Start, verdicts
 from support.factories import member_in, write_rows
 from support.mosquitto import Mosquitto, running_broker
 from support.paho_client import Somebody, messages, somebody_at
@@ -45,9 +45,16 @@ class Pump:
 
     def start(self, **more: Any) -> Running:
         usual = {"source": self.place.url(f"plant/{self.name}"), "mqtt": self.place.url("told")}
+        before = self.greetings()
         self.agent = self._device(self.name, **usual | QUICK | self._settings | more)
         self.agent.logs("subscribed to")
+        # By then it hears what it is asked as well.
+        self.agent.until(lambda: self.greetings() > before)
         return self.agent
+
+    def greetings(self) -> int:
+        """How often it has said that it is there."""
+        return sum(status["agent"] == "online" for status in self.told("status"))
 
     def give(self, rows: np.ndarray) -> None:
         """Publishes rows, and waits until the agent has told of them all."""
@@ -88,7 +95,6 @@ def test_a_machine_is_set_up_with_nothing_but_a_broker(
     place: Mosquitto, plant: Somebody, device: Start
 ) -> None:
     one = Pump(place, plant, device)
-    wait_until(lambda: bool(one.told("status")))
     assert (one.status()["agent"], one.status()["state"]) == ("online", "waiting")
     one.give(load_rows(300, 1))
     assert sum(verdict["anomalous"] for verdict in one.told("verdict")[100:]) < 20
@@ -156,7 +162,7 @@ def test_the_broker_says_that_an_agent_is_gone_which_could_not_say_so(
         assert late.objects(f"told/{one.name}/status")[0]["agent"] == "offline"
         assert late.under(f"told/{one.name}/status")[0].retain
     one.start()
-    wait_until(lambda: one.status()["agent"] == "online")
+    assert one.status()["agent"] == "online"
 
 
 def test_what_is_asked_in_the_wrong_way_is_answered_and_ends_nothing(
@@ -233,50 +239,35 @@ topic readwrite #
 """
 
 
-def test_with_tls_a_password_and_rules_what_is_refused_is_told_once(
-    mosquitto: None, tmp_path: Path, authority: Authority, device: Start
+@pytest.mark.parametrize("by", ["password", "certificate"])
+def test_with_tls_and_rules_what_is_refused_is_told_once(
+    mosquitto: None, tmp_path: Path, authority: Authority, device: Start, by: str
 ) -> None:
-    with running_broker(tmp_path, FAST, users=USERS, acl=ACL, authority=authority) as place:
-        ca = authority.ca
-        who = {"user": "plant", "password": "knows", "ca": ca}
-        with somebody_at(place, "told/pump/#", **who) as plant:
-            agent = device(
-                "pump",
-                source=place.url("plant/pump", "pump"),
-                mqtt=place.url("told", "pump"),
-                mqtt_password="secret",
-                ca=ca,
-                **QUICK,
-            )
-            agent.logs("subscribed to")
-            plant.say_all(messages("plant/pump", NAMES, load_rows(100, 13)))
-            agent.until(lambda: len(plant.under("told/pump/verdict")) == 100)
-            # The rules say nothing of Home Assistant.
-            agent.logs("not published")
-            plant.say("told/pump/do", {"action": "reject"})
-            agent.until(lambda: bool(plant.under("told/pump/done")))
-            assert agent.stop() == 0
-            assert agent.log.count("not published") == 1
-            assert "'pump' write homeassistant/device/" in agent.log
-            assert "secret" not in agent.log
-
-
-def test_a_certificate_says_who_the_device_is(
-    mosquitto: None, tmp_path: Path, authority: Authority, device: Start
-) -> None:
-    asks = f"{FAST}\nrequire_certificate true\nuse_identity_as_username true"
-    plants = {"ca": authority.ca, **authority.signed("plant")}
-    own = {"ca": authority.ca, "certificate": authority.signed_with_key("pump")}
+    if by == "password":
+        asks, users, name = "", USERS, "pump"
+        plants, own = {"user": "plant", "password": "knows"}, {"mqtt_password": "secret"}
+    else:
+        asks, users, name = "require_certificate true\nuse_identity_as_username true", None, ""
+        plants = authority.signed("plant")
+        own = {"certificate": authority.signed_with_key("pump")}
+    config, ca = f"{FAST}\n{asks}", authority.ca
     with (
-        running_broker(tmp_path, asks, acl=ACL, authority=authority) as place,
-        somebody_at(place, "told/#", **plants) as plant,
+        running_broker(tmp_path, config, users=users, acl=ACL, authority=authority) as place,
+        somebody_at(place, "told/pump/#", ca=ca, **plants) as plant,
     ):
-        usual = {"source": place.url("plant/pump"), "mqtt": place.url("told"), **QUICK}
-        agent = device("pump", **usual, **own)
+        where = {"source": place.url("plant/pump", name), "mqtt": place.url("told", name)}
+        agent = device("pump", **where, ca=ca, **own, **QUICK)
         agent.logs("subscribed to")
-        plant.say_all(messages("plant/pump", NAMES, load_rows(60, 15)))
-        agent.until(lambda: len(plant.under("told/pump/verdict")) == 60)
+        plant.say_all(messages("plant/pump", NAMES, load_rows(100, 13)))
+        agent.until(lambda: len(plant.under("told/pump/verdict")) == 100)
+        # The rules say nothing of Home Assistant.
+        agent.logs("not published")
+        plant.say("told/pump/do", {"action": "reject"})
+        agent.until(lambda: bool(plant.under("told/pump/done")))
         assert agent.stop() == 0
+        assert agent.log.count("not published") == 1
+        assert "write homeassistant/device/" in agent.log
+        assert "secret" not in agent.log
 
 
 def test_whatever_anybody_says_the_agent_goes_on(
@@ -309,7 +300,7 @@ def test_a_wrong_password_is_told_and_watching_goes_on(
             **QUICK | {"verdicts": "fan.jsonl"},
         )
         agent.logs("does not let 'pump' in")
-        agent.until(lambda: (tmp_path / "fan.jsonl").read_text().count("\n") == 80)
+        agent.until(lambda: len(verdicts(tmp_path / "fan.jsonl")) == 80)
         assert agent.stop() == 0
         assert agent.log.count("does not let 'pump' in") == 1
         assert "messages were not delivered" in agent.log
