@@ -15,19 +15,17 @@ from elmgrove.errors import Outdated, Refused, Unauthorized, Unreachable
 from elmgrove.exchange.folder import CHARTER as CHARTER_FILE
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, Departure, Entry
 from elmgrove.federation.merged import Merged, Own
 from elmgrove.federation.selection import Everyone, Named, Quality, Rule, SameGroup
 from elmgrove.federation.terms import Terms
+from support.brokered import BASIS, CHARTER
 from support.exchanges import KINDS, Way, entries, ways_to
-from support.factories import contribution_from
+from support.factories import contribution_from, contribution_of
 from support.faults import full
 from support.reports import report
 from support.serving import ADMIN, serving
 
-BASIS = Basis(HiddenLayer(3, 2, activation="tanh", seed=1), 3)
-CHARTER = Charter("fans", BASIS, ridge=0.1, members=("fan*", "Lüfter/*"))
 GROUP = SameGroup()
 
 
@@ -266,15 +264,10 @@ def rows_of(kind: int, seed: int, count: int = 200) -> np.ndarray:
     return rng.normal(size=(count, 1)) @ direction + 0.05 * rng.normal(size=(count, 3))
 
 
-def learned(X: np.ndarray) -> Evidence:
-    H = BASIS.layer(X)
-    return Evidence(BASIS, H.T @ H, H.T @ X, float(np.square(X).sum()), len(X))
-
-
 def of_kinds(origin: str, *kinds: int, rows: int = 200) -> Contribution:
     seed = sum(origin.encode())
-    parts = tuple(learned(rows_of(kind, seed + 50 * n, rows)) for n, kind in enumerate(kinds))
-    return Contribution(origin, rows * len(kinds), parts)
+    patterns = (rows_of(kind, seed + 50 * n, rows) for n, kind in enumerate(kinds))
+    return contribution_of(origin, *patterns, basis=BASIS)
 
 
 #: Two kinds of machines, each a few times, and one machine that is of both.

@@ -23,7 +23,7 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.member import Member
 from elmgrove.federation.selection import Everyone, Rule, SameGroup
 from support.agents import Start
-from support.factories import member_in, trained_member, write_rows
+from support.factories import member_in, trained, trained_member, write_rows
 from support.laws import law_examples
 from support.patterns import INPUTS, rows_of
 from support.serving import serving
@@ -154,100 +154,38 @@ def test_another_setting_is_taken_up_at_the_next_sync(before: str, setting: str)
         alike(changed[name], expected[name])
 
 
-def test_one_model_rests_on_its_group_and_several_on_the_groups_that_come_back() -> None:
-    for setting, expected in (("single", 4), ("multi-global", 1), ("MLMG", 4)):
-        sessions = fleet(setting, NAMES, MemoryExchange(CHARTER))
-        settle(sessions, NAMES)
-        merged = sessions["a"].member.merged
-        assert merged.devices == expected
-    assert {part.count for part in merged.parts} == {2 * ROWS, 3 * ROWS}, (
-        "kinds 1 and 2 of others, not 3"
-    )
-    assert len(sessions["a"].detector.model.foreign) == 0
-
-
 # Agents
 
 
-def anomalous_rows(kind: int) -> np.ndarray:
-    """Rows of a machine whose second half of sensors belongs to other rows."""
-    X = rows_of(kind, 500, 200)
-    X[:, INPUTS // 2 :] = np.roll(X[:, INPUTS // 2 :], 1, axis=0)
-    return X
-
-
 def auc(detector: Any, kind: int) -> float:
-    normal, anomalous = rows_of(kind, 400, 200), anomalous_rows(kind)
+    """How well it tells rows from those whose second half of sensors belongs to other rows."""
+    normal, anomalous = rows_of(kind, 400, 200), rows_of(kind, 500, 200)
+    anomalous[:, INPUTS // 2 :] = np.roll(anomalous[:, INPUTS // 2 :], 1, axis=0)
     scores = detector.score_many(np.vstack([normal, anomalous]))
     return float(roc_auc_score(np.repeat([0, 1], 200), scores))
 
 
-def ran(device: Start, machines: dict[str, np.ndarray], **told: Any) -> Member:
-    """The last of these agents, which have read their rows and synced one after the other.
-
-    That one is a process, as users have it; the others are here, which is quicker.
-    """
-    for name, rows in machines.items():
-        write_rows(Path(f"{name}.csv"), rows)
-    *others, last = machines
-    for name in others:
-        run_here(name, **told)
-    one = device(last, **told)
-    assert one.end() == 0, one.log
-    return member_in(f"{last}.elm")
-
-
-def run_here(name: str, **told: Any) -> Member:
-    """An agent in this process that has read its rows and synced."""
-    usual = {"source": f"{name}.csv", "state": f"{name}.elm", "verdicts": ""}
-    Agent(Settings(name=name, **(usual | told))).run()
-    return member_in(f"{name}.elm")
-
-
-@pytest.fixture(autouse=True)
-def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_with_two_patterns_each(
+    device: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one is a process, as users have it; the others are here, which is quicker."""
     monkeypatch.chdir(tmp_path)
-
-
-#: Two kinds of machines; the last one has few rows.
-MACHINES = {
-    name: rows_of(kind, seed, rows)
-    for seed, (name, kind, rows) in enumerate(
-        [("a", 1, ROWS), ("b", 1, ROWS), ("c", 2, ROWS), ("d", 2, 300)]
-    )
-}
-
-
-def test_agents_of_two_kinds_in_one_federation(device: Start, tmp_path: Path) -> None:
-    """Multi-global keeps them apart, where one sum over all explains what is wrong as well."""
-    found = {}
-    with serving(f"{tmp_path}/store.db") as server:
-        for merge in ("everyone", "group"):
-            charter = Charter(f"fans-{merge}", CHARTER.basis, merged=True)
-            where = {"exchange": f"{server.base}/{charter.name}"}
-            joining = {"token": server.found(charter).token, "merge": merge}
-            named = {f"{name}-{merge}": rows for name, rows in MACHINES.items()}
-            found[merge] = ran(device, named, **where, **joining)
-    devices = {merge: member.merged and member.merged.devices for merge, member in found.items()}
-    assert devices == {"everyone": 3, "group": 1}
-    single, apart = (auc(found[merge].detector, 2) for merge in ("everyone", "group"))
-    assert apart > single + 0.1, (single, apart)
-
-
-def test_agents_with_two_patterns_each(device: Start, tmp_path: Path) -> None:
-    machines = {
-        name: np.random.default_rng(seed).permutation(
-            np.vstack([rows_of(kind, seed, ROWS) for kind in kinds])
-        )
-        for seed, (name, kinds) in enumerate({"a": (1, 2), "b": (3, 4), "c": (3, 4)}.items())
-    }
+    machines = {}
     with serving(f"{tmp_path}/store.db") as server:
         told = {"exchange": f"{server.base}/fans", "token": server.found(CHARTER).token}
-        member = ran(device, machines, **told, merge="group", patterns="auto")
+        told |= {"merge": "group", "patterns": "auto", "verdicts": ""}
+        for seed, (name, kinds) in enumerate({"a": (1, 2), "b": (3, 4), "c": (3, 4)}.items()):
+            rows = np.vstack([rows_of(kind, seed, ROWS) for kind in kinds])
+            machines[name] = np.random.default_rng(seed).permutation(rows)
+            source = write_rows(Path(f"{name}.csv"), machines[name])
+            if name != "c":
+                Agent(Settings(name=name, source=str(source), state=f"{name}.elm", **told)).run()
+        one = device("c", **told)
+        assert one.end() == 0, one.log
+    member = member_in("c.elm")
     assert member.detector.patterns is not None
     assert (member.merged.devices, len(member.merged.parts)) == (1, 2)
     assert (len(member.detector.model.own), len(member.detector.model.foreign)) == (2, 0)
-    whole = Detector(CHARTER.basis.layer)
-    whole.learn_many(np.vstack(list(machines.values())))
+    whole = trained(Detector(CHARTER.basis.layer), np.vstack(list(machines.values())))
     for kind in (3, 4):
         assert auc(member.detector, kind) > auc(whole, kind) + 0.1

@@ -16,7 +16,7 @@ from elmgrove.federation.member import Member
 from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.sums import BoundedSum, bounded, weight_in, why_less
 from elmgrove.federation.terms import UNBOUNDED, Terms
-from support.factories import cloud
+from support.factories import cloud, evidence_of
 from support.laws import law_examples
 from support.moments import moments_of
 
@@ -29,11 +29,7 @@ NAMES = "abcde"
 def evidence(seed: int, rows: float, size: float = 1.0, basis: Basis = DISTANT) -> Evidence:
     """What a device states that claims so many rows, so far from where they should be."""
     X = size * np.random.default_rng(seed).normal(size=(20, 3))
-    if basis.score == "distance":
-        made: Evidence = moments_of(basis, X)
-    else:
-        H = basis.layer(X)
-        made = Evidence(basis, H.T @ H, H.T @ X, float(np.square(X).sum()), 20)
+    made = moments_of(basis, X) if basis.score == "distance" else evidence_of(X, basis)
     return made.weighted(rows / 20.0)
 
 

@@ -6,18 +6,22 @@ was restored to a time before its first upload has to learn enough for a new one
 then, the others know more of it than it does itself.
 """
 
-import tempfile
 from collections.abc import Collection
-from pathlib import Path
 
 from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from elmgrove.exchange.base import Exchange
-from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.contribution import Contribution, Departure, Entry, entry_from_bytes
-from support.fleet_machine import BY_DISTANCE, IN_WINDOWS, MIXED, Device, Fleet, FleetOnMemory
+from support.fleet_machine import (
+    BY_DISTANCE,
+    IN_WINDOWS,
+    MIXED,
+    Device,
+    Fleet,
+    FleetOnMemory,
+    InFolder,
+)
 from support.laws import law_examples
 
 
@@ -25,17 +29,8 @@ class GuardedFleetOnMemory(FleetOnMemory):
     guarded = True
 
 
-class FleetOnFolder(FleetOnMemory):
+class FleetOnFolder(InFolder, FleetOnMemory):
     """A fleet that meets in a folder, through files."""
-
-    def make_exchange(self) -> Exchange:
-        self.folder = tempfile.TemporaryDirectory()
-        FolderExchange.create(Path(self.folder.name), self.charter)
-        return FolderExchange(Path(self.folder.name))
-
-    def teardown(self) -> None:
-        with self.folder:
-            super().teardown()
 
 
 class FleetOfPeers(Fleet):

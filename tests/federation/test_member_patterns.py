@@ -1,8 +1,6 @@
 """Devices with patterns in a federation: each row counted once, nobody's few rows shown."""
 
-import tempfile
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,6 @@ from sklearn.metrics import roc_auc_score
 from elmgrove import BadFile, BadInput, Basis, Evidence, HiddenLayer, Mismatch, NotAdmissible
 from elmgrove.detector.feedback import accept
 from elmgrove.detector.patterns import MOST_PARTS, PatternRule
-from elmgrove.exchange.base import Exchange
-from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
@@ -25,9 +21,10 @@ from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution, Ledg
 from elmgrove.federation.member import Member, least_new_rows
 from elmgrove.federation.merged import Merged
 from elmgrove.storage.sealed import seal, unseal
+from support.factories import evidence_of
 from support.fleet_machine import CHARTER as SMALL
 from support.fleet_machine import LEAST as SMALL_LEAST
-from support.fleet_machine import NAMES, Device, FleetOnMemory
+from support.fleet_machine import NAMES, Device, FleetOnMemory, InFolder
 from support.laws import law_examples
 from support.patterns import INPUTS, mixed, rows_of
 
@@ -43,9 +40,8 @@ def member(name: str = "fan", rows: np.ndarray | None = None, **settings: Any) -
     return made
 
 
-def rows_evidence(X: np.ndarray) -> Evidence:
-    H = CHARTER.basis.layer(X)
-    return Evidence(CHARTER.basis, H.T @ H, H.T @ X, float(np.square(X).sum()), len(X))
+def evidence_in(X: np.ndarray) -> Evidence:
+    return evidence_of(X, CHARTER.basis)
 
 
 # Contributions
@@ -72,7 +68,7 @@ def test_a_contribution_has_at_least_one_part_and_no_more_than_are_taken() -> No
 
 
 def test_parts_of_different_bases_make_no_contribution() -> None:
-    mine = rows_evidence(mixed(1, 20))
+    mine = evidence_in(mixed(1, 20))
     foreign = Evidence.zero(Basis(HiddenLayer(INPUTS, 2, seed=99), INPUTS))
     with pytest.raises(Mismatch):
         Contribution("fan", 9, (mine, foreign))
@@ -91,7 +87,7 @@ def test_a_file_with_another_number_of_patterns_is_refused(count: int) -> None:
 
 def lie() -> Contribution:
     """Parts of which one is no evidence, though the sum is."""
-    good, more = rows_evidence(mixed(1, 80)), rows_evidence(mixed(2, 20))
+    good, more = evidence_in(mixed(1, 80)), evidence_in(mixed(2, 20))
     parts = (good + more, Evidence.zero(CHARTER.basis) - more)
     return Contribution("liar", 80, parts)
 
@@ -112,7 +108,7 @@ def test_each_part_must_be_admissible(patterns: PatternRule | None) -> None:
 
 
 def test_a_sum_by_groups_travels_and_says_that_they_were_told_apart() -> None:
-    one, other = rows_evidence(rows_of(0, 1, 50)), rows_evidence(rows_of(1, 1, 50))
+    one, other = evidence_in(rows_of(0, 1, 50)), evidence_in(rows_of(1, 1, 50))
     merged = Merged("fans", 3, 2, (one, other), apart=True)
     assert (merged.received, merged.evidence) == ((one, other), one + other)
     assert Merged.from_bytes(merged.to_bytes()) == merged
@@ -268,7 +264,7 @@ class Guarded(RuleBasedStateMachine):
         upload = []
         for part, given in zip(self.me.published.parts, offered.parts, strict=True):
             rows = self.inside[part.number][: part.learned]
-            assert given.close_to(rows_evidence(np.array([self.rows[index] for index in rows])))
+            assert given.close_to(evidence_in(np.array([self.rows[index] for index in rows])))
             upload.append(frozenset(rows))
         assert len(frozenset().union(*upload)) == sum(map(len, upload)) == offered.evidence.count
         self.uploads.append(upload)
@@ -277,7 +273,7 @@ class Guarded(RuleBasedStateMachine):
     def each_row_is_counted_once(self) -> None:
         evidence = self.me.detector.evidence
         assert evidence.count == self.me.detector.learned == len(self.rows)
-        assert evidence.close_to(rows_evidence(np.array(self.rows)))
+        assert evidence.close_to(evidence_in(np.array(self.rows)))
 
     def teardown(self) -> None:
         self.each_row_is_counted_once()
@@ -332,25 +328,12 @@ class MixedFleet(FleetOnMemory):
                 event(f"{len(detector.model.own)} own, {len(detector.model.foreign)} foreign")
 
     def require_sum(self, evidence: Evidence | None, parts: list[np.ndarray]) -> None:
-        X = np.vstack([np.empty((0, 3)), *parts])
-        H = np.tanh(X @ SMALL.basis.layer.alpha + SMALL.basis.layer.b)
-        evidence = Evidence.zero(SMALL.basis) if evidence is None else evidence
-        assert evidence.count == len(X)
-        np.testing.assert_allclose(evidence.U, H.T @ H, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(evidence.V, H.T @ X, rtol=1e-9, atol=1e-9)
+        expected = evidence_of(np.vstack([np.empty((0, 3)), *parts]), SMALL.basis)
+        assert (evidence or Evidence.zero(SMALL.basis)).close_to(expected, 1e-9)
 
 
-class MixedFleetOnFolder(MixedFleet):
+class MixedFleetOnFolder(InFolder, MixedFleet):
     """A fleet of devices with and without patterns that exchange files in a folder."""
-
-    def make_exchange(self) -> Exchange:
-        self.folder = tempfile.TemporaryDirectory()
-        FolderExchange.create(Path(self.folder.name), SMALL)
-        return FolderExchange(Path(self.folder.name))
-
-    def teardown(self) -> None:
-        with self.folder:
-            super().teardown()
 
 
 for machine in (MixedFleet, MixedFleetOnFolder):

@@ -13,30 +13,20 @@ from elmgrove import Basis, Evidence, HiddenLayer, Mismatch
 from elmgrove.algebra import exact
 from elmgrove.algebra.moments import Moments, zero_evidence
 from elmgrove.federation.sums import RunningSum
+from support.factories import evidence_of, normal_rows
 from support.moments import distance_basis, moments_of
 
 BASIS = Basis(HiddenLayer(3, 2, seed=1), 3)
 EXAMPLES = int(os.environ.get("ELMGROVE_TEST_SUMS", "5"))
 
 
-def evidence(seed: int, rows: int = 5, size: float = 1.0, dtype: type = np.float64) -> Evidence:
-    return literal(size * np.random.default_rng(seed).normal(size=(rows, 3)), dtype)
-
-
-def literal(X: np.ndarray, dtype: type = np.float64) -> Evidence:
-    H = BASIS.layer(X)
-    U, V = (H.T @ H).astype(dtype), (H.T @ X).astype(dtype)
-    return Evidence(BASIS, U, V, float(np.square(X).sum()), len(X))
-
-
-def total(parts: list[Evidence]) -> Evidence:
-    """The sum in float64, whatever the parts are in."""
-    return Evidence.sum([Evidence.zero(BASIS), *parts])
+def evidence(seed: int, size: float = 1.0) -> Evidence:
+    return evidence_of(size * normal_rows(seed, 5, 3), BASIS)
 
 
 def require_equal(running: RunningSum, parts: list[Evidence], tolerance: float = 1e-12) -> None:
     assert running.devices == len(parts)
-    expected = total(parts)
+    expected = Evidence.sum(parts)
     assert running.evidence().close_to(expected, tolerance)
     assert running.evidence().resolution == expected.resolution
 
@@ -221,7 +211,7 @@ def test_each_sum_for_a_loss_is_right_whoever_is_huge_and_whoever_left(
     for step, (name, size, columns, _) in enumerate(history):
         before = there.pop(name, None)
         if size:
-            there[name] = literal(device(step, size, 1.0) * columns)
+            there[name] = evidence_of(device(step, size, 1.0) * columns, BASIS)
         running.change(before, there.get(name))
     for name, part in there.items():
         rest = [other for its, other in there.items() if its != name]
@@ -235,7 +225,10 @@ def test_each_sum_for_a_loss_is_right_whoever_is_huge_and_whoever_left(
 @pytest.mark.parametrize("size", [1e20, 1e30, 1e60])
 def test_something_huge_comes_and_goes_without_a_trace(size: float) -> None:
     """Not even in what is held: a sum that grew by each one would be large in the end."""
-    for basis, make in ((BASIS, literal), (DISTANCES[0], partial(moments_of, DISTANCES[0]))):
+    for basis, make in (
+        (BASIS, partial(evidence_of, basis=BASIS)),
+        (DISTANCES[0], partial(moments_of, DISTANCES[0])),
+    ):
         running = fresh(basis, [make(device(n, 1.0, 1.0)) for n in range(3)])
         before, held = running.evidence(), running.nbytes
         for step in range(20):

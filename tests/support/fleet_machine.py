@@ -1,8 +1,10 @@
 """A fleet whose devices learn, sync, lose their state, leave and come back, in any order."""
 
+import tempfile
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from elmgrove.algebra.unsent import inputs_held_back
 from elmgrove.detector.inputs import stacked
 from elmgrove.errors import Unreachable
 from elmgrove.exchange.base import Exchange
+from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
@@ -303,3 +306,18 @@ class FleetOnMemory(Fleet):
             assert not self.session(device, "up").sync().updated
         listed = {one.origin for one in self.entries() if isinstance(one, Contribution)}
         assert listed == {d.member.name for d in self.inside if d.given is not None}
+
+
+class InFolder:
+    """Put before a fleet on memory: it meets in a folder, through files."""
+
+    charter: Charter
+
+    def make_exchange(self) -> Exchange:
+        self.folder = tempfile.TemporaryDirectory()
+        FolderExchange.create(Path(self.folder.name), self.charter)
+        return FolderExchange(Path(self.folder.name))
+
+    def teardown(self) -> None:
+        with self.folder:
+            super().teardown()
