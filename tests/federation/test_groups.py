@@ -119,9 +119,6 @@ def test_by_distance_a_join_loses_how_much_farther_the_worse_off_lie() -> None:
     assert abs(a.loss_with(b)) < 0.1 < 1.0 < a.loss_with(c)
 
 
-# Back matching: the second half of Algorithm 3
-
-
 # Kept up to date: against literal transcriptions, and the laws of coming, changing and going
 
 #: Rows of one group differ by up to a fifth in what one model for all of them loses.

@@ -17,7 +17,6 @@ from elmgrove import (
     HiddenLayer,
     Mismatch,
     NotAdmissible,
-    Scaling,
 )
 from elmgrove.algebra.moments import Moments
 from elmgrove.detector.state import STATE_FORMAT
@@ -90,9 +89,6 @@ def test_the_model_is_that_of_the_newest_of_each_origin(heard: list[Contribution
     for origin, epoch in newest.items():
         central.learn_many(normal_rows(sum(origin.encode()), 60, 5)[:epoch])
     np.testing.assert_allclose(me.detector.model.beta, central.model.beta, rtol=1e-9, atol=1e-12)
-
-
-# One's own only
 
 
 @settings(max_examples=law_examples(25), deadline=None)
@@ -177,16 +173,6 @@ REFUSED = {
         of_layer(HiddenLayer(5, 3, "sigmoid", seed=5)),
         Mismatch,
         r"layer\.seed: 4 here, 5 there",
-    ),
-    "another width": (
-        of_layer(HiddenLayer(6, 3, "sigmoid", seed=4)),
-        Mismatch,
-        r"layer\.inputs: 5 here, 6 there",
-    ),
-    "another scaling": (
-        of_layer(LAYER, scaling=Scaling.minmax([0] * 5, [1] * 5)),
-        Mismatch,
-        r"scaling\.kind: 'none' here, 'minmax' there",
     ),
     "names": (of_layer(LAYER, features=list("vwxyz")), Mismatch, "features: None here"),
     "a lie": (zeroed(contribution_from("x", 30)), NotAdmissible, "'x'.*energy"),
@@ -334,17 +320,6 @@ def test_beside_a_sum_nobody_is_heard_until_it_is_gone() -> None:
     assert me.receive(contribution_from("a"))
     with pytest.raises(BadInput, match="not both"):
         Member("me", Detector(LAYER), Ledger([contribution_from("a")]), summed("b"), merges=True)
-
-
-@pytest.mark.parametrize("name", ["another seed", "a lie"])
-def test_a_sum_that_does_not_fit_changes_nothing(name: str) -> None:
-    contribution, error, _ = REFUSED[name]
-    me = member("me")
-    me.set_prior(summed("a"))
-    state = me.to_bytes()
-    with pytest.raises(error):
-        me.set_prior(Merged("fans", 6, 1, (contribution.evidence,)))
-    assert me.to_bytes() == state
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from elmgrove.storage.sealed import seal, unseal
 from support.factories import (
     BASIS,
     DISTANT,
-    RIDGE,
     cloud,
     contribution_of,
     distance_contribution,
@@ -90,14 +89,6 @@ def test_who_states_no_threshold_is_in_no_group_and_lends() -> None:
     assert by_label(sum_for(made, "x")).keys() == {"fan-2"}
 
 
-def test_what_is_lent_is_what_the_others_lend() -> None:
-    lent = [held.lent for held in FLEET if held.origin != "fan-3"]
-    assert None not in lent
-    loans = sum_for(standing(*FLEET), "fan-3").loans
-    together = Evidence.sum(loans)
-    assert together.close_to(Evidence.sum([one for one in lent if one is not None]), 1e-12)
-
-
 def test_few_lend_each_apart_and_many_in_shares_that_no_device_is_alone_in() -> None:
     few = [fan(number, number % 2) for number in range(1, 5)]
     apart = sum_for(standing(*few), "fan-9").loans
@@ -131,14 +122,6 @@ def test_who_belongs_nowhere_is_left_out_too(monkeypatch: pytest.MonkeyPatch) ->
     made = standing(fan(1, 0), fan(2, 0), fan(3, 1))
     assert len(made.others(1, "me").labels) == 1
     assert made.others(1, "me", least=2).labels == ()
-
-
-def test_by_loss_nothing_is_lent_and_groups_are_told_all_the_same() -> None:
-    made = StandingOthers(Charter("fans", BASIS, RIDGE))
-    for number in (1, 2):
-        made.take(replace(contribution_of(f"fan-{number}", near_plane(1, number)), threshold=1.0))
-    found = sum_for(made, "fan-1")
-    assert (found.loans, [str(label) for label in found.labels]) == ((), ["fan-2"])
 
 
 def test_no_more_groups_are_kept_than_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,24 +258,12 @@ def test_a_state_and_a_message_come_back_as_they_were() -> None:
     assert back.detector.observe(row).known == member.detector.observe(row).known == ("fan-5",)
 
 
-@pytest.mark.parametrize(
-    ("names", "devices", "threshold"),
-    [
-        ((), 1, 1.0),
-        (("a", "b"), 1, 1.0),
-        (("a\n",), 1, 1.0),
-        (("a",), 1, -1.0),
-        (("a",), 1, np.inf),
-    ],
-)
-def test_a_label_that_can_not_be_is_refused(
-    names: tuple[str, ...], devices: int, threshold: float
-) -> None:
+def test_a_label_that_can_not_be_is_refused_and_each_group_has_one_or_none_has() -> None:
+    for label in ((), 1, 1.0), (("a", "b"), 1, 1.0), (("a\n",), 1, 1.0), (("a",), 1, -1.0):
+        with pytest.raises(BadInput):
+            GroupLabel(*label)
     with pytest.raises(BadInput):
-        GroupLabel(names, devices, threshold)
-
-
-def test_each_group_has_a_label_or_none_has() -> None:
+        GroupLabel(("a",), 1, np.inf)
     found = sum_for(standing(*FLEET), "fan-1")
     with pytest.raises(BadInput, match="label"):
         replace(found, labels=found.labels[1:])
