@@ -122,17 +122,17 @@ def _accept(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
         return _fed_back(accept(member.detector, span, event=event, instead=instead, by=by, at=at))
     if asked.keys() & {"from", "to", "event"}:
         raise BadInput("rows, or from and to, or an event: name what is normal in one way")
-    times = _times(asked.get("times"))
+    times = asked.get("times")
+    if times is not None:
+        if not isinstance(times, list):
+            raise BadInput(f"times are a list with one for each row, not {times!r:.40}")
+        times = [stated_time("times", one) for one in times]
     return _fed_back(accept(member.detector, rows=rows, times=times, instead=instead, by=by, at=at))
 
 
 def _reject(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
     span, event = _span(asked), _event(asked)
     return _fed_back(reject(member.detector, span, event=event, by=by, at=at))
-
-
-def _undo(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
-    return _fed_back(undo(member.detector, by=by, at=at))
 
 
 def _tune(member: Member, asked: Asked, by: str, at: float) -> dict[str, Any]:
@@ -157,14 +157,6 @@ def _event(asked: Asked) -> int | None:
     return require_whole("event", asked["event"], 1) if "event" in asked else None
 
 
-def _times(given: Any) -> list[float] | None:
-    if given is None:
-        return None
-    if not isinstance(given, list):
-        raise BadInput(f"times are a list with one for each row, not {given!r:.40}")
-    return [stated_time("times", one) for one in given]
-
-
 #: All actions, by name.
 ACTIONS = {
     "status": Action(lambda member, *_: status_of(member)),
@@ -172,6 +164,8 @@ ACTIONS = {
     "events": Action(_events),
     "accept": Action(_accept, frozenset({*COMMANDS["accept"], "rows", "times"}), changes=True),
     "reject": Action(_reject, frozenset(COMMANDS["reject"]), changes=True),
-    "undo": Action(_undo, frozenset(COMMANDS["undo"]), changes=True),
+    "undo": Action(
+        lambda member, asked, by, at: _fed_back(undo(member.detector, by=by, at=at)), changes=True
+    ),
     "tune": Action(_tune, frozenset(TUNABLE), changes=True),
 }

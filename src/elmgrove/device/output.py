@@ -53,12 +53,6 @@ def message(where: str | None, verdict: Verdict, causes: Sequence[Cause]) -> dic
     }
 
 
-def event_message(where: str | None, update: EventUpdate) -> dict[str, Any]:
-    """Makes an event update an object for JSON: its kind, all that is known, and a text."""
-    known = {**update.event.fields, "causes": _causes(update.event.causes)}
-    return {"kind": update.kind, "where": where, **known, "text": str(update)}
-
-
 def wants(only: str, verdict: Verdict) -> bool:
     if only == "anomalies":
         return verdict.anomalous
@@ -98,7 +92,16 @@ class Observation:
     @cached_property
     def news(self) -> list[dict[str, Any]]:
         """Event updates and drift for JSON."""
-        found = [event_message(self.where, one) for one in self.updates]
+        found = [
+            {
+                "kind": one.kind,
+                "where": self.where,
+                **one.event.fields,
+                "causes": _causes(one.event.causes),
+                "text": str(one),
+            }
+            for one in self.updates
+        ]
         drift = None if self.verdict is None else self.verdict.drift
         # A spike is an event, or nothing worth a message.
         if drift is not None and drift.kind != SPIKE:
