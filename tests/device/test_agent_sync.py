@@ -4,7 +4,6 @@ import logging
 import shutil
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
 from elmgrove.errors import Unauthorized
 from elmgrove.exchange.backoff import Backoff
-from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter
 from elmgrove.storage.disk import save
 from support.agents import (
@@ -32,12 +30,11 @@ from support.agents import (
     verdicts,
 )
 from support.exchanges import Asked, Pieces, Reply, saying
-from support.factories import detector_in, member_in, normal_rows, write_rows
+from support.factories import member_in, normal_rows, write_rows
 from support.faults import CONTEXT, run_agent
 from support.ports import reserved_port
 from support.serving import (
     ADMIN,
-    LAYER,
     Federation,
     Server,
     answers,
@@ -81,27 +78,6 @@ def test_what_the_guard_does_not_let_stays_here(
     write_rows(Path("fan.csv"), X)
     Agent(Settings(**joined(federation, "fan", guard=False))).run()
     assert counts(federation) == {"fan": 13}
-
-
-def test_agents_that_share_a_folder_end_as_with_a_server() -> None:
-    FolderExchange.create(Path("shared"), charter("fans"))
-    X = {name: normal_rows(seed, 40) for seed, name in enumerate(("a", "b"))}
-
-    def ran(name: str, part: np.ndarray) -> Any:
-        write_rows(Path(f"{name}.csv"), part)
-        settings = {"name": name, "source": f"{name}.csv", "state": f"{name}.elm"}
-        Agent(Settings(**settings, exchange="shared", verdicts="")).run()
-        return detector_in(f"{name}.elm").model.beta
-
-    def central(*parts: np.ndarray) -> Any:
-        whole = Detector(LAYER, ridge=charter("fans").ridge)
-        whole.learn_many(np.vstack(parts))
-        return whole.model.beta
-
-    ran("a", X["a"])
-    assert ran("b", X["b"]) == pytest.approx(central(*X.values()), rel=1e-9)
-    more = normal_rows(0, 60)
-    assert ran("a", more) == pytest.approx(central(more, X["b"]), rel=1e-9)
 
 
 def test_whom_it_uses_and_whom_not_is_in_the_status(federation: Federation) -> None:

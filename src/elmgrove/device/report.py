@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -55,19 +55,18 @@ HELD = 512
 OPEN = 3
 
 
+@dataclass(eq=False)
 class GrowingMinute:
     """A minute by now; of rows that come after ``close`` only counts and the largest are known."""
 
-    def __init__(self, known: Minute | None = None) -> None:
-        self.rows = self.anomalous = self.told = 0
-        self.threshold, self.largest = math.inf, 0.0
-        self.scores: list[float] | None = []
-        self.quantiles: tuple[float, ...] = ()
-        if known is not None:
-            self.rows, self.anomalous, self.scores = known.rows, known.anomalous, None
-            self.threshold = math.inf if known.threshold is None else known.threshold
-            *quantiles, self.largest = known.scores
-            self.quantiles = tuple(quantiles)
+    rows: int = 0
+    anomalous: int = 0
+    threshold: float = math.inf
+    largest: float = 0.0
+    scores: list[float] | None = field(default_factory=list)
+    quantiles: Sequence[float] = ()
+    #: How many of its rows were told.
+    told: int = 0
 
     def close(self) -> None:
         self.quantiles, self.scores = self._quantiles(), None
@@ -77,7 +76,7 @@ class GrowingMinute:
         scores = [_figures(score, 6) for score in (*self._quantiles(), self.largest)]
         return [minute, self.rows, self.anomalous, limit, *scores]
 
-    def _quantiles(self) -> tuple[float, ...]:
+    def _quantiles(self) -> Sequence[float]:
         if self.scores is None:
             return self.quantiles
         found, last = sorted(self.scores), len(self.scores)
@@ -95,7 +94,11 @@ class Minutes:
         for stated in known:
             with suppress(BadInput):  # before 1970: a clock that was never set
                 minute = Minute.from_fields(stated)
-                self._pieces[minute.minute] = GrowingMinute(minute)
+                limit = math.inf if minute.threshold is None else minute.threshold
+                *quantiles, largest = minute.scores
+                self._pieces[minute.minute] = GrowingMinute(
+                    minute.rows, minute.anomalous, limit, largest, None, quantiles
+                )
         self._number: int | None = None
         self._piece = GrowingMinute()
         self._open: list[GrowingMinute] = []
