@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from elmgrove import Spectrum
-from elmgrove.cli.evaluate import Evaluation, Mahalanobis
+from elmgrove.cli.evaluate import Evaluation, mahalanobis
 from elmgrove.detector.inputs import stacked
-from elmgrove.detector.replay import ScoredRows
 from elmgrove.federation.member import Member
 from elmgrove.reading.table import Table
 from support.commands import Elmgrove, Ran
@@ -181,12 +179,10 @@ def test_the_distance_is_measured_on_the_rows_that_the_detector_judges(window: i
     train, judged = Table(None, learned, np.arange(900)), Table(None, ROWS, np.arange(len(ROWS)))
     judged.labels = LABELS
     found = Evaluation(Member("pump", detector), judged).mahalanobis(train)[-1]
-    distance = Mahalanobis(0.01)
-    distance.fit(stacked(learned, window))
-    scores = distance.score(stacked(ROWS, window))
+    scores, limit = mahalanobis(stacked(learned, window), stacked(ROWS, window), 0.01)
     labels = LABELS[window - 1 :]
     assert found.auc == pytest.approx(roc_auc_score(labels, scores), abs=1e-6)
-    assert found.recall == pytest.approx((scores > distance.threshold)[labels].mean())
+    assert found.recall == pytest.approx((scores > limit)[labels].mean())
 
 
 def test_a_file_of_normal_rows_is_learned_as_a_whole(elmgrove: Elmgrove, data: Path) -> None:
@@ -224,16 +220,3 @@ def test_what_cant_be_evaluated_is_said(
     data.write_text("\n".join(change(data.read_text().splitlines())) + "\n")
     label = "fault" if "fault" in text else "anomaly"
     assert text in refused(elmgrove("evaluate", data, "--label", label))
-
-
-def test_the_label_of_a_frame_is_that_of_any_sample() -> None:
-    rows = np.random.default_rng(0).normal(size=(1024, 1))
-    detector = detector_for(rows, spectrum=Spectrum.parsed("1000:64"))
-    prepared = ScoredRows(detector, rows, gaps=[500])
-    labels = np.zeros(1024, bool)
-    labels[[70, 510]] = True
-    found = prepared.any_of(labels)
-    step = 64 if len(prepared.rows) < 20 else 32
-    assert len(found) == len(prepared.scores) == len(prepared.rows)
-    assert found[: 3 * 64 // step].any()
-    assert found.sum() == sum(labels[last - 63 : last + 1].any() for last in prepared.last.tolist())

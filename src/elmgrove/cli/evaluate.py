@@ -1,6 +1,5 @@
 """``elmgrove evaluate``: how well a detector tells labelled rows from the others."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,26 +8,30 @@ from statistics import median
 from typing import Annotated, Any
 
 import numpy as np
-import typer
-from rich.console import Console
+from rich.table import Column
 from rich.table import Table as Grid
 from scipy.linalg import solve_triangular
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.spectrum import Spectrum
 from elmgrove.cli.learn import LearnRun
 from elmgrove.cli.options import (
+    AsJson,
     Data,
     LabelSpans,
     SkipBad,
     alarm_changes,
+    file_option,
     fitted_basis,
     labelled,
     notes,
+    option,
     percent,
+    print_json,
+    print_result,
     read,
     read_for,
+    right,
     with_layout,
 )
 from elmgrove.detector.decision import LEARNING
@@ -68,15 +71,22 @@ def areas(labels: Array, scores: Array) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Found:
-    """How events compare with labelled stretches.
+class Measured:
+    """How the verdicts of a method on the judged rows compare with their labels.
 
-    ``found`` stretches have an event that opened in them, or at most a tolerance before them;
-    ``false_events`` opened anywhere else, however long they lasted. ``alarmed_outside`` is the
-    share of unlabelled rows inside events. ``delays`` are the rows from the begin of a stretch to
-    its alarm, ``seconds`` the same as times where rows have them.
+    ``found`` of the labelled ``stretches`` have an event that opened in them, or at most a
+    tolerance before; ``false_events`` opened anywhere else, however long they lasted.
+    ``alarmed_outside`` is the share of unlabelled rows inside events. ``delays`` are the rows from
+    the begin of a stretch to its alarm, ``seconds`` the same as times where rows have them.
     """
 
+    method: str
+    auc: float
+    average_precision: float
+    threshold: float | None
+    recall: float
+    precision: float | None
+    false_alarms: float
     stretches: int
     found: int
     false_events: int
@@ -100,81 +110,53 @@ def stretches_of(labels: Array, calm: int) -> list[slice]:
 
 def found_by(
     events: Sequence[Interval], labels: Array, calm: int, tolerance: int, times: Array | None = None
-) -> Found:
+) -> dict[str, Any]:
     """Compare events with labels: an event finds a stretch only if it opened for it.
 
-    An event that opened more than ``tolerance`` rows before a stretch is false, even where it lasts
-    into it: otherwise one event without an end would find everything.
+    Otherwise one event without an end would find everything.
     """
     stretches = stretches_of(labels, calm)
     opened = [
         [event for event in events if stretch.start - tolerance <= event.first < stretch.stop]
         for stretch in stretches
     ]
-    right = {event for some in opened for event in some}
     inside = np.zeros(len(labels), bool)
     for event in events:
         inside[event.first : event.last + 1] = True
     # An alarm just before the stretch has no delay.
-    first = [
+    alarms = [
         (stretch.start, max(min(event.alarm for event in some), stretch.start))
         for stretch, some in zip(stretches, opened, strict=True)
         if some
     ]
-    return Found(
-        len(stretches),
-        len(first),
-        len({*events} - right),
-        float(inside[~labels].mean()),
-        [alarm - start for start, alarm in first],
-        None if times is None else [float(times[alarm] - times[start]) for start, alarm in first],
-    )
+    return {
+        "stretches": len(stretches),
+        "found": len(alarms),
+        "false_events": len({*events}.difference(*opened)),
+        "alarmed_outside": float(inside[~labels].mean()),
+        "delays": [alarm - start for start, alarm in alarms],
+        "seconds": None if times is None else [float(times[b] - times[a]) for a, b in alarms],
+    }
 
 
-class Mahalanobis:
-    """The textbook's distance on standard columns, by the mean and covariance of the rows learned.
+def mahalanobis(train: Array, rows: Array, rate: float) -> tuple[Array, float]:
+    """Score rows by the distance on standard columns, by mean and covariance of those learned.
 
     A millionth is added to each variance, so that what never varied is anomalous when it does. The
     threshold is a quantile of the scores of the rows learned.
     """
+    mean, deviation = (
+        train.mean(axis=0),
+        np.where(np.ptp(train, axis=0) > 0, train.std(axis=0), 1.0),
+    )
+    X = (train - mean) / deviation
+    root = np.linalg.cholesky(X.T @ X / len(X) + 1e-6 * np.eye(X.shape[1]))
 
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-
-    def fit(self, train: Array) -> None:
-        spread = np.ptp(train, axis=0)
-        self._mean = train.mean(axis=0)
-        self._deviation = np.where(spread > 0, train.std(axis=0), 1.0)
-        X = (train - self._mean) / self._deviation
-        self._root = np.linalg.cholesky(X.T @ X / len(X) + 1e-6 * np.eye(X.shape[1]))
-        self.threshold = float(np.quantile(self.score(train), 1.0 - self._rate))
-
-    def score(self, rows: Array) -> Array:
-        X = (rows - self._mean) / self._deviation
-        away = solve_triangular(self._root, X.T, lower=True)
+    def scored(Z: Array) -> Array:
+        away = solve_triangular(root, Z.T, lower=True)
         return np.asarray(np.einsum("ij,ij->j", away, away))
 
-
-@dataclass(frozen=True)
-class Measured:
-    """How the verdicts of a method on the judged rows compare with their labels."""
-
-    method: str
-    auc: float
-    average_precision: float
-    threshold: float
-    recall: float
-    precision: float | None
-    false_alarms: float
-    events: Found
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The numbers for JSON."""
-        threshold = self.threshold if np.isfinite(self.threshold) else None
-        fields = {**asdict(self), "threshold": threshold}
-        events = fields.pop("events")
-        return {**fields, **events}
+    return scored((rows - mean) / deviation), float(np.quantile(scored(X), 1.0 - rate))
 
 
 class Evaluation:
@@ -196,21 +178,14 @@ class Evaluation:
         self.rule = rule = detector.events.rule
         #: How many rows before a labelled stretch an event may open, and still be about it.
         self.tolerance = detector.basis.window + rule.n
-        #: The places that are judged, their labels, and the stretches of those.
+        #: The places that are judged, and their labels.
         self.places: Array = np.flatnonzero(whole)
         self.labels: Array = self._prepared.any_of(table.labels)[whole]
-        self.stretches = stretches_of(self.labels, rule.calm)
         self._times = None if table.times is None else table.times[self._prepared.last[whole]]
-
-    @property
-    def not_judged(self) -> int:
-        """The rows, or frames, that complete no window."""
-        return len(self._prepared.whole) - len(self.places)
+        self.not_judged = len(whole) - len(self.places)
 
     def own(self) -> Measured:
-        """Judge by the detector as it is, as ``elmgrove score`` does."""
-        scores = self._prepared.scores[self.places]
-        return self._measured(OWN, scores, self.limit, ~(scores <= self.limit))
+        return self._measured(OWN, self._prepared.scores[self.places], self.limit)
 
     def learning_on(self) -> Measured:
         """Judge by a copy of the detector that learns what it finds normal, as the agent does."""
@@ -224,13 +199,18 @@ class Evaluation:
         in them.
         """
         spectrum = self.detector.basis.spectrum
+        more: dict[str, Any] = {
+            "categories": before.categories,
+            "scaling": "standard",
+            "spectrum": spectrum,
+        }
         first = before.rows[: first_rows(Settings.start_rows, spectrum)]
-        basis = _fitted(before, first, window or choose_window(first, spectrum).window, spectrum)
+        size = window or choose_window(first, spectrum).window
+        basis = Basis.fitted(first, before.names, window=size, **more)
         for enough in rows_to_decide(basis.layer.inputs) if window is None else ():
-            more = before.rows[basis.span(0, enough)]
-            again = choose_window(more, spectrum).window if enough else basis.window
-            if again != basis.window:
-                basis = _fitted(before, more, again, spectrum)
+            rows = before.rows[basis.span(0, enough)]
+            if enough and (size := choose_window(rows, spectrum).window) != basis.window:
+                basis = Basis.fitted(rows, before.names, window=size, **more)
         policy = self.detector.gate.policy
         detector = Detector.for_basis(basis, threshold=policy, alarm=self.rule)
         _observe(detector, before)
@@ -255,44 +235,32 @@ class Evaluation:
         if window > 1:
             inputs = train.inputs(np.flatnonzero(train.whole))
             tries.append((f"Mahalanobis × {window}", inputs, judged.inputs(self.places)))
-        lines = []
-        for name, rows, chosen in tries:
-            distance = Mahalanobis(self.rate)
-            distance.fit(rows)
-            scores, limit = distance.score(chosen), distance.threshold
-            lines.append(self._measured(name, scores, limit, ~(scores <= limit)))
-        return lines
+        return [
+            self._measured(name, *mahalanobis(rows, chosen, self.rate))
+            for name, rows, chosen in tries
+        ]
 
     def _measured(
         self,
         name: str,
         scores: Array,
         limit: float,
-        flagged: Array,
+        flagged: Array | None = None,
         events: Sequence[Interval] | None = None,
     ) -> Measured:
-        """Compare with the labels; without ``events`` the alarm rule makes them."""
+        """Compare with the labels; unless given, limit and alarm rule make rows and events."""
+        labels = self.labels
+        flagged = ~(scores <= limit) if flagged is None else flagged
         events = intervals_by_rule(flagged, self.rule) if events is None else events
         return Measured(
             name,
-            *areas(self.labels, scores),
-            limit,
-            float(flagged[self.labels].mean()),
-            float(self.labels[flagged].mean()) if flagged.any() else None,
-            float(flagged[~self.labels].mean()),
-            found_by(events, self.labels, self.rule.calm, self.tolerance, self._times),
+            *areas(labels, scores),
+            limit if math.isfinite(limit) else None,
+            float(flagged[labels].mean()),
+            float(labels[flagged].mean()) if flagged.any() else None,
+            float(flagged[~labels].mean()),
+            **found_by(events, labels, self.rule.calm, self.tolerance, self._times),
         )
-
-
-def _fitted(table: Table, rows: Array, window: int, spectrum: Spectrum | None) -> Basis:
-    return Basis.fitted(
-        rows,
-        table.names,
-        categories=table.categories,
-        scaling="standard",
-        window=window,
-        spectrum=spectrum,
-    )
 
 
 def _observe(detector: Detector, table: Table) -> list[Verdict]:
@@ -328,7 +296,6 @@ def _require_both(data: Path, labels: Array | None, label: str, cut: bool) -> No
 def _learned(
     data: Path, learned: Table, rate: float | None, window: int | None, alarm: str | None
 ) -> Member:
-    """Make a new device that has learned these rows, as ``elmgrove learn`` does."""
     # Fewer rows say nothing about what is normal.
     if len(learned.rows) < 20:
         raise BadInput(
@@ -345,39 +312,35 @@ def _learned(
 
 
 def _grid(lines: Sequence[Measured]) -> Grid:
-    """A line for each method; delays are medians."""
     headings = (
-        *("AUC", "average\nprecision", "recall", "false\nalarms"),
-        *("events\nfound", "false\nevents", "alarmed\noutside", "delay"),
+        *("\nAUC", "average\nprecision", "\nrecall", "false\nalarms", "events\nfound"),
+        *("false\nevents", "alarmed\noutside", "\ndelay"),
     )
-    grid = Grid(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    grid.add_column("\nmethod", no_wrap=True)
-    for heading in headings:
-        grid.add_column(heading if "\n" in heading else f"\n{heading}", justify="right")
+    grid = Grid(Column("\nmethod", no_wrap=True), *right(*headings), box=None, pad_edge=False)
+    grid.padding = (0, 1, 0, 0)
     for one in lines:
-        found = one.events
         grid.add_row(
             one.method,
             f"{one.auc:.3f}",
             f"{one.average_precision:.3f}",
             percent(one.recall),
             percent(one.false_alarms),
-            f"{found.found} of {found.stretches}",
-            f"{found.false_events:,}",
-            percent(found.alarmed_outside),
-            _delay(found),
+            f"{one.found} of {one.stretches}",
+            f"{one.false_events:,}",
+            percent(one.alarmed_outside),
+            _delay(one),
             style="bold" if one.method == OWN else None,
         )
     return grid
 
 
-def _delay(found: Found) -> str:
-    if not found.delays:
+def _delay(one: Measured) -> str:
+    if not one.delays:
         return "-"
-    if found.seconds is None:
-        rows = median(found.delays)
+    if one.seconds is None:
+        rows = median(one.delays)
         return f"{rows:g} row{'s' * (rows != 1)}"
-    seconds = median(found.seconds)
+    seconds = median(one.seconds)
     for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2.0 * length:
             return f"{seconds / length:.0f} {unit}"
@@ -387,34 +350,19 @@ def _delay(found: Found) -> str:
 @with_layout("time", "columns", "drop", "label")
 def evaluate(
     data: Data,
-    state: Annotated[
-        Path | None,
-        typer.Option("--state", "-s", help="Judge by this state.", exists=True, dir_okay=False),
-    ] = None,
+    state: Annotated[Path | None, file_option("Judge by this state.", "--state", "-s")] = None,
     normal: Annotated[
         Path | None,
-        typer.Option(
-            help=f"Normal rows to learn \\[default: those labelled normal in the first "
-            f"{100 * FIRST:.0f} % of DATA; the rest is judged].",
-            exists=True,
-        ),
+        option("Rows to learn \\[default: the normal ones of DATA's first 40 %].", exists=True),
     ] = None,
     rate: Annotated[
-        float | None,
-        typer.Option(help="Try this share of normal rows that may be flagged."),
+        float | None, option("Try this share of normal rows that may be flagged.")
     ] = None,
-    window: Annotated[
-        str,
-        typer.Option(help="Rows to try as one input, or auto: 10 for a time series, else 1."),
-    ] = "auto",
+    window: Annotated[str, option("Rows as one input, or auto: 10 or 1.")] = "auto",
     alarm: Annotated[
-        str | None,
-        typer.Option(
-            help="Try this alarm rule: K anomalous rows among N, like 3/5.",
-            metavar="K/N[/COOLDOWN]",
-        ),
+        str | None, option("Alarm at K anomalous rows among N.", metavar="K/N[/COOLDOWN]")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    as_json: AsJson = False,
     label_spans: LabelSpans = None,
     skip_bad: SkipBad = False,
     *,
@@ -422,13 +370,10 @@ def evaluate(
 ) -> None:
     """Count how many labelled anomalies are found.
 
-    AUC and average precision need no threshold; recall, false alarms, events and delay depend on
-    it. An event finds a labelled stretch if it opened in it or a few rows before; any other is
-    false. A plain Mahalanobis distance learns the same rows for comparison. Nothing is saved.
+    An event finds a labelled stretch if it opened in it or a few rows before; any other is false.
+    A plain Mahalanobis distance learns the same rows for comparison. Nothing is saved.
 
-    Example: [bold]elmgrove evaluate pump.csv --label anomaly[/]
-
-    Example: [bold]elmgrove evaluate pump.csv --label anomaly --rate 0.001 --window 1 --alarm 3/5[/]
+    Example: [bold]elmgrove evaluate pump.csv --label anomaly --rate 0.001[/]
     """
     if layout.label is None and label_spans is None:
         raise BadInput(
@@ -482,16 +427,16 @@ def evaluate(
             "labelled": int(evaluation.labels.sum()),
             "rate": evaluation.rate,
             "tolerance": evaluation.tolerance,
-            "methods": [one.fields for one in lines],
+            "methods": [asdict(one) for one in lines],
         }
-        Console().print_json(json.dumps(found))
+        print_json(found)
     else:
-        Console(markup=False, emoji=False).print(_grid(lines))
+        print_result(_grid(lines))
 
 
 def _note(evaluation: Evaluation, about: str, alone: bool) -> None:
-    """Note what was learned, what is judged and how, and what each line of the table is."""
-    detector, rule, stretches = evaluation.detector, evaluation.rule, len(evaluation.stretches)
+    detector, rule = evaluation.detector, evaluation.rule
+    stretches = len(stretches_of(evaluation.labels, rule.calm))
     counted = detector.basis.counted
     notes.print(f"Learned: {detector.learned:,} {counted}, {about}.")
     waiting = evaluation.not_judged

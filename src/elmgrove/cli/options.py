@@ -1,29 +1,30 @@
 """What several commands share: options, reading rows with progress, times and notes."""
 
 import inspect
+import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.scaling import OWN, Levels, Scaling
 from elmgrove.detector.events import AlarmRule
-from elmgrove.detector.inputs import Choice, choose_window
+from elmgrove.detector.inputs import choose_window
 from elmgrove.errors import BadInput
 from elmgrove.federation.charter import learned_of
-from elmgrove.federation.member import Member, borrowed_by
-from elmgrove.federation.similarity import Comparison, unlike_used, worth_telling
+from elmgrove.federation.member import Member
 from elmgrove.reading.formats import STANDARD_INPUT
 from elmgrove.reading.layout import LAYOUT, Layout
 from elmgrove.reading.table import Table, read_label_spans, read_table, within
@@ -64,37 +65,59 @@ def shown(when: str | float | None, day: str | float | None = None) -> str:
     """
     if when is None:
         return "?"
-    text, today = _told(when), _told(time.time() if day is None else day)
-    return text.removeprefix(f"{today[:10]} ")
-
-
-def _told(when: str | float) -> str:
-    """A time for people; what is none, as it is: a state may hold what no calendar has."""
-    try:
-        return format_time(Clock()(when))
-    except (ValueError, OverflowError):
-        return str(when)
+    texts = []
+    for one in (when, time.time() if day is None else day):
+        try:
+            texts.append(format_time(Clock()(one)))
+        except (ValueError, OverflowError):
+            # A state may hold what no calendar has.
+            texts.append(str(one))
+    return texts[0].removeprefix(f"{texts[1][:10]} ")
 
 
 #: Notes about the work, as opposed to its result, go to standard error.
 #: Names and paths are printed as they are, whatever brackets they hold.
 notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, **more)
+
+
+def file_option(text: str, *names: str, **more: Any) -> Any:
+    return option(text, *names, exists=True, dir_okay=False, **more)
+
+
 State = Annotated[
-    Path,
-    typer.Option("--state", "-s", help="The device's state file, e.g. fan-1.elm.", dir_okay=False),
+    Path, option("The device's state file, e.g. fan-1.elm.", "--state", "-s", dir_okay=False)
 ]
-SavedState = Annotated[
-    Path,
-    typer.Option("--state", "-s", help="The device's state file.", exists=True, dir_okay=False),
-]
-Ca = Annotated[
-    str | None, typer.Option(help="Certificate of the authority that signed the server's.")
-]
+SavedState = Annotated[Path, file_option("The device's state file.", "--state", "-s")]
+Ca = Annotated[str | None, option("Certificate of the authority that signed the server's.")]
 Certificate = Annotated[
-    str | None,
-    typer.Option(help="Your own certificate with its key, for a server that asks for one."),
+    str | None, option("Your certificate with its key, for a server that asks for one.")
 ]
+AsJson = Annotated[bool, option("As JSON, for programs.", "--json")]
+
+
+def print_result(what: Any) -> None:
+    """Print a result: a table, or a text as it is, on one line however long."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    console.print(what, soft_wrap=isinstance(what, str))
+
+
+def print_json(value: Any) -> None:
+    Console().print_json(json.dumps(value))
+
+
+def right(*headings: str, no_wrap: bool = False) -> list[Column]:
+    return [Column(heading, justify="right", no_wrap=no_wrap) for heading in headings]
+
+
+def given_by_user(context: typer.Context, name: str) -> str:
+    """Where the value of an option is from: COMMANDLINE or ENVIRONMENT; empty for its default."""
+    source = context.get_parameter_source(name)
+    # By name: releases of Typer bring the enumeration from different packages.
+    return source.name if source and source.name in ("COMMANDLINE", "ENVIRONMENT") else ""
 
 
 def mqtt_password() -> str | None:
@@ -105,21 +128,18 @@ def mqtt_password() -> str | None:
 T = TypeVar("T")
 
 
-def new_state_option(text: str, *names: str, **more: Any) -> Any:
-    """Make an option that counts only where something new is made."""
-    return typer.Option(*names, help=text, rich_help_panel="For a new state", **more)
+def for_new_state(text: str, *names: str, **more: Any) -> Any:
+    return option(text, *names, rich_help_panel="For a new state", **more)
 
 
 MergedFlag = Annotated[
-    bool, new_state_option("One model of everybody decides, as in the papers.", "--merged")
+    bool, for_new_state("One model of everybody decides, as in the papers.", "--merged")
 ]
 
 
 def require_not_given(context: typer.Context, options: Iterable[str], because: str) -> None:
     """Raise ``BadInput`` if any of these options was given, where it would change nothing."""
-    sources = {name: context.get_parameter_source(name) for name in options}
-    # By name: releases of Typer bring the enumeration from different packages.
-    given = [name for name, by in sources.items() if by and by.name == "COMMANDLINE"]
+    given = [name for name in options if given_by_user(context, name) == "COMMANDLINE"]
     if given:
         flags = ", ".join(f"--{name.strip('_').replace('_', '-')}" for name in given)
         raise BadInput(f"{flags}: {because}")
@@ -163,47 +183,15 @@ def basis_like(paths: Sequence[Path]) -> Basis:
     return replace(first, scaling=scaling)
 
 
-def note_window(choice: Choice | None) -> None:
-    """Note which window was chosen, and why; nothing where a file says it."""
-    if choice is not None:
-        notes.print(f"Window of {choice.window}: {choice.reason}.")
-
-
 def fitted_basis(table: Table, window: int | None = None) -> Basis:
     """Fit a basis to rows; a window that is not stated is chosen, and noted."""
     if window is None:
         choice = choose_window(table.rows)
-        note_window(choice)
+        notes.print(f"Window of {choice.window}: {choice.reason}.")
         window = choice.window
     return Basis.fitted(
         table.rows, table.names, categories=table.categories, scaling="standard", window=window
     )
-
-
-def note_others(member: Member) -> None:
-    """Note from whom a device learns, and what they are to it."""
-    others = ", ".join(held.origin for held in member.ledger)
-    if not others:
-        notes.print(f"{member.name} now uses its own rows alone.")
-    elif member.merges:
-        notes.print(f"{member.name} now uses its own rows and those of {others}.")
-    else:
-        notes.print(f"{member.name} now asks {others}. It borrows {borrowed_by(member)}.")
-
-
-def note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:
-    """Note which other devices are alike, and what to do about those that are not."""
-    each = [one for one in comparisons if one.name is not None]
-    alike = [str(one.name) for one in each if one.alike and not one.untold]
-    if alike:
-        notes.print(f"Alike: {', '.join(alike)}.")
-    for one in worth_telling(comparisons):
-        notes.print(f"Not alike: {one.warning(member.detector.basis, merges=member.merges)}.")
-    if sensors := unlike_used(member):
-        notes.print(f"{member.name} is unlike all others: {sensors}.")
-    for one in each:
-        if one.untold:
-            notes.print(f"Whether {one.name} is alike can't be told: {one.untold}.")
 
 
 def percent(share: float) -> str:
@@ -213,7 +201,6 @@ def percent(share: float) -> str:
 
 
 def bar() -> Progress:
-    """Make a progress bar on standard error that leaves nothing behind."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -225,7 +212,6 @@ def bar() -> Progress:
 
 
 def tracked(items: Sequence[T], text: str) -> Iterable[T]:
-    """Yield the items, with a progress bar on standard error."""
     with bar() as progress:
         yield from progress.track(items, description=text)
 
@@ -251,8 +237,8 @@ Data = Annotated[
 ]
 LabelSpans = Annotated[
     str | None,
-    typer.Option(
-        help="A CSV file that says from when to when rows were anomalous, in its first two "
+    option(
+        "A CSV file that says from when to when rows were anomalous, in its first two "
         "columns; or FILE=FORMAT (like %m/%d/%Y %H:%M).",
         metavar="FILE",
         rich_help_panel="Reading the rows",
@@ -260,52 +246,38 @@ LabelSpans = Annotated[
 ]
 SkipBad = Annotated[
     bool,
-    typer.Option(
+    option(
+        "Leave out rows that can't be read, and say how many.",
         "--skip-bad",
-        help="Leave out rows that can't be read, and say how many.",
         rich_help_panel="Reading the rows",
     ),
 ]
 
 
-def _option(text: str, **more: Any) -> Any:
-    return typer.Option(help=text, rich_help_panel="Reading the rows", **more)
-
-
-class _LayoutOptions:
-    """How a file is written, by the names of the fields of a layout."""
-
-    time: Annotated[
+#: How a file is written, by the names of the fields of a layout: the option's type and help.
+_LAYOUT: Mapping[str, tuple[Any, str]] = {
+    "time": (
         str | None,
-        _option(
-            "The column with the time of each row, or COLUMN=FORMAT (like %d.%m.%Y %H:%M) "
-            "\\[default: one that obviously is]."
-        ),
-    ]
-    delimiter: Annotated[
-        str | None, _option("What separates cells \\[default: as the first line has it].")
-    ]
-    decimal: Annotated[str, _option("The decimal sign: . or ,")]
-    encoding: Annotated[str, _option("Of the text: utf-8, utf-16, latin-1, cp1252, ...")]
-    missing: Annotated[
-        str, _option("A missing value: refuse the file, or hold the last value, for 5 rows.")
-    ]
-    measurement: Annotated[
+        "The column with the time of each row, or COLUMN=FORMAT (like %d.%m.%Y %H:%M) "
+        "\\[default: one that obviously is].",
+    ),
+    "delimiter": (str | None, "What separates cells \\[default: as the first line has it]."),
+    "decimal": (str, "The decimal sign: . or ,"),
+    "encoding": (str, "Of the text: utf-8, utf-16, latin-1, cp1252, ..."),
+    "missing": (str, "A missing value: refuse the file, or hold the last value, for 5 rows."),
+    "measurement": (
         str | None,
-        _option(
-            "The file is InfluxDB line protocol: which lines are rows, like cpu,cpu=cpu-total "
-            "\\[default: those of the first measurement of a .lp or .influx file]."
-        ),
-    ]
-    columns: Annotated[list[str] | None, _option("Learn this column only (repeatable).")]
-    drop: Annotated[list[str] | None, _option("Leave this column out (repeatable).")]
-    label: Annotated[
-        str | None, _option("The column that says which rows were anomalous; never learned.")
-    ]
-    categories: Annotated[
+        "The file is InfluxDB line protocol: which lines are rows, like cpu,cpu=cpu-total "
+        "\\[default: those of the first measurement of a .lp or .influx file].",
+    ),
+    "columns": (list[str] | None, "Learn this column only (repeatable)."),
+    "drop": (list[str] | None, "Leave this column out (repeatable)."),
+    "label": (str | None, "The column that says which rows were anomalous; never learned."),
+    "categories": (
         list[str] | None,
-        _option("This column holds words, each of which becomes a column of 0 and 1 (repeatable)."),
-    ]
+        "This column holds words, each of which becomes a column of 0 and 1 (repeatable).",
+    ),
+}
 
 
 def with_layout(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -313,16 +285,17 @@ def with_layout(*names: str) -> Callable[[Callable[..., None]], Callable[..., No
 
     The command takes them as one ``layout``.
     """
-    usual, hints = Layout(), get_type_hints(_LayoutOptions, include_extras=True)
-    options = {
-        name: inspect.Parameter(
+    usual, panel = Layout(), "Reading the rows"
+    options = [
+        inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=getattr(usual, name) or None,
-            annotation=hints[name],
+            annotation=Annotated[kind, typer.Option(help=text, rich_help_panel=panel)],
         )
-        for name in names or hints
-    }
+        for name, (kind, text) in _LAYOUT.items()
+        if not names or name in names
+    ]
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command).parameters
@@ -330,11 +303,11 @@ def with_layout(*names: str) -> Callable[[Callable[..., None]], Callable[..., No
 
         @wraps(command)
         def run(**given: Any) -> None:
-            chosen = {name: given.pop(name) for name in options}
+            chosen = {one.name: given.pop(one.name) for one in options}
             layout = Layout(**{name: value for name, value in chosen.items() if value is not None})
             command(**given, layout=layout)
 
-        run.__dict__["__signature__"] = inspect.Signature([*before, *options.values()])
+        run.__dict__["__signature__"] = inspect.Signature([*before, *options])
         return run
 
     return add
@@ -359,10 +332,7 @@ def labelled(table: Table, data: Path, spans: str | None) -> Table:
 
 
 def read(
-    data: Path,
-    like: "Basis | Projection | Table | None",
-    layout: Layout,
-    skip_bad: bool = False,
+    data: Path, like: "Basis | Projection | Table | None", layout: Layout, skip_bad: bool = False
 ) -> Table:
     """Read the rows of a file, in the columns of a basis or a table, with a progress bar.
 
