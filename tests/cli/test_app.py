@@ -31,7 +31,6 @@ COMMANDS = [
     "tune",
     "share",
     "merge",
-    "forget",
     "inspect",
     "demo",
     "federate",
@@ -76,17 +75,17 @@ def test_brackets_and_colons_in_names_are_no_markup(elmgrove: Elmgrove) -> None:
     ran = elmgrove("learn", "a.csv", "--state", "a[b].elm", "--name", "[/red]:fire:")
     assert (ran.code, "[/red]:fire:: learned 150 rows" in ran.err) == (0, True)
     assert "a[b].elm" in ran.err
-    table = elmgrove("score", "a.csv", "--state", "a[b].elm", "--worst", 5, "--explain", 6).out
+    table = elmgrove("score", "a.csv", "--state", "a[b].elm", "--worst", 5).out
     shown = elmgrove("inspect", "a[b].elm").out
     for name in names:
-        assert name in table
         assert name in shown
+    assert any(name in table for name in names)
     ran = elmgrove("share", "--state", "a[b].elm", "-o", "x.evidence")
     assert (ran.code, "[/red]:fire:" in ran.err) == (0, True)
     elmgrove("learn", "a.csv", "--state", "b.elm", "--like", "x.evidence")
     ran = elmgrove("merge", "--state", "b.elm", "x.evidence")
     assert (ran.code, "[/red]:fire:, 150 rows learned: taken in" in ran.err) == (0, True)
-    assert "[bold]" in one_clear_line(elmgrove("forget", "-s", "b.elm", "--origin", "[bold]"))
+    assert "[bold]" in one_clear_line(elmgrove("merge", "-s", "b.elm", "--forget", "[bold]"))
 
 
 def _first_paragraph(command: Any) -> str:
@@ -230,7 +229,7 @@ ERRORS = {
     "merge -s fan-1.elm fan-1.elm": "'elmgrove share --state fan-1.elm -o fan-1.ev",
     "merge -s fan-1.elm fan-1.evidence": "'fan-1' can't merge its own evidence",
     "merge -s fan-1.elm elsewhere.evidence": "\n  layer.seed: 0 here, 99 there\n",
-    "forget -s fan-1.elm --origin nobody": "fan-1 never merged 'nobody'",
+    "merge -s fan-1.elm --forget nobody": "fan-1 never merged 'nobody'",
     "learn normal-1.csv -s fan-1.elm --units 3": "--units: fan-1.elm exists and keeps",
     "learn normal-1.csv -s fan-1.elm --name x --drop hum": "--drop, --name: fan-1.elm exists",
     "learn normal-1.csv -s fan-1.elm --like fan-1.elm": "--like: fan-1.elm exists and keeps",
@@ -271,7 +270,7 @@ def test_an_error_is_one_clear_line_and_changes_nothing(elmgrove: Elmgrove, line
         ("learn normal-1.csv -s new.elm --units 0", "--units"),
         ("learn normal-1.csv -s new.elm --rate one", "--rate"),
         ("score normal-1.csv -s fan-1.elm --format xml", "xml"),
-        ("forget -s fan-1.elm", "--origin"),
+        ("merge fan-1.evidence", "--state"),
         ("teach normal-1.csv", "teach"),
         ("train normal-1.csv", "No such command 'train'. Did you mean learn?"),
         ("evalaute normal-1.csv", "No such command 'evalaute'. Did you mean evaluate?"),

@@ -1,4 +1,4 @@
-"""``elmgrove share``, ``merge`` and ``forget``: two people with a USB stick."""
+"""``elmgrove share`` and ``merge``: two people with a USB stick."""
 
 import csv
 import io
@@ -61,12 +61,12 @@ def test_the_whole_story_of_one_model(elmgrove: Elmgrove, fan_1: Path, fan_2: Pa
     assert fan_2.read_bytes() == Path("late.elm").read_bytes(), "older does not replace newer"
 
     # Forgotten: as if it had never been there.
-    ran = elmgrove("forget", "--state", fan_2, "--origin", "fan-1")
+    ran = elmgrove("merge", "--state", fan_2, "--forget", "fan-1")
     assert (ran.code, "no longer uses anything of fan-1" in ran.err) == (0, True)
     assert fan_2.read_bytes() == alone
     assert elmgrove(*score).out == scored_alone
     assert "it uses no other device" in one_clear_line(
-        elmgrove("forget", "--state", fan_2, "--origin", "fan-1")
+        elmgrove("merge", "--state", fan_2, "--forget", "fan-1")
     )
 
 
@@ -95,7 +95,7 @@ def test_the_story_of_two_that_ask_each_other(elmgrove: Elmgrove, fan_1: Path) -
     assert known >= 190
     assert f"200 of 200 rows are anomalous; {known} of them are normal elsewhere." in ran.err
     assert "(normal at fan-2)" in ran.err.replace("\n", " ")
-    assert elmgrove("forget", "--state", fan_1, "--origin", "fan-2").code == 0
+    assert elmgrove("merge", "--state", fan_1, "--forget", "fan-2").code == 0
     assert list(csv.DictReader(io.StringIO(elmgrove(*score).out))) == alone
 
 
@@ -197,4 +197,4 @@ def test_a_nodes_p_and_beta_are_merged_as_the_rows_that_it_learned(
     np.testing.assert_allclose(detector.score_many(fan_rows(3, 50)), losses, rtol=1e-6)
     # As with any other contribution: again changes nothing, and it can be forgotten.
     assert "nothing new" in elmgrove("merge", "--state", state, "node.evidence").err
-    assert elmgrove("forget", "--state", state, "--origin", "node").code == 0
+    assert elmgrove("merge", "--state", state, "--forget", "node").code == 0

@@ -111,23 +111,6 @@ def test_what_a_column_is_predicted_as_is_decided_by_a_rule_and_said(
     assert f"y is predicted as {what}" in ran.err
 
 
-def test_a_share_of_the_rows_is_kept_for_the_test_and_not_learned(
-    elmgrove: Elmgrove, tmp_path: Path
-) -> None:
-    fleet = seas(tmp_path)
-    # A class of one row must be learned.
-    write_csv(fleet / "one.csv", (*COLUMNS, "sea"), [[0.0, 0.0, 9.0, "foam"]])
-    for seed in range(4):
-        ran = elmgrove("federate", "--data", fleet, "--target", "sea", "--seed", seed)
-        assert ran.code == 0, ran.err
-        kept = re.search(r"(\d+) of 121 rows, drawn at random, are kept for the test", ran.err)
-        assert kept
-        assert int(kept[1]) in (23, 24)
-        made = load(Path("federation.elm"), Predictor.from_bytes)
-        assert made.models[0].rows == 121 - int(kept[1])
-        assert made.target.classes == ("calm", "foam", "rough", "storm")
-
-
 def test_groups_of_clients_have_a_model_each(elmgrove: Elmgrove, tmp_path: Path) -> None:
     (tmp_path / "fleet").mkdir()
     for index in range(4):
@@ -153,21 +136,6 @@ def test_groups_of_clients_have_a_model_each(elmgrove: Elmgrove, tmp_path: Path)
     assert "Group 1 of 2 answers, of 180 rows" in predicted[0]
     offs = [float(re.search(r"off by (\S+) \(", said)[1]) for said in predicted]
     assert offs == pytest.approx([right, wrong], rel=1e-2)
-
-
-def test_detectors_are_tested_too(elmgrove: Elmgrove) -> None:
-    prices(Path("rows.csv"))
-    for rule in ("e2lm", "groups"):
-        ran = elmgrove(
-            *("federate", "--data", "rows.csv", "--clients", 3, "--rule", rule, "--rounds", 2),
-            *("--units", 3),
-        )
-        assert ran.code == 0, ran.err
-        told = re.search(r"60 rows are explained with a mean squared error of (\S+); ", ran.out)
-        assert told
-        # The price follows from the others: two units explain three columns.
-        assert float(told[1]) < 0.1
-        assert re.search(r"seconds +test error\n", ran.out)
 
 
 def digits(folder: Path) -> np.ndarray:
@@ -217,14 +185,6 @@ def test_the_papers_own_setting_is_had_from_the_command(elmgrove: Elmgrove, tmp_
     assert shown["principal components of"] == "64 columns"
 
 
-def test_how_columns_are_scaled_is_chosen(elmgrove: Elmgrove, tmp_path: Path) -> None:
-    fleet = seas(tmp_path)
-    chosen = ("federate", "--data", fleet, "--target", "sea")
-    for option, kind in (((), "standard"), (("--scaling", "none"), "none")):
-        assert elmgrove(*chosen, *option).code == 0
-        assert load(Path("federation.elm"), Predictor.from_bytes).basis.scaling.kind == kind
-
-
 def test_bad_rows_are_named_or_left_out(elmgrove: Elmgrove, tmp_path: Path) -> None:
     fleet = seas(tmp_path)
     with (fleet / "calm.csv").open("a") as file:
@@ -262,28 +222,6 @@ def test_a_word_among_many_numbers_is_a_bad_row(elmgrove: Elmgrove) -> None:
     assert "Left out 1 rows whose price is no number." in ran.err
 
 
-def test_an_empty_file_is_a_client_without_rows(elmgrove: Elmgrove, tmp_path: Path) -> None:
-    fleet = seas(tmp_path)
-    (fleet / "adrift.csv").write_text("")
-    write_csv(fleet / "new.csv", ("sea", *COLUMNS[::-1]), [])
-    ran = elmgrove("federate", "--data", fleet, "--target", "sea", "--test", "test.csv")
-    assert ran.code == 0, ran.err
-    assert "3 of 5 clients took part" in ran.out
-    assert "Left out adrift, new: in round 1, nothing new" in ran.err
-
-
-def test_columns_are_found_by_name_in_any_order(elmgrove: Elmgrove, tmp_path: Path) -> None:
-    fleet = seas(tmp_path)
-    federate = ("federate", "--data", fleet, "--target", "sea", "--test", "test.csv", "-o")
-    assert elmgrove(*federate, "one.elm").code == 0
-    for path in (fleet / "rough.csv", tmp_path / "test.csv"):
-        lines = [line.split(",") for line in path.read_text().splitlines()]
-        path.write_text("".join(",".join(cells[::-1]) + "\n" for cells in lines))
-    assert elmgrove(*federate, "other.elm").code == 0
-    one, other = (load(Path(f"{name}.elm"), Predictor.from_bytes) for name in ("one", "other"))
-    np.testing.assert_allclose(one.models[0].beta, other.models[0].beta, rtol=1e-9)
-
-
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -310,3 +248,13 @@ def test_a_target_needs_rows_that_have_it(elmgrove: Elmgrove, tmp_path: Path) ->
     (fleet / "storm.csv").unlink()
     text = one_clear_line(elmgrove("federate", "--data", fleet, "--target", "sea"))
     assert "every 'sea' is 'calm': nothing to tell apart" in text
+
+
+def test_an_empty_file_is_a_client_without_rows(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    fleet = seas(tmp_path)
+    (fleet / "adrift.csv").write_text("")
+    write_csv(fleet / "new.csv", ("sea", *COLUMNS[::-1]), [])
+    ran = elmgrove("federate", "--data", fleet, "--target", "sea", "--test", "test.csv")
+    assert ran.code == 0, ran.err
+    assert "3 of 5 clients took part" in ran.out
+    assert "Left out adrift, new: in round 1, nothing new" in ran.err

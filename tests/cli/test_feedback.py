@@ -85,18 +85,6 @@ def test_what_waits_is_learned_and_normal_from_then_on(elmgrove: Elmgrove) -> No
     assert "No row waited" in elmgrove("accept", STATE).out
 
 
-def test_the_end_is_told_by_the_next_agent_and_no_accepted_row_counts(elmgrove: Elmgrove) -> None:
-    assert elmgrove("accept", STATE, "--instead").code == 0
-    assert not detector().events._alarm.marks
-    Path("empty.csv").write_text(",".join(NAMES) + "\n")
-    words = ("--verdicts", "told.jsonl", "--only", "events")
-    for _ in range(2):
-        ran = elmgrove("device", "run", "--state", STATE, "--source", "empty.csv", *words)
-        assert ran.code == 0, ran.err
-    [told] = verdicts(Path("told.jsonl"))
-    assert (told["kind"], told["number"], told["where"]) == ("ended", 1, None)
-
-
 def test_of_a_time_span_only_its_rows_are_learned(elmgrove: Elmgrove) -> None:
     ran = elmgrove("accept", STATE, "--from", "2026-05-01T12:00:20", "--to", str(NOON + 50))
     assert ran.code == 0, ran.err

@@ -164,11 +164,6 @@ def test_it_shows_rows_thresholds_and_what_is_borrowed(
         assert text in shown
 
 
-def test_one_device_alone_borrows_nothing(elmgrove: Elmgrove, fleet: list[str]) -> None:
-    (alone,) = json.loads(elmgrove("fleet", fleet[1], "--json").out)
-    assert alone["borrows"]["rows"] == 0.0
-
-
 def test_an_exchange_that_nobody_used_is_said(elmgrove: Elmgrove, fan_1: Path) -> None:
     elmgrove("federation", "create", "fans", "--like", fan_1, "--exchange", "shared")
     assert "no device contributed" in one_clear_line(elmgrove("fleet", "shared"))

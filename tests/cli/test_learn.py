@@ -12,7 +12,7 @@ import pytest
 
 from elmgrove import Detector, FalseAlarmRate, HiddenLayer
 from elmgrove.cli.options import moment, shown
-from elmgrove.detector.inputs import choose_window, rows_to_decide
+from elmgrove.detector.inputs import choose_window
 from elmgrove.errors import BadInput
 from support.agents import Start
 from support.commands import Elmgrove
@@ -54,16 +54,6 @@ def test_too_few_rows_say_how_many_more_are_needed(elmgrove: Elmgrove) -> None:
     assert detector_in("fan.elm").state == "learning"
     ran = elmgrove("learn", write_fan_rows("c.csv", fan_rows(3, 1)), "--state", "fan.elm")
     assert "Watching: " in ran.err
-
-
-@pytest.mark.parametrize("count", [2000, 10_000])
-@pytest.mark.parametrize("seed", range(10))
-def test_rows_that_stay_the_same_end_watching(elmgrove: Elmgrove, seed: int, count: int) -> None:
-    np.save("a.npy", fan_rows(seed, count))
-    ran = elmgrove("learn", "a.npy", "--state", "fan.elm", "--window", 1)
-    assert "Watching: " in ran.err
-    assert "% of rows were above the threshold (1 % stated).\n" in ran.err
-    assert "still changing" not in ran.err
 
 
 # The last part of a file is a test
@@ -183,13 +173,6 @@ def test_no_window_reaches_over_a_row_that_was_left_out(elmgrove: Elmgrove) -> N
         Path("fan.elm").unlink()
 
 
-def test_a_file_does_not_follow_the_one_before(elmgrove: Elmgrove) -> None:
-    for name in ("a", "b"):
-        write_fan_rows(f"{name}.csv", fan_series(1, 100))
-        elmgrove("learn", f"{name}.csv", "--state", "fan.elm", *(["--window", 4] * (name == "a")))
-    assert detector_in("fan.elm").learned == 2 * (100 - 3)
-
-
 # What is kept and left out
 
 
@@ -205,16 +188,6 @@ def test_bad_rows_are_left_out_if_that_is_wanted(elmgrove: Elmgrove, fan_1: Path
     np.save("holes.npy", np.vstack([fan_rows(1, 5), np.full((1, 6), np.nan)]))
     ran = elmgrove("score", "holes.npy", "-s", fan_1, "--skip-bad", "--format", "csv")
     assert [line.partition(",")[0] for line in ran.out.splitlines()] == ["line", *"01234"]
-
-
-def test_columns_can_be_dropped_for_good(elmgrove: Elmgrove) -> None:
-    data, names = fan_rows(1, 120), ["time", *NAMES[1:]]
-    write_fan_rows("timed.csv", data, names)
-    ran = elmgrove("learn", "timed.csv", "-s", "fan.elm", "--drop", "time", "--drop", "hum")
-    assert ran.code == 0
-    kept = detector_in("fan.elm").basis.features
-    assert kept == ("load [%]", "speed [m/s]", "current", "draft")
-    assert elmgrove("score", "timed.csv", "-s", "fan.elm").code == 0
 
 
 def test_settings_become_the_state(elmgrove: Elmgrove) -> None:
@@ -390,13 +363,6 @@ def windows(elmgrove: Elmgrove, rows: np.ndarray, name: str = "rows") -> tuple[i
 def test_a_file_gets_the_same_window_however_it_comes(elmgrove: Elmgrove, rows: np.ndarray) -> None:
     learned, ran = windows(elmgrove, rows)
     assert learned == ran == choose_window(rows).window
-
-
-def test_rows_after_those_that_decide_change_nothing() -> None:
-    rows = np.vstack([slow(2000), table(5000)])
-    assert rows_to_decide(3) == (300, 2000)
-    assert choose_window(rows) == choose_window(rows[:2000])
-    assert rows_to_decide(52) == (520, 2000), "of many columns, as many rows as a window has inputs"
 
 
 def test_the_log_says_once_that_the_window_was_decided_again(

@@ -4,13 +4,9 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate
-from elmgrove.cli.learn import LearnRun
-from elmgrove.detector.inputs import choose_window
-from elmgrove.reading.table import Table
 from support.commands import Elmgrove, one_clear_line
 from support.factories import detector_in, trained
 from support.fans import SIGNALS, SPECTRUM, TEXT, samples, write_fan_rows
@@ -52,27 +48,6 @@ def test_the_last_part_is_counted_in_frames(elmgrove: Elmgrove, window: int) -> 
     assert float(found[1]) == pytest.approx(100 * above / 80, abs=0.5)
 
 
-def test_only_whole_windows_of_frames_are_counted() -> None:
-    X = samples(1, 400)
-    detector = Detector.for_data(
-        X, spectrum=SPECTRUM, window=3, threshold=FalseAlarmRate(0.05, confidence=0.0)
-    )
-    # In the last fifth, after a frame and a half.
-    gap = 321 * LENGTH + LENGTH // 2
-    lesson = LearnRun(detector, Table(None, X, list(range(len(X))), gaps=[gap]))
-    lesson.take()
-    assert lesson.learned == 399
-    assert lesson.seen.rows == 1 + 78 - 2
-
-
-def test_blocks_need_not_end_where_frames_do(elmgrove: Elmgrove) -> None:
-    X = samples(1, 300, more=LENGTH // 2)[LENGTH // 3 :]
-    write_fan_rows("a.csv", X, SIGNALS)
-    ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT, "--window", 1)
-    assert f"learned {len(X) // LENGTH} frames of 32 samples" in ran.err
-    assert detector_in("fan.elm").learned == len(X) // LENGTH
-
-
 def test_a_gap_begins_the_frame_again(elmgrove: Elmgrove) -> None:
     X = samples(1, 30)
     write_fan_rows("a.csv", X, SIGNALS)
@@ -87,20 +62,6 @@ def test_a_gap_begins_the_frame_again(elmgrove: Elmgrove) -> None:
     apart.interrupt()
     apart.learn_many(X[10 * LENGTH + 8 :])
     assert detector.score_many(X) == pytest.approx(apart.score_many(X))
-
-
-def test_spectra_decide_the_window_not_samples(elmgrove: Elmgrove) -> None:
-    time = np.arange(200 * LENGTH)[:, np.newaxis] / SPECTRUM.rate
-    slow = np.sin(2 * np.pi * 3.0 * time) + 0.1 * np.random.default_rng(0).normal(
-        size=(len(time), 2)
-    )
-    assert choose_window(slow).window == 10, "samples follow each other"
-    assert choose_window(slow, SPECTRUM).window == 1, "the noise of frames does not"
-    write_fan_rows("a.csv", slow, SIGNALS)
-    ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT)
-    assert "Window of 1: " in ran.err
-    assert detector_in("fan.elm").basis.window == 1
-    assert Detector.for_data(slow, spectrum=SPECTRUM).basis.window == 1
 
 
 def test_a_state_keeps_its_spectrum_and_inspect_shows_it(elmgrove: Elmgrove) -> None:

@@ -45,8 +45,6 @@ def test_rows_are_drawn_with_the_state_that_judges_them(elmgrove: Elmgrove, pump
     whole = Path("new.csv.png").read_bytes()
     assert elmgrove("plot", "new.csv", "--state", pump, "--event", 2, "--out", "two.png").code == 0
     assert Path("two.png").read_bytes() != whole
-    assert elmgrove("plot", "new.csv", "--state", pump, "--sensors", 1, "-o", "one.png").code == 0
-    assert drawn("one.png").shape[0] < drawn("new.csv.png").shape[0]
 
 
 def test_a_state_is_drawn_with_what_it_remembers(elmgrove: Elmgrove, pump: Path) -> None:

@@ -50,13 +50,6 @@ def test_one_that_is_unlike_all_others_hears_of_all(
     assert told.endswith(" deviations from every other.")
 
 
-def test_one_model_is_warned_of_more_loudly(elmgrove: Elmgrove, fan_1: Path, far: Path) -> None:
-    made = ("--like", fan_1, "--merged", *QUIET)
-    assert elmgrove("learn", "normal-1.csv", "--state", "one.elm", *made).code == 0
-    ran = elmgrove("merge", "--state", "one.elm", far)
-    assert f"{ADVICE}; they will be one model" in ran.err
-
-
 def test_a_dry_run_shows_every_feature_and_merges_nothing(
     elmgrove: Elmgrove, fan_2: Path, far: Path
 ) -> None:

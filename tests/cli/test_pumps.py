@@ -26,13 +26,6 @@ def test_the_same_seed_makes_the_same_pump_and_another_one_another() -> None:
     assert [row.minute for row in first] == list(range(100))
 
 
-def test_the_same_seed_makes_the_same_plant() -> None:
-    one, other = Plant(3), Plant(3)
-    assert one.learned() == other.learned()
-    assert one.night() == other.night()
-    assert one.day() == other.day()
-
-
 def test_a_day_follows_the_night_and_that_what_was_learned() -> None:
     plant = Plant(1)
     learned, night, day = plant.learned(), plant.night(), plant.day()

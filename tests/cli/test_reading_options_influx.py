@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from support.commands import Elmgrove, one_clear_line
+from support.commands import Elmgrove
 
 NAMES = ["rpm", "temp"]
 
@@ -38,10 +38,3 @@ def test_line_protocol_teaches_what_csv_teaches(elmgrove: Elmgrove) -> None:
     again = elmgrove("score", "pump.txt", "--state", "a.elm", "--format", "jsonl")
     assert again.code == 0
     assert len(again.out.splitlines()) == 400
-
-
-def test_what_is_no_line_protocol_is_told_with_its_line(elmgrove: Elmgrove) -> None:
-    Path("pump.csv").write_text("rpm,temp\n1000,40\n")
-    ran = elmgrove("learn", "pump.csv", "--state", "a.elm", "--measurement", "pump")
-    assert ran.code == 1
-    assert "pump.csv, line 1: not InfluxDB line protocol" in one_clear_line(ran)

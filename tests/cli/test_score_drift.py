@@ -55,24 +55,3 @@ def test_a_time_is_said_where_there_is_one(elmgrove: Elmgrove, pump_1: str) -> N
     write_fan_rows("new.csv", np.column_stack([times, X]), ["time", *NAMES])
     ran = elmgrove("score", "new.csv", "--state", pump_1)
     assert "Drift: since 10:00 temp is" in ran.err
-
-
-def test_rows_that_warm_up_are_said_to_drift(elmgrove: Elmgrove) -> None:
-    """Learned while it was cold: most of what follows is flagged, and no word why."""
-    X = pump_rows(3000, 7)
-    X[:, TEMP] += 30.0 * (1.0 - np.exp(-np.arange(3000) / 800.0))
-    write_fan_rows("cold.csv", X[:400], NAMES)
-    assert elmgrove("learn", "cold.csv", "--state", "cold.elm", "--watch-now").code == 0
-    said = drift_said(elmgrove, X[400:], "cold.elm")
-    assert said.startswith("Drift: temp has been rising from line 2 on: +")
-    assert "in 1,000 rows" in said
-
-
-def test_rows_like_those_learned_are_not(elmgrove: Elmgrove, pump_1: str) -> None:
-    assert drift_said(elmgrove, pump_rows(3000, 1), pump_1) == ""
-
-
-def test_a_spike_is_not(elmgrove: Elmgrove, pump_1: str) -> None:
-    X = pump_rows(1147, 1)
-    X[600:610, TEMP] += 15.0
-    assert drift_said(elmgrove, X, pump_1) == ""

@@ -59,23 +59,6 @@ def test_the_first_start_makes_the_token_and_the_next_one_uses_it(start: Start) 
     assert second.stop() in (0, -15)
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ((), "The dashboard is at http://127.0.0.1:{port}/ui/."),
-        (("--host", "0.0.0.0"), "The dashboard is at http://localhost:{port}/ui/."),
-        (("--root-path", "/fleet"), "The dashboard is at http://127.0.0.1:{port}/fleet/ui/."),
-    ],
-)
-def test_it_says_where_the_dashboard_is(start: Start, options: tuple[str, ...], told: str) -> None:
-    port = free_port()
-    running = start("serve", "--port", port, "--log-level", "warning", *options)
-    running.until(lambda: ready(f"http://127.0.0.1:{port}"))
-    assert httpx.get(f"http://127.0.0.1:{port}/ui/login", timeout=60).status_code == 200
-    assert told.format(port=port) in running.log
-    assert running.stop() in (0, -15)
-
-
 def test_a_free_port_is_told(start: Start) -> None:
     running = start("serve", "--port", "0", "--log-level", "warning")
     running.logs("The dashboard is at")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove import Basis, Detector, HiddenLayer, PatternRule
+from elmgrove import Basis, Detector
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save
 from support.agents import Start
@@ -73,15 +73,6 @@ def test_a_young_device_says_what_it_lacks_borrows_and_what_that_changes(
     assert "4 rows' worth from 1 device; its normal is 0." in text
 
 
-def test_a_device_that_has_seen_enough_borrows_nothing(elmgrove: Elmgrove, fan_1: Path) -> None:
-    elmgrove("share", "--state", fan_1, "-o", "fan-1.evidence")
-    write_fan_rows("many.csv", fan_rows(2, 100))
-    elmgrove("learn", "many.csv", "--state", "many.elm", "--like", fan_1)
-    elmgrove("merge", "--state", "many.elm", "fan-1.evidence")
-    text = shown(elmgrove, "many.elm")
-    assert "nothing: it has seen enough itself" in text
-
-
 def test_one_model_of_everybody_is_called_that(elmgrove: Elmgrove, fan_1: Path) -> None:
     elmgrove("share", "--state", fan_1, "-o", "fan-1.evidence")
     write_fan_rows("many.csv", fan_rows(2, 100))
@@ -89,22 +80,6 @@ def test_one_model_of_everybody_is_called_that(elmgrove: Elmgrove, fan_1: Path) 
     elmgrove("merge", "--state", "many.elm", "fan-1.evidence")
     assert "one model of its own rows and those of 1 other" in shown(elmgrove, "many.elm")
     assert facts(elmgrove, "many.elm")["merged"] is True
-
-
-def test_several_models_are_not_called_one(elmgrove: Elmgrove) -> None:
-    def taught(name: str, *levels: float) -> Member:
-        made = Detector(HiddenLayer(6, 6), features=NAMES, patterns=PatternRule(len(levels)))
-        member = Member(name, made, merges=True)
-        both = np.vstack([fan_rows(1, 300) + level for level in levels])
-        made.learn_many(np.random.default_rng(0).permutation(both))
-        return member
-
-    member = taught("fan-1", 0.0, 500.0)
-    member.receive(taught("fan-2", 900.0).contribution())
-    save(Path("fan-1.elm"), member)
-    assert facts(elmgrove, "fan-1.elm")["models"] == 3
-    said = "3 models, of which the best answers, of its own rows and those of 1 other"
-    assert said in " ".join(shown(elmgrove, "fan-1.elm").replace("│", " ").split())
 
 
 def test_what_is_no_state_is_said(elmgrove: Elmgrove, fan_1: Path) -> None:

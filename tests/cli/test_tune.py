@@ -44,23 +44,6 @@ def test_tune_says_what_changed_and_saves_it(elmgrove: Elmgrove, fan: Detector) 
     assert after.learned == fan.learned
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(elmgrove: Elmgrove, fan: Detector) -> None:
-    untouched = Path("fan.elm").read_bytes()
-    tried = elmgrove("tune", "fan.elm", "--rate", 0.05, "--dry-run")
-    assert Path("fan.elm").read_bytes() == untouched
-    done = elmgrove("tune", "fan.elm", "--rate", 0.05)
-    assert tried.out.splitlines()[:-1] == done.out.splitlines()[:-1]
-    assert tried.out.splitlines()[-1] == "Nothing was changed: --dry-run."
-    # What would have been flagged of the rows before, by the old threshold and by the new one.
-    kept = fan.gate.recent.ordered
-    above = [
-        sum(score > limit for score in kept)
-        for limit in (detector_in("fan.elm").threshold, fan.threshold)
-    ]
-    before = f"before: {fan.threshold:.4g}, {above[1]}"
-    assert f"{above[0]} of the {len(kept)} kept; {before}" in done.out
-
-
 def test_a_fixed_threshold(elmgrove: Elmgrove, fan: Detector) -> None:
     ran = elmgrove("tune", "fan.elm", "--threshold", 2.5)
     assert detector_in("fan.elm").gate.policy == FixedThreshold(2.5)
