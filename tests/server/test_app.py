@@ -115,11 +115,6 @@ def test_a_nul_character_is_no_part_of_a_name(fans: Federation, method: str, pat
 # A server with a certificate of its own, which may ask for one of its callers
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path, trustme.CA())
-
-
 def found(base: str, definition: Charter, tls: Tls) -> str:
     """Makes a federation, and gives its token."""
     with client(base, ADMIN, tls=tls, timeout=60) as opened:

@@ -5,31 +5,25 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from elmgrove.errors import NotFound
-from elmgrove.federation.charter import Charter
 from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.selection import EVERYONE
 from elmgrove.server.live import SECONDS_BETWEEN_CHANGES, CorruptEntries, LiveFleet, Reader
 from elmgrove.server.store.federations import FederationRow
-from elmgrove.server.store.store import Store, open_store
+from elmgrove.server.store.store import Store
 from elmgrove.server.sums import LiveOther
 from support.reports import report
-from support.serving import charter, opened
+from support.serving import FANS, charter, opened
 
 pytestmark = pytest.mark.anyio
 
 
-def row(made: Charter) -> FederationRow:
-    return FederationRow(made.name, made.basis.fields, made.ridge, None, "", 1.0)
-
-
 async def test_what_is_kept_has_one_thread_at_a_time_even_if_one_is_cancelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = StandingOthers.others
     begun, going_on, at_work, most = threading.Event(), threading.Event(), 0, 0
@@ -44,9 +38,7 @@ async def test_what_is_kept_has_one_thread_at_a_time_even_if_one_is_cancelled(
         return told(*asked)
 
     monkeypatch.setattr(StandingOthers, "others", slow)
-    store, made = await open_store(f"{tmp_path}/store.db"), charter()
-    await store.federations.create(row(made))
-    live = LiveOther(store, Reader(row(made), made, CorruptEntries()))
+    live = LiveOther(store, Reader(FANS, charter("fans"), CorruptEntries()))
     first = asyncio.create_task(live.others(1, "a", EVERYONE))
     assert await asyncio.to_thread(begun.wait, 60)
     first.cancel()
@@ -59,11 +51,10 @@ async def test_what_is_kept_has_one_thread_at_a_time_even_if_one_is_cancelled(
     with pytest.raises(asyncio.CancelledError):
         await first
     assert most == 1
-    await store.close()
 
 
 async def test_who_asks_for_groups_that_take_long_gets_them_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going_on = threading.Event()
 
@@ -72,14 +63,11 @@ async def test_who_asks_for_groups_that_take_long_gets_them_later(
         return {1: ["fan-1"]}
 
     monkeypatch.setattr(StandingOthers, "grouped", property(slow))
-    store, made = await open_store(f"{tmp_path}/store.db"), charter()
-    await store.federations.create(row(made))
-    live = LiveOther(store, Reader(row(made), made, CorruptEntries()))
+    live = LiveOther(store, Reader(FANS, charter("fans"), CorruptEntries()))
     assert await live.grouped(0.01) is None
     assert await live.grouped(0.01) is None
     going_on.set()
     assert await live.grouped(60.0) == {1: ["fan-1"]}
-    await store.close()
 
 
 # A live fleet: one who waits is told of each change, by this server or another, once a second

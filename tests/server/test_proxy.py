@@ -5,11 +5,9 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
-import trustme
 
 from elmgrove.exchange.session import connect
 from support.commands import Elmgrove
@@ -20,11 +18,6 @@ from support.ports import free_port
 from support.serving import ADMIN, Authority, Server, answers, charter, serving, wait_until
 
 EXAMPLE = ROOT / "examples" / "nginx" / "elmgrove.conf"
-
-
-@pytest.fixture(name="authority")
-def authority_fixture(tmp_path: Path) -> Authority:
-    return Authority(tmp_path, trustme.CA())
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import unescape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -111,6 +112,12 @@ class Guest:
         if where.partition("?")[0] != path.partition("?")[0]:
             return answer
         return self.http.get(where, headers=headers)
+
+    def read(self, path: str) -> str:
+        """The words of a page, without its elements."""
+        answer = self.get(path)
+        assert answer.status_code == 200, answer.text
+        return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", answer.text)))
 
     def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
         stated = {"Content-Type": "application/x-www-form-urlencoded", **headers}

@@ -462,6 +462,11 @@ class Authority:
         return str(path)
 
 
+@pytest.fixture(name="authority")
+def authority_fixture(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, trustme.CA())
+
+
 # Stores for tests: on each data base, with a federation in it, and closed at the end.
 
 

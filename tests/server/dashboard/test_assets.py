@@ -112,18 +112,3 @@ def test_what_is_written_can_be_read_and_what_is_drawn_can_be_seen(scheme: str) 
         if (found := _contrast(colours[pair[0]], colours[pair[1]])) < least
     }
     assert low == {}
-
-
-#: All elements that templates use.
-ELEMENTS = """
-a article b body br button caption circle code dd details div dl dt figcaption figure footer form g
-h1 h2 h3 h4 head header html i input kbd label li link main meta nav noscript ol option p path pre
-rect script section select small span summary svg table tbody td text th thead time title tr ul
-"""
-
-
-def test_templates_have_no_element_that_html_does_not_know() -> None:
-    for path in (STATIC.parent / "templates").iterdir():
-        text = path.read_text()
-        assert set(re.findall(r"</?([a-z][a-z0-9]*)", text)) <= set(ELEMENTS.split()), path.name
-        assert text.count("<details") == text.count("<summary") == text.count("</summary")

@@ -184,8 +184,7 @@ def test_who_is_unlike_all_others_is_named_with_the_sensor(ada: Guest, server: S
         device.detector.learn_many(unlike_rows(number, 30.0 if number == 4 else 1.0))
         assert made.put(device.contribution()).status_code == 200
     assert made.ask("GET", "/others", made.keys["fan-1"]).status_code == 200
-    page = re.sub("<[^>]*>", " ", fleet(ada, made))
-    found = " ".join(page.split())
+    found = ada.read(f"/ui/{made.charter.name}/")
     assert "Unlike all others: fan-4 : vibration varies 29 times as much" in found
     assert "fan-1 : " not in found
 

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-import trustme
 from itsdangerous import TimestampSigner
 
 from elmgrove.server.secrets import DECOY, HASHER, hashed
@@ -83,8 +82,8 @@ def test_the_cookie_is_for_this_host_alone_and_no_script_reads_it(server: Server
     assert sorted(flags) == ["Max-Age=43200", "httponly", "path=/", "samesite=strict"]
 
 
-def test_through_tls_the_cookie_is_bound_to_it(tmp_path: Path) -> None:
-    files = Authority(tmp_path, trustme.CA()).signed("127.0.0.1")
+def test_through_tls_the_cookie_is_bound_to_it(tmp_path: Path, authority: Authority) -> None:
+    files = authority.signed("127.0.0.1")
     with serving(f"sqlite:///{tmp_path}/store.db", **files) as server, guest(server) as ada:
         stated = cookie(ada.login())
         assert stated.startswith("__Host-elmgrove=")
