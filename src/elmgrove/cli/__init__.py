@@ -7,16 +7,15 @@ from elmgrove.cli.app import main
 
 if TYPE_CHECKING:
     from elmgrove.cli.demo.processes import DemoProcesses, DemoServer
-    from elmgrove.cli.federate_rows import Digits
     from elmgrove.cli.options import notes, tracked
 
-__all__ = ["DemoProcesses", "DemoServer", "Digits", "main", "notes", "tracked"]
+__all__ = ["DemoProcesses", "DemoServer", "main", "notes", "tracked"]
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when asked for, since no command needs all of it.
     modules = {"DemoProcesses": "demo.processes", "DemoServer": "demo.processes"}
-    modules |= {"Digits": "federate_rows", "notes": "options", "tracked": "options"}
+    modules |= {"notes": "options", "tracked": "options"}
     if name not in modules:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{modules[name]}"), name)

@@ -18,9 +18,8 @@ from typer.core import TyperGroup
 from elmgrove import __version__
 from elmgrove.errors import ElmgroveError, MissingExtra
 
-#: All commands, in the groups of the help: where each is (a function or a group of commands), and
-#: the first sentence of its own help. Each is loaded when it is asked for, since all of them
-#: together take seconds, and more on a small machine.
+#: All commands, in the groups of the help: where each is, and the first sentence of its own help.
+#: Each is loaded when it is asked for, since all of them together take seconds.
 GROUPS = {
     "Start": {
         "learn": ("learn:learn", "Learn what normal rows look like."),
@@ -41,26 +40,15 @@ GROUPS = {
     },
     "Fleet": {
         "serve": ("serve:serve", "Run the server of a fleet, with its dashboard."),
-        "federation": (
-            "federation:federation",
-            "Make federations and decide which devices take part.",
-        ),
+        "federation": ("federation:federation", "Make federations, and decide who takes part."),
         "fleet": ("fleet:fleet", "Compare all devices of a federation."),
         "share": ("exchange:share", "Write what this device learned, for others to merge."),
-        "merge": ("exchange:merge", "Take in what others shared."),
-        "forget": ("exchange:forget", "Take one device's contribution out again, exactly."),
+        "merge": ("exchange:merge", "Take in what others shared, or take it out again."),
         "backup": ("serve:backup", "Copy a SQLite store while the server runs."),
     },
     "Research": {
-        "federate": (
-            "federate:federate",
-            "Run a federation of clients on this machine, and save the model they end with.",
-        ),
-        "predict": (
-            "federate:predict",
-            "Predict the class or the number of each row, and say how right that is where it is "
-            "known.",
-        ),
+        "federate": ("federate:federate", "Run a federation of clients on this machine."),
+        "predict": ("federate:predict", "Predict the class or the number of each row."),
         # An appendix that a device does not need, with its own distribution.
         "paper": (
             "elmgrove_papers.command:papers",
@@ -81,16 +69,13 @@ class OnDemand(TyperGroup):
     _listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names, in the order of the help."""
         return list(COMMANDS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Complete the name of a command without loading any."""
         with self._without_loading():
             return super().shell_complete(ctx, incomplete)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help without loading any command."""
         with self._without_loading():
             super().format_help(ctx, formatter)
 
@@ -110,7 +95,6 @@ class OnDemand(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Load a command; None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
         if self._listing:
@@ -136,11 +120,6 @@ def _meant(name: str) -> str:
 
 
 def _loaded(name: str, module: str) -> ModuleType:
-    """Import a module that stays until the process ends.
-
-    Looking through a thousand modules for garbage, while they are loaded and again at the end,
-    would take a quarter of the time that a short command takes.
-    """
     if module in sys.modules:
         return sys.modules[module]
     if name == "paper" and find_spec("elmgrove_papers") is None:
@@ -148,6 +127,7 @@ def _loaded(name: str, module: str) -> ModuleType:
             "elmgrove paper needs the appendix: pip install elmgrove-papers "
             "(from a checkout: pip install ./papers)"
         )
+    # To look through a thousand modules for garbage takes a quarter of a short command's time.
     gc.disable()
     try:
         return import_module(module)
@@ -157,7 +137,6 @@ def _loaded(name: str, module: str) -> ModuleType:
 
 
 def _command(name: str, found: Any, **settings: Any) -> Any:
-    """Make a command of a function, or of a Typer app, which holds several."""
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
@@ -193,7 +172,6 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line."""
     try:
         app()
     except (ElmgroveError, OSError, MemoryError) as error:

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import httpx
 import typer
-from rich.console import Console
+from rich.table import Column
 from rich.table import Table as Grid
 
-from elmgrove.cli.options import notes, shown
+from elmgrove.cli.options import notes, print_result, shown
 from elmgrove.errors import BadInput, plain
 from elmgrove.exchange.http_client import request
 from elmgrove.federation.audit import AuditRecord, require_unbroken
@@ -36,8 +36,8 @@ def audit(
 ) -> None:
     """Show what was done in a federation lately, by whom; --json prints all of it.
 
-    Each record has a hash over itself and the record before it. Whoever can write to the data base
-    could make all of them again: keep what [bold]--json[/] prints elsewhere, and compare.
+    Each record has a hash over itself and the record before it; keep what [bold]--json[/] prints
+    elsewhere, and compare.
 
     Example: [bold]elmgrove federation audit fans --device fan-1[/]
     """
@@ -64,7 +64,6 @@ def _page(opened: httpx.Client, asked: dict[str, str]) -> list[AuditRecord]:
 
 
 def _on_server(context: typer.Context, wanted: dict[str, str]) -> Iterator[AuditRecord]:
-    """All records that are wanted, page by page."""
     after = 0
     with context.obj.client(ROOT) as opened:
         while page := _page(opened, wanted | {"after": str(after), "limit": str(_PAGE)}):
@@ -77,8 +76,7 @@ def _check(name: str, records: Iterator[AuditRecord]) -> None:
     if last is None:
         # What was emptied must not look like what is whole.
         raise BadInput(_none(name))
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    console.print(
+    print_result(
         f"All records up to {last.number}, of {format_time(last.at)} UTC, are as they were "
         f"written. The last one's hash is {last.hash}"
     )
@@ -88,16 +86,15 @@ def _show(name: str, records: list[AuditRecord]) -> None:
     if not records:
         notes.print(_none(name))
         return
-    grid = Grid()
-    for heading in ("number", "time (UTC)", "who", "what", "details"):
-        grid.add_column(heading, overflow="fold")
+    headings = ("number", "time (UTC)", "who", "what", "details")
+    grid = Grid(*(Column(heading, overflow="fold") for heading in headings))
     for record in records:
         stated = {key: _brief(key, value) for key, value in record.detail.items()}
         details = ", ".join(f"{key} {text}" for key, text in stated.items() if text)
         # What a record says may be somebody else's words.
         who, what = plain(record.actor), plain(details, 4000)
         grid.add_row(str(record.number), shown(record.at), who, record.act, what)
-    Console(markup=False, emoji=False, highlight=False).print(grid)
+    print_result(grid)
 
 
 def _none(name: str) -> str:

@@ -11,13 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from elmgrove.cli.logs import JSON, write_json_lines
-from elmgrove.cli.options import (
-    Ca,
-    Certificate,
-    SavedState,
-    mqtt_password,
-    notes,
-)
+from elmgrove.cli.options import Ca, Certificate, SavedState, given_by_user, mqtt_password, notes
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import PREFIX, Settings, group_of, help_of, read_settings, type_of
 from elmgrove.errors import BadInput
@@ -50,8 +44,7 @@ def run(context: typer.Context, config: Path | None, **given: Any) -> None:
 
     Example: [bold]elmgrove device run --config device.toml[/]
     """
-    by_user = ("COMMANDLINE", "ENVIRONMENT")
-    chosen = {name: given[name] for name in given if _source_of(context, name) in by_user}
+    chosen = {name: given[name] for name in given if given_by_user(context, name)}
     settings = read_settings(config, chosen)
     if settings.source == STANDARD_INPUT and "source" not in settings.given and sys.stdin.isatty():
         raise BadInput(
@@ -105,19 +98,12 @@ def leave(
 
 
 def variable_of(setting: str) -> str:
-    """The name of a setting's environment variable."""
     return PREFIX + setting.upper()
-
-
-def _source_of(context: typer.Context, name: str) -> str:
-    source = context.get_parameter_source(name)
-    # By name: releases of Typer bring the enumeration from different packages.
-    return "" if source is None else source.name
 
 
 def _is_in_process_list(context: typer.Context, name: str) -> bool:
     stated = str(context.params.get(name, ""))
-    return _source_of(context, name) == "COMMANDLINE" and not stated.startswith("@")
+    return given_by_user(context, name) == "COMMANDLINE" and not stated.startswith("@")
 
 
 def _option(one: Field[Any]) -> inspect.Parameter:
@@ -142,7 +128,6 @@ def _option(one: Field[Any]) -> inspect.Parameter:
 
 
 def _help_all(context: typer.Context, wanted: bool) -> None:
-    """Show the help with all options, and end."""
     if wanted and not context.resilient_parsing:
         for parameter in context.command.params:
             setattr(parameter, "hidden", False)  # noqa: B010 (arguments of click have none)

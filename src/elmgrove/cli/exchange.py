@@ -1,19 +1,19 @@
-"""``elmgrove share``, ``merge`` and ``forget``: cooperation by files, without a network."""
+"""``elmgrove share`` and ``merge``: cooperation by files, without a network."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra.scaling import OWN
-from elmgrove.cli.options import SavedState, note_alike, note_others, notes
+from elmgrove.cli.options import SavedState, notes, option, print_result, right
 from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.errors import BadInput, Mismatch
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.member import Member
-from elmgrove.federation.similarity import Comparison, compare_each
+from elmgrove.federation.member import Member, borrowed_by
+from elmgrove.federation.similarity import Comparison, compare_each, unlike_used, worth_telling
 from elmgrove.storage.disk import load, locked, save
 from elmgrove.storage.sealed import format_of
 
@@ -21,19 +21,16 @@ from elmgrove.storage.sealed import format_of
 def share(
     state: SavedState,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="The file to write \\[default: NAME.evidence]."),
+        Path | None, option("The file to write \\[default: NAME.evidence].", "--output", "-o")
     ] = None,
     guard: Annotated[
-        bool,
-        typer.Option(help="Share only after enough new rows; this is no proof of privacy."),
+        bool, option("Share only after enough new rows; this is no proof of privacy.")
     ] = True,
 ) -> None:
     """Write what this device learned, for others to merge.
 
-    The file holds sums over rows and no row. It is not private by itself: from two such files
-    with few rows between them, these rows can be computed. So with too few new rows the file
-    holds what was shared before; [bold]--no-guard[/] shares the new ones as well.
+    The file holds sums over rows and no row. From two such files with few rows between them, these
+    rows can be computed: with too few new rows it holds what was shared before.
 
     Example: [bold]elmgrove share --state fan-1.elm -o fan-1.evidence[/]
     """
@@ -56,30 +53,41 @@ def share(
     held_back = f" {_more_rows(missing)} needed before the newer ones follow." if missing else ""
     if reason is not None:
         held_back = f" Newer ones are held back: {reason}."
-    notes.print(f"Wrote {path}: {contribution.origin}, {_rows(contribution)}.{held_back}")
+    notes.print(
+        f"Wrote {path}: {contribution.origin}, {contribution.evidence.count:.0f} rows.{held_back}"
+    )
 
 
 def merge(
     state: SavedState,
     evidence: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(help="Files that others shared.", exists=True, dir_okay=False),
-    ],
+    ] = None,
+    forget: Annotated[
+        str | None,
+        option("Take a device's part out again, exactly; or that of all devices of a federation."),
+    ] = None,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show feature by feature what would be merged; merge none."),
+        bool, option("Show feature by feature what would be merged; merge none.", "--dry-run")
     ] = False,
 ) -> None:
-    """Take in what others shared.
+    """Take in what others shared, or take it out again.
 
     The device asks them about anomalous rows from then on; a state made with [bold]--merged[/] adds
-    their sums, as if it had learned their rows. Merging a file twice changes nothing; a newer file
-    of the same origin replaces the older one. The output says first which devices are alike: at the
-    same levels and scales.
+    their sums. A newer file of the same origin replaces the older one. The output says first which
+    devices are alike.
 
     Example: [bold]elmgrove merge --state fan-2.elm fan-1.evidence[/]
+
+    Example: [bold]elmgrove merge --state fan-2.elm --forget fan-1[/]
     """
-    contributions = [_shared(path) for path in evidence]
+    if (forget is None) == (not evidence) or (forget and dry_run):
+        raise BadInput("give files that others shared, or --forget alone")
+    if forget is not None:
+        _forget(state, forget)
+        return
+    contributions = [_shared(path) for path in evidence or ()]
     with locked(state):
         member = load(state, Member.from_bytes)
         try:
@@ -92,7 +100,7 @@ def merge(
         if dry_run:
             for one in found:
                 _show(member, one)
-        note_alike(member, found)
+        _note_alike(member, found)
         if dry_run:
             notes.print(f"Nothing was merged: {state} is as it was.")
             return
@@ -100,8 +108,10 @@ def merge(
             save(state, member)
     for contribution, new in zip(contributions, taken, strict=True):
         outcome = ("merged" if member.merges else "taken in") if new else "nothing new"
-        notes.print(f"{contribution.origin}, {_rows(contribution)} learned: {outcome}.")
-    note_others(member)
+        notes.print(
+            f"{contribution.origin}, {contribution.evidence.count:.0f} rows learned: {outcome}."
+        )
+    _note_others(member)
 
 
 def _shared(path: Path) -> Contribution:
@@ -118,17 +128,7 @@ def _shared(path: Path) -> Contribution:
     return load(path, read)
 
 
-def forget(
-    state: SavedState,
-    origin: Annotated[
-        str,
-        typer.Option(help="The device to forget, or a federation, to forget all of its devices."),
-    ],
-) -> None:
-    """Take one device's contribution out again, exactly.
-
-    Example: [bold]elmgrove forget --state fan-2.elm --origin fan-1[/]
-    """
+def _forget(state: Path, origin: str) -> None:
     with locked(state):
         member = load(state, Member.from_bytes)
         if member.merged is not None and origin == member.merged.federation:
@@ -140,15 +140,36 @@ def forget(
     notes.print(f"{member.name} no longer uses anything of {origin}.")
 
 
+def _note_others(member: Member) -> None:
+    others = ", ".join(held.origin for held in member.ledger)
+    if not others:
+        notes.print(f"{member.name} now uses its own rows alone.")
+    elif member.merges:
+        notes.print(f"{member.name} now uses its own rows and those of {others}.")
+    else:
+        notes.print(f"{member.name} now asks {others}. It borrows {borrowed_by(member)}.")
+
+
+def _note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:
+    each = [one for one in comparisons if one.name is not None]
+    alike = [str(one.name) for one in each if one.alike and not one.untold]
+    if alike:
+        notes.print(f"Alike: {', '.join(alike)}.")
+    for one in worth_telling(comparisons):
+        notes.print(f"Not alike: {one.warning(member.detector.basis, merges=member.merges)}.")
+    if sensors := unlike_used(member):
+        notes.print(f"{member.name} is unlike all others: {sensors}.")
+    for one in each:
+        if one.untold:
+            notes.print(f"Whether {one.name} is alike can't be told: {one.untold}.")
+
+
 def _show(member: Member, comparison: Comparison) -> None:
-    """Print a comparison, feature by feature."""
     if comparison.untold:
         return
     units = " (in own units)" if member.detector.basis.scaling.kind == OWN else ""
-    grid = Grid(title=f"{member.name} beside {comparison.whose}{units}")
-    grid.add_column("feature")
-    for heading in ("here", "there", "apart", "given others", "moves"):
-        grid.add_column(heading, justify="right")
+    numbers = right("here", "there", "apart", "given others", "moves")
+    grid = Grid("feature", *numbers, title=f"{member.name} beside {comparison.whose}{units}")
     for one in comparison.differences:
         grid.add_row(
             one.feature,
@@ -158,11 +179,7 @@ def _show(member: Member, comparison: Comparison) -> None:
             f"{one.given_others:.1f}",
             "" if one.times is None else f"× {one.times:.2g}",
         )
-    Console(markup=False, emoji=False).print(grid)
-
-
-def _rows(contribution: Contribution) -> str:
-    return f"{contribution.evidence.count:.0f} rows"
+    print_result(grid)
 
 
 def _more_rows(count: float) -> str:

@@ -1,24 +1,32 @@
 """``elmgrove federate`` and ``predict``: a federation in rounds, and what its model predicts."""
 
 import csv
-import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
-import typer
-from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS
 from elmgrove.cli.federate_rows import FleetFiles, FleetRows, Pairs, choose_target, fitted, hold_out
-from elmgrove.cli.options import Data, SkipBad, bar, notes, read, with_layout
+from elmgrove.cli.options import (
+    Data,
+    SkipBad,
+    bar,
+    file_option,
+    notes,
+    option,
+    print_result,
+    read,
+    right,
+    with_layout,
+)
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.federation.merged import Merged
 from elmgrove.reading.cells import is_missing
@@ -29,28 +37,6 @@ from elmgrove.rounds.loop import RoundReport
 from elmgrove.rounds.plan import Plan, RuleName, run_plan
 from elmgrove.rounds.predictor import Predictor, Projection, Target
 from elmgrove.storage.disk import load, save
-
-
-class EngineName(StrEnum):
-    """The engines that carry the messages."""
-
-    local = "local"
-    flower = "flower"
-
-
-class ScalingName(StrEnum):
-    """The ways to scale columns before they are learned."""
-
-    none = "none"
-    standard = "standard"
-    minmax = "minmax"
-
-
-class Predict(StrEnum):
-    """What a target is predicted as."""
-
-    classes = "classes"
-    number = "number"
 
 
 @dataclass(frozen=True)
@@ -71,7 +57,6 @@ class Marks:
 
     @property
     def heading(self) -> str:
-        """The name of what is measured, for a table."""
         return "accuracy" if self.by_class else "test error"
 
     def text(self, value: float) -> str:
@@ -86,8 +71,7 @@ class Marks:
         """A sentence on how a model does, beside the baseline."""
         rows, found = len(self.exam.X), self.text(value)
         plain = self.text(self.exam.baseline(self.basis))
-        if self.exam.classes:
-            assert self.exam.T is not None
+        if self.exam.classes and self.exam.T is not None:
             common = self.exam.classes[int(self.exam.T.mean(axis=0).argmax())]
             return (
                 f"{found} of {rows} rows are predicted right; always {common!r} would be {plain}."
@@ -104,30 +88,33 @@ class Marks:
 
 
 def show_rounds(plan: Plan, reports: Sequence[RoundReport], merged: Merged, marks: Marks) -> None:
-    """Print what happened in each round, who was left out and why, and what came of it."""
-    Console().print(_grid(reports, marks))
-    for reason, names in _left_out(reports).items():
+    print_result(_grid(reports, marks))
+    # Of each client the last time only.
+    latest, left_out = dict[str, str](), dict[str, list[str]]()
+    for report in reports:
+        at = f"in round {report.number}"
+        latest |= {name: f"{at}, {reason}" for name, reason in report.left_out.items()}
+    for name in sorted(latest):
+        left_out.setdefault(latest[name], []).append(name)
+    for reason, names in left_out.items():
         rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
         notes.print(f"Left out {', '.join(names[:5])}{rest}: {reason}")
     found = f" {len(merged.parts)} groups of clients were found." if merged.apart else ""
-    out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    out.print(f"{merged.devices} of {len(plan.rows)} clients took part.{found}")
+    print_result(f"{merged.devices} of {len(plan.rows)} clients took part.{found}")
     last = reports[-1].evaluation
     assert last is not None, "a client took part, so there is a model"
     for place, value in enumerate(last.groups):
         rows = f"{merged.parts[place].count:,.0f} rows"
-        out.print(f"Test of group {place + 1}, of {rows}: {marks.text(value)}")
+        print_result(f"Test of group {place + 1}, of {rows}: {marks.text(value)}")
     mean = "groups, in the mean weighted by rows" if last.groups else "global model"
-    out.print(f"Test of the {mean}: {marks.sentence(last.value)}")
+    print_result(f"Test of the {mean}: {marks.sentence(last.value)}")
 
 
 def _grid(reports: Sequence[RoundReport], marks: Marks) -> Grid:
-    """Make a table with one line for each round."""
     # Without frames between them, all columns have room on a narrow screen.
-    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     headings = ("round", "asked", "answered", "left out", "bytes down", "bytes up", "seconds")
-    for heading in (*headings, marks.heading):
-        grid.add_column(heading, justify="right", no_wrap=True)
+    columns = right(*headings, marks.heading, no_wrap=True)
+    grid = Grid(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for report in reports:
         clients = (len(report.asked), len(report.answered), len(report.left_out))
         cells = [str(report.number), *map(str, clients), f"{report.down:,}", f"{report.up:,}"]
@@ -136,123 +123,77 @@ def _grid(reports: Sequence[RoundReport], marks: Marks) -> Grid:
     return grid
 
 
-def _left_out(reports: Sequence[RoundReport]) -> dict[str, list[str]]:
-    """Names by when and why they were left out; of each client the last time only."""
-    last, found = dict[str, str](), dict[str, list[str]]()
-    for report in reports:
-        at = f"in round {report.number}"
-        last |= {name: f"{at}, {reason}" for name, reason in report.left_out.items()}
-    for name in sorted(last):
-        found.setdefault(last[name], []).append(name)
-    return found
-
-
 @with_layout("columns", "drop", "categories", "decimal")
 def federate(
     engine: Annotated[
-        EngineName,
-        typer.Option(help="In this process, or on Flower's simulation (elmgrove\\[flower])."),
-    ] = EngineName.local,
+        Literal["local", "flower"], option("This process, or Flower's simulation.")
+    ] = "local",
     rule: Annotated[
-        RuleName,
-        typer.Option(
-            help="The sum (E²LM), averages (Fed-ELMS), or a sum for each group of clients (MLMG)."
-        ),
+        RuleName, option("Sums (E²LM), averages (Fed-ELMS), or a sum for each group (MLMG).")
     ] = RuleName.e2lm,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="A CSV file, cut into a piece for each client, or a folder with a CSV file for "
-            "each \\[default: handwritten digits, about two of the ten for each].",
+        option(
+            "A CSV file to cut into pieces, or a folder with one for each client \\[default: "
+            "handwritten digits, about two of the ten for each].",
             exists=True,
         ),
     ] = None,
     clients: Annotated[
-        int | None,
-        typer.Option(help="Clients \\[default: 100, or a folder's number of files].", min=1),
+        int | None, option("Clients \\[default: 100, or a folder's number of files].", min=1)
     ] = None,
     rounds: Annotated[
-        int, typer.Option(help="Rounds; each brings an equal part of a client's rows.", min=1)
+        int, option("Rounds; each brings an equal part of a client's rows.", min=1)
     ] = 1,
-    fraction: Annotated[
-        float, typer.Option(help="The share of clients drawn each round.", min=0.0, max=1.0)
-    ] = 1.0,
-    bits: Annotated[
-        int,
-        typer.Option(help="Bits of a number in the messages of --rule fedavg: 64, or 8 (compact)."),
-    ] = 64,
-    seed: Annotated[int, typer.Option(help="Seed of layer, split and draw.", min=0)] = 0,
+    fraction: Annotated[float, option("The share of clients drawn a round.", min=0, max=1)] = 1.0,
+    bits: Annotated[int, option("Bits of a number in messages of --rule fedavg: 64 or 8.")] = 64,
+    seed: Annotated[int, option("Seed of layer, split and draw.", min=0)] = 0,
     units: Annotated[
-        int | None,
-        typer.Option(
-            help="Hidden units \\[default: a quarter of the columns, half of fewer than 16, at "
-            "most 128; for a target a quarter of the rows, at most 256].",
-            min=1,
-        ),
+        int | None, option("Hidden units \\[default: by columns, or rows of a target].", min=1)
     ] = None,
     activation: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(ACTIVATIONS)} \\[default: identity; for a target relu]."),
+        str | None, option(f"{', '.join(ACTIVATIONS)} \\[default: identity; for a target relu].")
     ] = None,
     weights: Annotated[
-        str, typer.Option(help=f"How the layer's weights are drawn: {', '.join(DISTRIBUTIONS)}.")
+        str, option(f"The layer's weights: {', '.join(DISTRIBUTIONS)}.")
     ] = "uniform",
     scaling: Annotated[
-        ScalingName | None,
-        typer.Option(help="How columns are scaled \\[default: standard; the digits are not]."),
+        Literal["none", "standard", "minmax"] | None,
+        option("How columns are scaled \\[default: standard; the digits are not]."),
     ] = None,
     pca: Annotated[
         float | None,
-        typer.Option(
-            help="Learn the principal components that keep this share of the variance of the "
-            "scaled columns, like 0.9; they are not scaled themselves.",
-            min=0.0,
-            max=1.0,
-        ),
+        option("Learn the components that keep this share of the variance.", min=0, max=1),
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option(
-            help="The column to predict, a class or a number \\[default: none, detectors]."
-        ),
+        str | None, option("The column to predict \\[default: none, detectors].")
     ] = None,
     predict: Annotated[
-        Predict | None,
-        typer.Option(
-            help="What the target is predicted as \\[default: classes if it holds words or few "
-            "whole numbers; says which].",
-        ),
+        Literal["classes", "number"] | None,
+        option("What it is predicted as \\[default: words or few whole numbers are classes]."),
     ] = None,
     test: Annotated[
         Path | None,
-        typer.Option(
-            help="Rows on which the server tests the model after every round \\[default: a fifth "
-            "of the rows, which nobody learns].",
-            exists=True,
-            dir_okay=False,
-        ),
+        file_option("Rows to test each round's model with \\[default: a fifth, not learned]."),
     ] = None,
     skip_bad: SkipBad = False,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="The state or model to write.", dir_okay=False),
+        Path, option("The state or model to write.", "--output", "-o", dir_okay=False)
     ] = Path("federation.elm"),
     *,
     layout: Layout,
 ) -> None:
-    """Run a federation of clients on this machine, and save the model they end with.
+    """Run a federation of clients on this machine.
 
-    That is a state for elmgrove score, or with --target a model for elmgrove predict. All engines
-    send the same messages and end with the same model. All rows are on this machine, so the upload
-    guard is off, and scaling is fitted to all of them.
+    It ends with a state for elmgrove score, or with --target a model for elmgrove predict, the same
+    with either engine. There is no upload guard, and scaling is fitted to all rows.
 
     Example: [bold]elmgrove federate --data fleet --target mode --rounds 5 --test test.csv[/]
     """
-    run = _engine(engine)
-    if predict is not None and target is None:
-        raise BadInput("--predict says what --target is predicted as, and there is none")
-    if pca is not None and target is None:
-        raise BadInput("--pca needs --target: a detector names the columns that moved")
+    if engine == "flower":
+        require_extra("flwr", "flower")
+    if target is None:
+        _require_no_target_wanted(predict, pca)
     files = FleetFiles(layout, target, skip_bad)
     fleet = FleetRows.read(data, clients, seed, files)
     aim = None
@@ -263,7 +204,7 @@ def federate(
     if test is None:
         fleet, held = hold_out(fleet, 0.2, seed)
     if scaling is not None:
-        fleet = replace(fleet, scaling=scaling.value)
+        fleet = replace(fleet, scaling=scaling)
     projection: Projection | None = None
     if pca is not None:
         projection, fleet = fleet.projected(pca)
@@ -278,18 +219,18 @@ def federate(
     plan = Plan(
         rule,
         basis,
-        fleet.rows,
+        fleet.by_client(fleet.X),
         rounds=rounds,
         fraction=fraction,
         seed=seed,
         batch=batch.X,
         bits=bits,
-        targets=fleet.targets,
+        targets=fleet.by_client(fleet.T),
         batch_targets=batch.T,
         exam=exam,
     )
     marks, reports = Marks(aim, exam, basis), list[RoundReport]()
-    merged = _with_progress(run, plan, reports, marks)
+    merged = _run(engine, plan, reports, marks)
     if aim is None:
         save(output, plan.member(merged))
     else:
@@ -299,65 +240,41 @@ def federate(
     notes.print(f"Saved {output}.")
 
 
-Run = Callable[[Plan, Callable[[RoundReport], None]], Merged]
+def _require_no_target_wanted(predict: str | None, pca: float | None) -> None:
+    if predict is not None:
+        raise BadInput("--predict says what --target is predicted as, and there is none")
+    if pca is not None:
+        raise BadInput("--pca needs --target: a detector names the columns that moved")
 
 
-def _engine(name: EngineName) -> Run:
-    if name is EngineName.local:
-        return run_plan
-    require_extra("flwr", "flower")
-    # Only now: without Flower, the error above says how to install it.
-    from elmgrove.rounds.flower import simulate
-
-    return simulate
-
-
-def _with_progress(run: Run, plan: Plan, reports: list[RoundReport], marks: Marks) -> Merged:
+def _run(engine: str, plan: Plan, reports: list[RoundReport], marks: Marks) -> Merged:
+    run = run_plan
+    if engine == "flower":
+        run = import_module("elmgrove.rounds.flower").simulate
     with bar() as progress:
         task = progress.add_task("Starting", total=plan.rounds)
 
         def tell(report: RoundReport) -> None:
             reports.append(report)
-            text = f"Round {report.number}"
-            if report.evaluation is not None:
-                text += f", {marks.heading} {marks.text(report.evaluation.value)}"
-            progress.update(task, advance=1, description=text)
+            found = report.evaluation
+            text = "" if found is None else f", {marks.heading} {marks.text(found.value)}"
+            progress.update(task, advance=1, description=f"Round {report.number}{text}")
 
         return run(plan, tell)
 
 
-class RowFormat(StrEnum):
-    """The formats in which predictions are printed."""
-
-    csv = "csv"
-    jsonl = "jsonl"
-
-
 def predict(
     data: Data,
-    model: Annotated[
-        Path,
-        typer.Option(
-            "--model", "-m", help="What federate --target saved.", exists=True, dir_okay=False
-        ),
-    ],
+    model: Annotated[Path, file_option("What federate --target saved.", "--model", "-m")],
     group: Annotated[
-        int | None,
-        typer.Option(
-            help="The group whose model answers, as federate --rule groups numbered them "
-            "\\[default: that with the most rows].",
-            min=1,
-        ),
+        int | None, option("The group whose model answers \\[default: that of most rows].", min=1)
     ] = None,
-    style: Annotated[
-        RowFormat, typer.Option("--format", "-f", help="How rows are printed.")
-    ] = RowFormat.csv,
     skip_bad: SkipBad = False,
 ) -> None:
-    """Predict the class or the number of each row, and say how right that is where it is known.
+    """Predict the class or the number of each row.
 
-    Columns are found by name. If the file has the target's column as well, both are printed side by
-    side, and how many are right, or how far off they are, is said at the end.
+    Columns are found by name. If the file has the target as well, both are printed side by side,
+    and at the end how right that is.
 
     Example: [bold]elmgrove predict new.csv --model federation.elm > predicted.csv[/]
     """
@@ -374,21 +291,15 @@ def predict(
     actual = () if column is None else column.cells
     columns = ("line", "predicted", "actual")[: 2 if column is None else 3]
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    if style is RowFormat.csv:
-        writer.writerow(columns)
+    writer.writerow(columns)
     for line, predicted, cell in zip_longest(table.lines.tolist(), said, actual):
         known = None if is_missing(cell) else str(cell).strip()
-        row = (line, predicted, known)[: len(columns)]
-        if style is RowFormat.csv:
-            writer.writerow(row)
-        else:
-            sys.stdout.write(json.dumps(dict(zip(columns, row, strict=True))) + "\n")
+        writer.writerow((line, predicted, known)[: len(columns)])
     if column is not None:
         _note_marks(predictor, place, table, column, layout.decimal)
 
 
 def _place(predictor: Predictor, group: int | None) -> int:
-    """The place of the model that answers."""
     count = len(predictor.models)
     if group is not None and group > count:
         raise BadInput(f"--group {group}: this model has {count} group{'s' * (count > 1)}")
@@ -402,7 +313,6 @@ def _place(predictor: Predictor, group: int | None) -> int:
 def _note_marks(
     predictor: Predictor, place: int, table: Table, column: ColumnCells, decimal: str
 ) -> None:
-    """Note how right the predictions are, beside what needs no model."""
     target = predictor.target
     there = np.array([not is_missing(cell) for cell in column.cells], bool)
     fits = target.fits(column.cells, decimal)

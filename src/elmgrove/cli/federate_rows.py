@@ -18,25 +18,6 @@ from elmgrove.rounds.evaluation import Exam
 from elmgrove.rounds.predictor import Projection, Target
 
 
-@dataclass(frozen=True)
-class Digits:
-    """scikit-learn's handwritten digits, 8 × 8 pixels in [0, 1]; one row in five is for tests."""
-
-    train: Array
-    train_digit: Array
-    test: Array
-    test_digit: Array
-
-    @classmethod
-    def load(cls, seed: int) -> "Digits":
-        """Load the digits, in an order that the seed decides."""
-        bunch = require_extra("sklearn.datasets", "sklearn").load_digits()
-        order = np.random.default_rng(seed).permutation(len(bunch.data))
-        rows, digits = bunch.data[order] / 16.0, bunch.target[order]
-        cut = len(rows) // 5
-        return cls(rows[cut:], digits[cut:], rows[:cut], digits[:cut])
-
-
 class Pairs(NamedTuple):
     """Rows, and their targets where something is to be predicted."""
 
@@ -89,13 +70,15 @@ class FleetRows:
     @classmethod
     def _digits(cls, clients: int, seed: int) -> "FleetRows":
         """Cut the digits, sorted, into shards and give each client two: non-IID."""
-        digits = Digits.load(seed)
-        order = np.argsort(digits.train_digit, kind="stable")
-        shards = np.array_split(digits.train[order], 2 * clients)
+        bunch = require_extra("sklearn.datasets", "sklearn").load_digits()
+        # The appendix tests with the fifth that is left out here.
+        kept = np.random.default_rng(seed).permutation(len(bunch.data))[len(bunch.data) // 5 :]
+        rows, order = bunch.data[kept] / 16.0, np.argsort(bunch.target[kept], kind="stable")
+        shards = np.array_split(rows[order], 2 * clients)
         lots = np.random.default_rng(seed).permutation(len(shards)).reshape(clients, 2)
         pieces = [np.vstack([shards[lot] for lot in mine]) for mine in lots]
         shuffled = [np.random.default_rng([seed, i]).permutation(p) for i, p in enumerate(pieces)]
-        names = tuple(f"pixel {i}" for i in range(digits.train.shape[1]))
+        names = tuple(f"pixel {i}" for i in range(rows.shape[1]))
         return cls.of(_named(shuffled), names, "none")
 
     @classmethod
@@ -107,46 +90,32 @@ class FleetRows:
         first = next((table for table in map(files.table, paths) if table.names), None)
         tables = {path.stem: files.table(path, first) for path in paths}
         columns = {name: one.rows.shape[1] for name, one in tables.items() if len(one.rows)}
+        if not columns:
+            raise BadInput("no client has any rows")
         if len(set(columns.values())) > 1:
             raise BadInput(f"{folder}: files have different numbers of columns: {columns}")
         # A client without rows may have no columns either.
-        nothing = np.empty((0, max(columns.values(), default=0)))
+        nothing = np.empty((0, *set(columns.values())))
         rows = {name: one.rows if len(one.rows) else nothing for name, one in tables.items()}
         names, words = (None, {}) if first is None else (first.names, first.categories)
         cells = tuple(one.beside for one in tables.values() if one.beside is not None)
         return cls.of(rows, names, "standard", words, cells=cells)
 
-    @property
-    def rows(self) -> dict[str, Array]:
-        """Each client's rows by its name."""
-        return {name: self.X[self.owner == number] for number, name in enumerate(self.clients)}
-
-    @property
-    def targets(self) -> dict[str, Array]:
-        """Each client's targets by its name; empty where nothing is to be predicted."""
-        return replace(self, X=self.T).rows if len(self.T) else {}
+    def by_client(self, rows: Array) -> dict[str, Array]:
+        """The rows of each client by its name; nothing where there are none at all."""
+        names = self.clients if len(rows) else ()
+        return {name: rows[self.owner == number] for number, name in enumerate(names)}
 
     def only(self, keep: Array) -> "FleetRows":
-        """The fleet with the rows for which a mask is true."""
         T = self.T[keep] if len(self.T) else self.T
         return replace(self, X=self.X[keep], owner=self.owner[keep], T=T)
 
     def aimed(self, target: Target, files: "FleetFiles") -> "FleetRows":
         """The fleet with its targets as outputs of a model; bad ones are errors or left out."""
-        fleet, cells, decimal = self, self.cells, files.layout.decimal
-        if files.skip_bad:
-            fits = [target.fits(column.cells, decimal) for column in cells]
-            cells = tuple(one.at(good) for one, good in zip(cells, fits, strict=True))
-            mask = np.concatenate(fits)
-            fleet = self.only(mask)
-            if not mask.all():
-                bad = f"{int((~mask).sum())} rows whose {target.column} is no number"
-                notes.print(f"Left out {bad}.")
-        return replace(fleet, T=np.vstack([target.coded(column, decimal) for column in cells]))
+        mask, T = files.coded(target, self.cells)
+        return replace(self.only(mask), T=T)
 
     def projected(self, variance: float) -> tuple[Projection, "FleetRows"]:
-        """Turn the rows of all clients into the principal components of their scaled columns."""
-        self._require_rows()
         made = Projection.fitted(
             self.X, self.names, self.categories, scaling=self.scaling, variance=variance
         )
@@ -158,7 +127,6 @@ class FleetRows:
 
     def basis(self, units: int | None, seed: int, **layer: Any) -> Basis:
         """Make a basis with the scaling that fits all rows; models of rounds have a loss."""
-        self._require_rows()
         if len(self.T):
             units = units or max(min(256, len(self.X) // 4), 1)
         made = Basis.fitted(
@@ -173,12 +141,7 @@ class FleetRows:
         )
         return replace(made, outputs=self.T.shape[1] or made.outputs)
 
-    def _require_rows(self) -> None:
-        if not len(self.X):
-            raise BadInput("no client has any rows")
-
     def drawn(self, size: int, seed: int | Sequence[int]) -> Array:
-        """Draw this number of rows at random, as a mask."""
         mask = np.zeros(len(self.X), bool)
         mask[np.random.default_rng(seed).permutation(len(self.X))[:size]] = True
         return mask
@@ -210,7 +173,6 @@ class FleetFiles:
 
     @property
     def paired(self) -> Layout:
-        """The layout of the rows, with the column to predict beside them."""
         return replace(self.layout, beside=self.target)
 
     def table(self, path: Path, like: Table | None = None) -> Table:
@@ -227,20 +189,27 @@ class FleetFiles:
         return table
 
     def test(self, path: Path, like: Basis | Projection, target: Target | None) -> Pairs:
-        """Read the rows of a test file in the columns that were learned, and their targets."""
         table = read(path, like, self.paired, self.skip_bad)
-        X, column, decimal = table.rows, table.beside, self.layout.decimal
-        T = np.empty((0, 0))
-        if target is not None and column is not None:
-            fits = target.fits(column.cells, decimal)
-            if self.skip_bad and not fits.all():
-                unknown = f"{int((~fits).sum())} rows whose {target.column} is unknown"
-                notes.print(f"{path}: left out {unknown}.")
-                X, column = X[fits], column.at(fits)
-            T = target.coded(column, decimal)
+        X, T = table.rows, np.empty((0, 0))
+        if target is not None and table.beside is not None:
+            mask, T = self.coded(target, [table.beside])
+            X = X[mask]
         if not len(X):
             raise BadInput(f"{path}: no rows to test with")
         return Pairs(X, T)
+
+    def coded(self, target: Target, columns: Sequence[ColumnCells]) -> tuple[Array, Array]:
+        """Targets as outputs of a model, and which rows have one; others are errors or left out."""
+        decimal = self.layout.decimal
+        fits = [target.fits(column.cells, decimal) for column in columns]
+        mask = np.concatenate(fits)
+        if not self.skip_bad:
+            mask[:] = True
+        elif not mask.all():
+            what = "unknown" if target.classes else "no number"
+            notes.print(f"Left out {int((~mask).sum())} rows whose {target.column} is {what}.")
+            columns = [column.at(good) for column, good in zip(columns, fits, strict=True)]
+        return mask, np.vstack([target.coded(column, decimal) for column in columns])
 
 
 def _named(pieces: list[Array]) -> dict[str, Array]:

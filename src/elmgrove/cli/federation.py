@@ -5,14 +5,12 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import httpx
 import typer
 from msgspec import Struct
-from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.audit import audit
@@ -21,9 +19,12 @@ from elmgrove.cli.options import (
     Certificate,
     MergedFlag,
     basis_like,
+    file_option,
     fitted_basis,
     mqtt_password,
     notes,
+    option,
+    print_result,
     read,
     require_not_given,
     shown,
@@ -46,7 +47,7 @@ from elmgrove.storage.sealed import format_of
 
 federation = typer.Typer(
     name="federation",
-    help="Make federations and decide which devices take part.",
+    help="Make federations, and decide who takes part.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -62,7 +63,6 @@ class Administrator:
     tls: Tls
 
     def client(self, root: str = "/v1/federations") -> httpx.Client:
-        """Open a connection with the administrator's rights, to its federations or elsewhere."""
         token = os.environ.get("ELMGROVE_ADMIN_TOKEN")
         if not token:
             if not self.token_file.exists():
@@ -78,19 +78,19 @@ class Administrator:
 def server_options(
     context: typer.Context,
     server: Annotated[
-        str, typer.Option(help="The server's URL.", envvar="ELMGROVE_SERVER")
+        str, option("The server's URL.", envvar="ELMGROVE_SERVER")
     ] = "http://127.0.0.1:8470",
     admin_token_file: Annotated[
         Path,
-        typer.Option(
-            help="The file that 'elmgrove serve' keeps the administrator's token in; "
+        option(
+            "The file that 'elmgrove serve' keeps the administrator's token in; "
             "ELMGROVE_ADMIN_TOKEN wins over it."
         ),
     ] = Path("elmgrove.admin"),
     ca: Ca = None,
     certificate: Certificate = None,
 ) -> None:
-    """Make federations and decide which devices take part."""
+    """Make federations, and decide who takes part."""
     context.obj = Administrator(server, admin_token_file, Tls(ca, certificate))
 
 
@@ -99,40 +99,28 @@ def create(
     context: typer.Context,
     name: Name,
     data: Annotated[
-        Path | None,
-        typer.Option(help="Normal rows: columns, scaling and window fit this file.", exists=True),
+        Path | None, option("Normal rows: columns, scaling and window fit this file.", exists=True)
     ] = None,
     like: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="A state or evidence that has learned: columns, scaling, layer and window are its "
-            "own. Repeatable: a scaling for what all of them learned.",
-            exists=True,
-            dir_okay=False,
+        file_option(
+            "Columns, scaling, layer and window of this state or evidence. Repeatable: a scaling "
+            "for what all of them learned."
         ),
     ] = None,
     member: Annotated[
-        list[str] | None,
-        typer.Option(help="Names that may join, like 'fan-*' (repeatable) \\[default: any]."),
+        list[str] | None, option("Names that may join, like 'fan-*' (repeatable) \\[default: any].")
     ] = None,
     merged: MergedFlag = False,
     key_days: Annotated[
-        float | None,
-        typer.Option(help="Days after which a device's key expires \\[default: never]."),
+        float | None, option("Days after which a device's key expires \\[default: never].")
     ] = None,
-    least: Annotated[
-        int, typer.Option(help="The fewest devices in a sum that is given out.", min=1)
-    ] = 1,
+    least: Annotated[int, option("The fewest devices in a sum that is given out.", min=1)] = 1,
     most_rows: Annotated[
-        float,
-        typer.Option(help="A device counts with at most this many rows in sums; 0: no bound."),
+        float, option("A device counts with at most this many rows in sums; 0: no bound.")
     ] = 1e6,
     exchange: Annotated[
-        str | None,
-        typer.Option(
-            help="A shared folder, or a broker's topic like mqtts://host/elmgrove/fans, instead of "
-            "the server."
-        ),
+        str | None, option("A folder, or mqtts://host/topic, instead of the server.")
     ] = None,
 ) -> None:
     """Make a federation, and print the token with which devices join it.
@@ -159,21 +147,19 @@ def create(
     if exchange is not None:
         _create_elsewhere(context, charter, exchange)
         return
-    with _admin(context) as opened:
+    with context.obj.client() as opened:
         made = request(opened, "POST", "", json=charter.fields).read(Line, "token")
     notes.print(f"Made {name}. Devices join it at {context.obj.server}/{name} with this token:")
-    Console().print(made, soft_wrap=True, highlight=False)
+    print_result(made)
 
 
 def _ridge_of(blob: bytes) -> float:
-    """The ridge of a state; evidence has none."""
     if format_of(blob) != STATE_FORMAT:
         return 1e-3
     return float(Member.from_bytes(blob).detector.model.ridge)
 
 
 def _create_elsewhere(context: typer.Context, charter: Charter, place: str) -> None:
-    """Makes a folder or a broker's topic the exchange of a federation, without a server."""
     require_not_given(
         context,
         ("least",),
@@ -208,11 +194,10 @@ def show(
 
     The state of a device is that of its last sync; a silent one should have reported since.
     """
-    console = Console(markup=False, emoji=False, highlight=False)
-    with _admin(context) as opened:
+    with context.obj.client() as opened:
         if name is None:
             for one in request(opened, "GET", "").read(list[Line], "federations"):
-                console.print(one)
+                print_result(one)
             return
         answer = request(opened, "GET", f"/{name}")
         with answer.reading():
@@ -224,17 +209,17 @@ def show(
     if basis.spectrum is not None:
         rate, length = basis.spectrum.rate, basis.spectrum.length
         samples = f" of frames of {length} samples ({rate:g} a second)"
-    console.print(
+    print_result(
         f"{name}: {basis.columns} columns{samples}, {layer.units} hidden units, "
         f"{layer.activation}, scaling {basis.scaling.kind}, window {basis.window}, "
         f"score {basis.score}, ridge {charter.ridge:g}, {'merged, ' if charter.merged else ''}"
         f"members {', '.join(charter.members or ['any'])}; {_in_words(charter.terms)}"
     )
-    console.print(_grid(devices, {entry.origin: entry for entry in entries}, reports))
+    print_result(_grid(devices, {entry.origin: entry for entry in entries}, reports))
     for entry in entries:
         if entry.why:
             rows = rows_counted(entry.count or 0.0, entry.weight)
-            console.print(f"{entry.origin} counts as {rows} rows: {entry.why}.")
+            print_result(f"{entry.origin} counts as {rows} rows: {entry.why}.")
 
 
 def _in_words(terms: Terms) -> str:
@@ -288,9 +273,7 @@ def _reports(opened: httpx.Client, name: str, page: int = 1000) -> Iterator[_Row
 
 
 def _grid(devices: list[_Device], entries: dict[str, _Entry], reports: dict[str, _Row]) -> Grid:
-    grid = Grid()
-    for heading in ("device", "key", "state", "last seen", "rows", "last upload"):
-        grid.add_column(heading)
+    grid = Grid("device", "key", "state", "last seen", "rows", "last upload")
     for device in devices:
         key = "revoked" if device.revoked else validity(device.expires)
         doing = ("", "") if device.name not in reports else _doing(reports[device.name])
@@ -324,7 +307,6 @@ def rows_counted(rows: float, weight: float) -> str:
 
 
 def validity(expires: float | None) -> str:
-    """Until when a token or key is valid, in words."""
     if expires is None:
         return "valid"
     return f"{'expired' if expires <= time.time() else 'valid until'} {format_time(expires)} UTC"
@@ -343,7 +325,7 @@ def token(
 
     The old token becomes invalid; keys stay valid.
     """
-    with _admin(context) as opened:
+    with context.obj.client() as opened:
         if device is None:
             made = request(opened, "POST", f"/{name}/token").read(Line, "token")
         else:
@@ -352,7 +334,7 @@ def token(
             notes.print(
                 f"The key of {device}; write it to the .key file beside the device's state:"
             )
-    Console().print(made, soft_wrap=True, highlight=False)
+    print_result(made)
 
 
 @federation.command()
@@ -362,9 +344,7 @@ def revoke(
     device: Annotated[str, typer.Argument(help="The device's name.")],
     keep_key: Annotated[
         bool,
-        typer.Option(
-            "--keep-key", help="Only forget what it contributed; its next sync publishes again."
-        ),
+        option("Only forget what it contributed; its next sync publishes again.", "--keep-key"),
     ] = False,
 ) -> None:
     """Shut a device out: its key becomes invalid, and its part leaves the others' next models.
@@ -373,7 +353,7 @@ def revoke(
     or a corrupt one.
     """
     kind = "entries" if keep_key else "devices"
-    with _admin(context) as opened:
+    with context.obj.client() as opened:
         request(opened, "DELETE", f"/{name}/{kind}/{address_of(device)}")
     if keep_key:
         notes.print(f"Nothing is held of {device} in {name} until its next sync.")
@@ -383,31 +363,17 @@ def revoke(
 
 @federation.command()
 def delete(
-    context: typer.Context,
-    name: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    context: typer.Context, name: Name, yes: Annotated[bool, option("Do not ask.", "--yes")] = False
 ) -> None:
     """Delete a federation with all that its devices contributed."""
     if not yes:
         typer.confirm(f"Delete {name} and all its contributions?", abort=True)
-    with _admin(context) as opened:
+    with context.obj.client() as opened:
         request(opened, "DELETE", f"/{name}")
     notes.print(f"Deleted {name}.")
 
 
-def _admin(context: typer.Context) -> httpx.Client:
-    administrator: Administrator = context.obj
-    return administrator.client()
-
-
 federation.command()(audit)
-
-
-class RoleName(StrEnum):
-    """What an administrator may do: see all, or change it as well."""
-
-    look = "look"
-    manage = "manage"
 
 
 @federation.command()
@@ -417,23 +383,16 @@ def administrators(
         str | None, typer.Argument(help="An administrator's name \\[default: list all].")
     ] = None,
     add: Annotated[
-        RoleName | None,
-        typer.Option(help="Add it and print its token: look (change nothing) or manage (all)."),
+        Literal["look", "manage"] | None, option("Add it, to look or to manage; prints its token.")
     ] = None,
     days: Annotated[
-        float | None,
-        typer.Option(help="With --add: the token is valid for so long \\[default: for ever]."),
+        float | None, option("With --add: how long the token is valid \\[default: for ever].")
     ] = None,
     password: Annotated[
         bool | None,
-        typer.Option(
-            help="Set its password for the dashboard: asked for, or the first line of standard "
-            "input. Or remove it: only the token lets in."
-        ),
+        option("Set its password for the dashboard (asked for, or from standard input), or none."),
     ] = None,
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Remove it; its token becomes invalid at once.")
-    ] = False,
+    remove: Annotated[bool, option("Remove it; its token becomes invalid.", "--remove")] = False,
 ) -> None:
     """Decide who may look at this server, and who may manage it.
 
@@ -450,11 +409,11 @@ def administrators(
         if name is None:
             _list_administrators(opened)
         elif add is not None:
-            asked = {"name": name, "role": add.value, "days": days}
+            asked = {"name": name, "role": add, "days": days}
             made = request(opened, "POST", "", json=asked)
             valid = validity(made.read(Positive | None, "expires"))
-            notes.print(f"{name} may {add.value}, with this token ({valid}):")
-            Console().print(made.read(Line, "token"), soft_wrap=True, highlight=False)
+            notes.print(f"{name} may {add}, with this token ({valid}):")
+            print_result(made.read(Line, "token"))
         elif remove:
             request(opened, "DELETE", f"/{name}")
             notes.print(f"{name} is no administrator any more.")
@@ -474,7 +433,7 @@ def _list_administrators(opened: httpx.Client) -> None:
     for one in request(opened, "GET", "").read(list[_Administrator], "administrators"):
         added, valid = format_time(one.created), validity(one.expires)
         grid.add_row(one.name, one.role, added, valid, "yes" if one.password else "no")
-    Console(markup=False, emoji=False).print(grid)
+    print_result(grid)
 
 
 def _password_of(name: str) -> str:

@@ -1,6 +1,5 @@
 """``elmgrove fleet``: all devices of an exchange side by side."""
 
-import json
 import math
 from collections.abc import Sequence
 from contextlib import closing
@@ -8,11 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.cli.federation import rows_counted
-from elmgrove.cli.options import Ca, Certificate
+from elmgrove.cli.options import AsJson, Ca, Certificate, option, print_json, print_result, right
 from elmgrove.errors import BadInput
 from elmgrove.exchange.base import Tls
 from elmgrove.exchange.session import open_exchange
@@ -36,21 +34,16 @@ def fleet(
     ],
     key: Annotated[
         str | None,
-        typer.Option(
-            help="The administrator's token; at a broker, the password.",
-            envvar="ELMGROVE_KEY",
-        ),
+        option("The administrator's token; at a broker, the password.", envvar="ELMGROVE_KEY"),
     ] = None,
     ca: Ca = None,
     certificate: Certificate = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare all devices of a federation.
 
     "× worse" says how many times worse a device's model explains the others' rows than their own
-    models do: a large number is a model, or a machine, of another kind. Devices in one group can
-    share a model. A device that states more than the terms allow counts with less in sums: "300 of
-    1,000,000".
+    models do. Devices in one group can share a model.
 
     Example: [bold]elmgrove fleet http://127.0.0.1:8470/fans --key $KEY[/]
     """
@@ -80,27 +73,24 @@ def fleet(
         for one, factor in zip(contributions, worse, strict=True)
     ]
     if as_json:
-        plain = [{**one, "borrows": vars(one["borrows"])} for one in devices]
-        Console().print_json(json.dumps(plain))
+        print_json([{**one, "borrows": vars(one["borrows"])} for one in devices])
         return
-    console = Console(markup=False, emoji=False, highlight=False)
-    console.print(_grid(devices))
+    print_result(_grid(devices))
     for one in devices:
         name, borrowed = one["device"], one["borrows"]
         if borrowed.rows:
-            console.print(f"{name} borrows {borrowed}.")
+            print_result(f"{name} borrows {borrowed}.")
         if one["left_out"]:
-            console.print(f'{name} is left out where merge = "quality": {one["left_out"]}.')
+            print_result(f'{name} is left out where merge = "quality": {one["left_out"]}.')
         if one["unlike"]:
-            console.print(f"{name} is unlike all others: {one['unlike']}.")
+            print_result(f"{name} is unlike all others: {one['unlike']}.")
         if one["why"]:
-            console.print(f"{name} counts with less than it states: {one['why']}.")
+            print_result(f"{name} counts with less than it states: {one['why']}.")
     if len(contributions) > 1:
-        console.print(_reason(grouping))
+        print_result(_reason(grouping))
 
 
 def _read(where: list[str], key: str | None, tls: Tls) -> tuple[list[Contribution], float, Terms]:
-    """Reads all contributions, and the ridge and the terms of the federation."""
     if all(Path(one).is_file() for one in where):
         return [load(Path(one), Contribution.from_bytes) for one in where], 1e-3, Terms()
     if len(where) > 1:
@@ -117,16 +107,13 @@ def _borrowed(one: Contribution, contributions: Sequence[Contribution]) -> Borro
 
 
 def _unlike(contributions: Sequence[Contribution]) -> dict[str, str]:
-    """Finds devices that are unlike all others, and the sensors that show it."""
     single = {one.origin: profile_of(one.parts[0]) for one in contributions if len(one.parts) == 1}
     return unlike_all({name: one for name, one in single.items() if one is not None})
 
 
 def _grid(devices: Sequence[dict[str, Any]]) -> Grid:
-    grid = Grid(title=f"{len(devices)} device{'s' * (len(devices) != 1)}")
-    grid.add_column("device")
-    for heading in ("rows", "patterns", "anomalous above", "group", "× worse"):
-        grid.add_column(heading, justify="right")
+    numbers = right("rows", "patterns", "anomalous above", "group", "× worse")
+    grid = Grid("device", *numbers, title=f"{len(devices)} device{'s' * (len(devices) != 1)}")
     for one in devices:
         grid.add_row(
             one["device"],
@@ -140,7 +127,6 @@ def _grid(devices: Sequence[dict[str, Any]]) -> Grid:
 
 
 def _reason(found: Grouping) -> str:
-    """Why there are as many groups as there are."""
     if found.refused is None:
         return "All patterns are one group."
     sides = (found.refused.first, found.refused.second)

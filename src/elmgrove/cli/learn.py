@@ -20,8 +20,8 @@ from elmgrove.cli.options import (
     SkipBad,
     State,
     basis_like,
+    for_new_state,
     labelled,
-    note_window,
     notes,
     percent,
     read,
@@ -29,9 +29,6 @@ from elmgrove.cli.options import (
     require_not_given,
     tracked,
     with_layout,
-)
-from elmgrove.cli.options import (
-    new_state_option as _new,
 )
 from elmgrove.detector.decision import CHANGING, WATCHING, Flagged, RateTest
 from elmgrove.detector.detector import Detector
@@ -56,10 +53,7 @@ class LearnRun:
     """
 
     def __init__(self, detector: Detector, table: Table) -> None:
-        self._detector = detector
-        self._basis = detector.basis
-        self._rows, self._times = table.rows, table.times
-        self._stretches = table.stretches
+        self._detector, self._basis, self._table = detector, detector.basis, table
         self._cut = len(table.rows) - len(table.rows) // 5
         self._counted = RateTest(None, 0.0, detector.basis.window)
         # Infinite as long as there are too few scores for one.
@@ -69,8 +63,8 @@ class LearnRun:
 
     def take(self) -> None:
         """Learn all rows; none follows a gap, nor the first one what was learned before."""
-        detector = self._detector
-        for stretch in self._stretches:
+        detector, table = self._detector, self._table
+        for stretch in table.stretches:
             detector.interrupt()
             for start, end in tracked(self._blocks(stretch), "Learning"):
                 if self._limit == math.inf and start >= self._cut:
@@ -81,13 +75,13 @@ class LearnRun:
                     scores = self._scores(start - stretch.start, end - stretch.start, stretch.start)
                     for above in (~(scores <= self._limit)).tolist():
                         self._counted.count(above)
-                times = None if self._times is None else self._times[start:end]
-                detector.learn_many(self._rows[start:end], times)
+                times = None if table.times is None else table.times[start:end]
+                detector.learn_many(table.rows[start:end], times)
 
     @property
     def learned(self) -> int:
         """The rows, or frames, that were given."""
-        return sum(self._basis.frames_in(one.stop - one.start) for one in self._stretches)
+        return sum(self._basis.frames_in(one.stop - one.start) for one in self._table.stretches)
 
     @property
     def seen(self) -> Flagged:
@@ -114,20 +108,19 @@ class LearnRun:
 
     def _scores_from(self, row: int) -> Array:
         """Score this row and all after it, of which none is learned yet."""
-        return np.concatenate(
-            [
-                self._scores(max(row, one.start) - one.start, one.stop - one.start, one.start)
-                for one in self._stretches
-                if one.stop > row
-            ]
-        )
+        parts = [
+            self._scores(max(row, one.start) - one.start, one.stop - one.start, one.start)
+            for one in self._table.stretches
+            if one.stop > row
+        ]
+        return np.concatenate(parts)
 
     def _scores(self, start: int, end: int, first: int) -> Array:
         """Score what these rows of a stretch complete; the rows before belong to it."""
         known, last = self._basis.frames_in(start), self._basis.frames_in(end)
         before = self._basis.window - 1
         span = self._basis.span(max(known - before, 0), last)
-        rows = self._rows[first + span.start : first + span.stop]
+        rows = self._table.rows[first + span.start : first + span.stop]
         return self._detector.score_many(rows)[before:]
 
 
@@ -138,62 +131,46 @@ def learn(
     state: State,
     label_spans: LabelSpans = None,
     skip_bad: SkipBad = False,
-    name: Annotated[str | None, _new("The device's name \\[default: the state file's].")] = None,
+    name: Annotated[
+        str | None, for_new_state("The device's name \\[default: the state file's].")
+    ] = None,
     like: Annotated[
         list[Path] | None,
-        _new(
-            "Take layer, columns and scaling from this state or evidence file, so that the two can "
-            "merge; own units come from the rows. Repeatable: a new scaling, for what all of them "
-            "learned, with which those that were made before can't merge.",
+        for_new_state(
+            "Layer, columns and scaling of this state or evidence, to merge with it. Repeatable: a "
+            "new scaling, for what all of them learned.",
             exists=True,
             dir_okay=False,
         ),
     ] = None,
     scaling: Annotated[
-        str,
-        _new(
-            f"{', '.join(SCALINGS)}, fitted to the file; with own each device has its own mean and "
-            "deviation, so that machines at other levels can merge."
-        ),
+        str, for_new_state(f"{', '.join(SCALINGS)} (by each device's own mean and deviation).")
     ] = "standard",
     window: Annotated[
-        str,
-        _new(
-            "Rows that are one input, side by side: a number, or auto (10 for a time series, 1 for "
-            "a table)."
-        ),
+        str, for_new_state("Rows as one input, or auto: 10 for a time series, else 1.")
     ] = "auto",
     spectrum: Annotated[
         str | None,
-        _new(
-            "Columns are samples of fast signals: samples a second, samples a frame, and if wanted "
-            "bands (32) and mel, like 2000:256 or 16000:1024:64:mel."
+        for_new_state(
+            "Columns are samples of fast signals: RATE:FRAME[:BANDS[:mel]], like 16000:1024:64:mel."
         ),
     ] = None,
     score: Annotated[
-        str | None,
-        _new(f"{' or '.join(SCORES)} \\[default: distance; loss if the activation is another]."),
+        str | None, for_new_state(f"{' or '.join(SCORES)} \\[default: distance, with identity].")
     ] = None,
     units: Annotated[
-        int | None,
-        _new(
-            "Hidden units \\[default: as many as inputs up to 64, half of more, at most 128, of "
-            "windows 64; for a loss a quarter, half of fewer than 16, at most 128].",
-            min=1,
-        ),
+        int | None, for_new_state("Hidden units \\[default: by the number of inputs].", min=1)
     ] = None,
-    activation: Annotated[str, _new(f"{', '.join(ACTIVATIONS)}.")] = "identity",
-    rate: Annotated[float, _new("The share of normal rows that may be flagged.")] = 0.01,
+    activation: Annotated[str, for_new_state(f"{', '.join(ACTIVATIONS)}.")] = "identity",
+    rate: Annotated[float, for_new_state("The share of normal rows that may be flagged.")] = 0.01,
     watch_now: Annotated[
-        bool, _new("Raise alarms at once, however few rows there are.", "--watch-now")
+        bool, for_new_state("Raise alarms at once, however few rows there are.", "--watch-now")
     ] = False,
     merged: MergedFlag = False,
     as_: Annotated[
         str | None,
-        _new(
-            f"{' or '.join(PAPERS)}: that paper's detector (loss, rows as they are, merged; mlmg "
-            "with patterns), with these units and activation; prints what it sets.",
-            "--as",
+        for_new_state(
+            f"The detector of a paper: {' or '.join(PAPERS)}; prints what it sets.", "--as"
         ),
     ] = None,
     *,
@@ -218,7 +195,7 @@ def learn(
                 notes.print(f"There is nothing new to learn. {state} stays as it is.")
                 return
         else:
-            paper = _paper(context, as_)
+            paper = None if as_ is None else _paper(context, as_)
             if paper is not None:
                 scaling, window, score = paper.scaling, str(paper.window), paper.score
                 merged = paper.merged
@@ -228,7 +205,10 @@ def learn(
             table = _normal(read(data, given, layout, skip_bad), data, label_spans)
             frames = None if spectrum is None else Spectrum.parsed(spectrum)
             if given is None:
-                choice = _window(window, table, frames)
+                if require_window(window) == "auto":
+                    choice = choose_window(table.rows, frames)
+                else:
+                    choice = Choice(int(window), "as stated")
                 basis = Basis.fitted(
                     table.rows,
                     table.names,
@@ -240,13 +220,11 @@ def learn(
                     score=score,
                     spectrum=frames,
                 )
-            elif given.scaling.kind == OWN:
-                basis = given.in_units_of(table.rows)
             else:
-                basis = given
+                own = given.scaling.kind == OWN
+                basis = given.in_units_of(table.rows) if own else given
             limit = FalseAlarmRate(rate, 0.0) if watch_now else FalseAlarmRate(rate)
-            rule = None if paper is None else paper.patterns
-            detector = Detector.for_basis(basis, patterns=rule, threshold=limit)
+            detector = Detector.for_basis(basis, patterns=paper and paper.patterns, threshold=limit)
             if paper is not None:
                 notes.print(paper.in_words(basis.layer.units, activation))
             member = Member(name or state.stem, detector, merges=merged)
@@ -257,7 +235,8 @@ def learn(
         run.take()
         mark_state(member, None if table.times is None else float(table.times[-1]))
         save(state, member)
-        note_window(None if as_ else choice)
+        if choice is not None and as_ is None:
+            notes.print(f"Window of {choice.window}: {choice.reason}.")
         _report(member, run)
         notes.print(f"{_outlook(member.detector)} Saved {state}.")
 
@@ -270,10 +249,7 @@ _OF_LAYER = (
 _FOR_NEW = (*_OF_LAYER, "name", "like", "rate", "watch_now", "merged", "as_")
 
 
-def _paper(context: typer.Context, name: str | None) -> Paper | None:
-    """The paper whose detector is to be made; None for the default one."""
-    if name is None:
-        return None
+def _paper(context: typer.Context, name: str) -> Paper:
     if name not in PAPERS:
         raise BadInput(f"--as: {' or '.join(PAPERS)}, not {name!r}")
     set_by_it = ("score", "scaling", "window", "merged", "like", "spectrum")
@@ -282,7 +258,6 @@ def _paper(context: typer.Context, name: str | None) -> Paper | None:
 
 
 def _not_yet_learned(detector: Detector, table: Table) -> Table:
-    """Leave out rows whose times were learned already, and note how many."""
     if table.times is None:
         return table
     known = within(table.times, detector.increments.spans)
@@ -292,14 +267,7 @@ def _not_yet_learned(detector: Detector, table: Table) -> Table:
     return table.without(known)
 
 
-def _window(window: str, table: Table, spectrum: Spectrum | None) -> Choice:
-    if require_window(window) != "auto":
-        return Choice(int(window), "as stated")
-    return choose_window(table.rows, spectrum)
-
-
 def _normal(table: Table, data: Path, spans: str | None) -> Table:
-    """The rows to learn: those that nobody labelled anomalous."""
     normal = labelled(table, data, spans).normal()
     if left_out := len(table.rows) - len(normal.rows):
         notes.print(f"Left out {left_out:,} rows that are labelled anomalous.")
@@ -309,8 +277,7 @@ def _normal(table: Table, data: Path, spans: str | None) -> Table:
 
 
 def _report(member: Member, run: LearnRun) -> None:
-    detector = member.detector
-    basis = detector.basis
+    detector, basis = member.detector, member.detector.basis
     of_ten = f" windows of {basis.window}" if basis.window > 1 else ""
     samples = "" if basis.spectrum is None else f" of {basis.spectrum.length} samples"
     learned = f"learned {run.learned} {basis.counted}{samples}"
@@ -324,7 +291,6 @@ def _report(member: Member, run: LearnRun) -> None:
 
 
 def _finding(run: LearnRun, detector: Detector) -> str:
-    """What the test on the last part of the file showed, and what it means."""
     seen, rate = run.seen, detector.gate.policy.rate
     share = f"{percent(seen.share)} of {detector.basis.counted}"
     found = f"Of the last 20 % of this file, before it was learned, {share} "
@@ -349,7 +315,6 @@ def _finding(run: LearnRun, detector: Detector) -> str:
 
 
 def _outlook(detector: Detector) -> str:
-    """What the state does with rows from now on."""
     limit = f"scores above {detector.threshold:.4g} are anomalous"
     if detector.state == WATCHING:
         return f"Watching: {limit}."

@@ -49,7 +49,6 @@ class JsonLines(logging.Formatter):
 
 
 def require_log_format(log_format: str) -> None:
-    """Raise ``BadInput`` for a format that there is not."""
     if log_format not in LOG_FORMATS:
         raise BadInput(f"--log-format: {' or '.join(LOG_FORMATS)}, not {log_format!r}")
 

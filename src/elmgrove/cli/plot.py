@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from elmgrove.cli.options import SkipBad, notes, read_for, rows_file
+from elmgrove.cli.options import SkipBad, file_option, notes, option, read_for, rows_file
 from elmgrove.detector.plot import draw, save_picture, title
 from elmgrove.detector.replay import Replay
 from elmgrove.errors import BadFile, BadInput
@@ -24,29 +24,16 @@ def plot(
         ),
     ],
     state: Annotated[
-        Path | None,
-        typer.Option(
-            "--state", "-s", help="The state that judges the rows.", exists=True, dir_okay=False
-        ),
+        Path | None, file_option("The state that judges the rows.", "--state", "-s")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="The picture; its ending is its format \\[default: FILE.png, like new.csv.png].",
-            dir_okay=False,
-        ),
+        option("The picture, in any format \\[default: FILE.png].", "--out", "-o", dir_okay=False),
     ] = None,
     event: Annotated[
         int | None,
-        typer.Option(
-            help="Show the sensors around the event of this number \\[default: all rows of a short "
-            "file, of a long one what is around the worst event].",
-            min=1,
-        ),
+        option("Show the sensors around this event \\[default: the worst, or all rows].", min=1),
     ] = None,
-    sensors: Annotated[int, typer.Option(help="The most sensors to draw.", min=1, max=20)] = 4,
     skip_bad: SkipBad = False,
 ) -> None:
     """Draw scores, events, and the sensors that caused them.
@@ -79,5 +66,5 @@ def plot(
             ) from error
         replay = Replay.of_state(member.detector, member.name)
     path = out or Path("plot.png" if str(file) == STANDARD_INPUT else f"{file.name}.png")
-    save_picture(draw(replay, event=event, most=sensors), path)
+    save_picture(draw(replay, event=event), path)
     notes.print(f"{title(replay)}. Wrote {path}.")

@@ -6,13 +6,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from enum import StrEnum
 from functools import cached_property, partial
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, Literal, TextIO
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra.rows import Array
@@ -21,7 +19,10 @@ from elmgrove.cli.options import (
     SavedState,
     SkipBad,
     notes,
+    option,
+    print_result,
     read_for,
+    right,
     tracked,
 )
 from elmgrove.detector.detector import Detector
@@ -36,35 +37,16 @@ from elmgrove.reading.table import Table
 from elmgrove.reading.times import format_time
 from elmgrove.storage.disk import load
 
-ANOMALIES_FOUND = 3
-
-
-class Format(StrEnum):
-    """The formats in which scores are printed."""
-
-    table = "table"
-    csv = "csv"
-    jsonl = "jsonl"
-
 
 def score(
     data: Data,
     state: SavedState,
     style: Annotated[
-        Format, typer.Option("--format", "-f", help="A table of the worst rows, or every row.")
-    ] = Format.table,
-    worst: Annotated[int, typer.Option(help="Rows in the table.", min=1)] = 10,
-    explain: Annotated[
-        int,
-        typer.Option(
-            help="Features named for each row of the table, or in other formats each anomalous "
-            "row: those whose values explain most of its score.",
-            min=0,
-        ),
-    ] = 1,
-    check: Annotated[
-        bool, typer.Option("--check", help="Exit with 3 if any row is anomalous.")
-    ] = False,
+        Literal["table", "csv", "jsonl"],
+        option("A table of the worst rows, or every row.", "--format", "-f"),
+    ] = "table",
+    worst: Annotated[int, option("Rows in the table.", min=1)] = 10,
+    check: Annotated[bool, option("Exit with 3 if any row is anomalous.", "--check")] = False,
     skip_bad: SkipBad = False,
 ) -> None:
     """Score the rows of a file, without learning them.
@@ -78,32 +60,31 @@ def score(
         raise BadInput(f"{data}: no rows to score")
     judged = Judged(detector, table)
     scores = judged.scores
-    if style is Format.table:
+    if style == "table":
         # There is no row at all where samples are fewer than a frame.
-        if rows := [judged.row(place, explain) for place in judged.worst(worst)]:
-            _write_table(rows, sys.stdout)
+        if rows := [judged.row(place, 1) for place in judged.worst(worst)]:
+            print_result(_table(rows))
     else:
         # Millions of rows are normal, and nobody asks why.
         places = tracked(range(len(scores)), "Writing")
-        every = (judged.row(i, explain if judged.anomalous[i] else 0) for i in places)
-        if style is Format.csv:
-            _write_csv(every, judged.columns, sys.stdout)
-        else:
-            _write_jsonl(every, sys.stdout)
+        every = (judged.row(i, 3 if judged.anomalous[i] else 0) for i in places)
+        write = _write_csv if style == "csv" else _write_jsonl
+        write(every, judged.columns, sys.stdout)
     found = int(judged.anomalous.sum())
     if detector.state == "learning":
         more = f"{detector.rows_missing} more {detector.basis.counted}"
         missing = f"{more} without an anomalous one are missing"
         notes.print(f"This state is still learning and flags nothing: {missing}.")
     else:
-        known = f"; {judged.known} of them are normal elsewhere" if judged.known else ""
+        elsewhere = sum(map(bool, judged.known.values()))
+        known = f"; {elsewhere} of them are normal elsewhere" if elsewhere else ""
         notes.print(f"{found} of {len(scores)} {detector.basis.counted} are anomalous{known}.")
         if drift := judged.drift:
             notes.print(f"Drift: {drift}.")
     if judged.patterns is not None:
         notes.print(_patterns_in_words(judged.patterns[judged.whole], detector.basis.counted))
     if check and found:
-        raise typer.Exit(ANOMALIES_FOUND)
+        raise typer.Exit(3)
 
 
 class Judged:
@@ -120,7 +101,7 @@ class Judged:
         self.scores, self.whole = self._rows.scores, self._rows.whole
         self.anomalous = self._rows.whole & (self.scores > detector.threshold)
         places = np.flatnonzero(self.anomalous).tolist() if len(detector.elsewhere) else []
-        self._known = {
+        self.known = {
             place: detector.known_at(*self._rows.window_of(place))
             for place in tracked(places, "Asking others")
         }
@@ -135,11 +116,6 @@ class Judged:
         for places in np.array_split(whole, -(-len(whole) // 4096) or 1):
             found[places] = model.numbers_of(rows.inputs(places))
         return found
-
-    @property
-    def known(self) -> int:
-        """How many anomalous rows would have been normal elsewhere."""
-        return sum(map(bool, self._known.values()))
 
     @property
     def drift(self) -> Drift | None:
@@ -165,45 +141,41 @@ class Judged:
 
     def _known_in(self, places: slice) -> tuple[str, ...]:
         """Those at whom most of the anomalous rows would have been normal."""
-        found = [names for row, names in self._known.items() if places.start <= row < places.stop]
+        found = [names for row, names in self.known.items() if places.start <= row < places.stop]
         counts = Counter(name for names in found for name in names)
         return tuple(name for name, count in counts.most_common() if 2 * count > len(found))
 
     def worst(self, number: int) -> list[int]:
         """Find the places of the most anomalous rows; those that are not judged come last."""
-        order = np.lexsort((-self.scores, ~self.whole))
-        return list(order[:number].tolist())
+        return list(np.lexsort((-self.scores, ~self.whole))[:number].tolist())
 
     @property
     def columns(self) -> list[str]:
-        """What the output says of each row."""
         first = ["line", "time", "score"] if self._table.times is not None else ["line", "score"]
         last = ["causes"] if self.patterns is None else ["pattern", "causes"]
         return [*first, "threshold", "anomalous", "known", *last]
 
     def row(self, place: int, explain: int) -> dict[str, Any]:
-        """The row at a place for the output, with at most ``explain`` causes."""
         last, times = self._rows.last[place], self._table.times
-        pattern = None
+        pattern, causes = None, list[Cause]()
         if self.patterns is not None and self.whole[place]:
             pattern = int(self.patterns[place])
+        if explain:
+            causes = self._detector.blame_at(*self._rows.window_of(place), explain)
         found = {
             "line": int(self._table.lines[last]),
             "time": None if times is None else float(times[last]),
             "score": float(self.scores[place]),
             "threshold": self._detector.threshold,
             "anomalous": bool(self.anomalous[place]),
-            "known": self._known.get(place, ()),
+            "known": self.known.get(place, ()),
             "pattern": pattern,
-            "causes": self._detector.blame_at(*self._rows.window_of(place), explain)
-            if explain
-            else [],
+            "causes": causes,
         }
         return {name: found[name] for name in self.columns}
 
 
 def _patterns_in_words(numbers: Array, counted: str) -> str:
-    """A sentence on how many rows each pattern explains best."""
     counts = Counter(numbers.tolist())
     each = [f"{counts[n]:,} of number {n}" for n in sorted(counts) if n >= 0]
     if foreign := sum(count for number, count in counts.items() if number < 0):
@@ -211,14 +183,12 @@ def _patterns_in_words(numbers: Array, counted: str) -> str:
     return f"{counted.capitalize()} by the pattern that explains them best: {', '.join(each)}."
 
 
-def _write_table(rows: list[dict[str, Any]], out: TextIO) -> None:
-    timed, patterned = "time" in rows[0], any("pattern" in row for row in rows)
-    grid = Grid(
-        title="The most anomalous row" if len(rows) == 1 else f"The {len(rows)} most anomalous rows"
-    )
-    first = ["line", *(["time"] * timed), *(["pattern"] * patterned)]
-    for heading in (*first, "score", "× threshold", "anomalous", "because of"):
-        grid.add_column(heading, justify="left" if heading == "because of" else "right")
+def _table(rows: list[dict[str, Any]]) -> Grid:
+    timed, patterned = "time" in rows[0], "pattern" in rows[0]
+    headings = ["line", *["time"] * timed, *["pattern"] * patterned]
+    headings += ["score", "× threshold", "anomalous"]
+    title = "The most anomalous row" if len(rows) == 1 else f"The {len(rows)} most anomalous rows"
+    grid = Grid(*right(*headings), "because of", title=title)
     for row in rows:
         score, threshold = row["score"], row["threshold"]
         times = f"{score / threshold:.2f}" if 0 < threshold < np.inf else "-"
@@ -229,7 +199,7 @@ def _write_table(rows: list[dict[str, Any]], out: TextIO) -> None:
         pattern = ["" if row["pattern"] is None else str(row["pattern"])] if patterned else []
         because = ", ".join(map(_because, row["causes"]))
         grid.add_row(str(row["line"]), *when, *pattern, f"{score:.4g}", times, yes, because)
-    Console(file=out, markup=False, emoji=False).print(grid)
+    return grid
 
 
 def _because(cause: Cause) -> str:
@@ -248,7 +218,7 @@ def _write_csv(rows: Iterable[dict[str, Any]], columns: list[str], out: TextIO) 
         writer.writerow(row)
 
 
-def _write_jsonl(rows: Iterable[dict[str, Any]], out: TextIO) -> None:
+def _write_jsonl(rows: Iterable[dict[str, Any]], _: list[str], out: TextIO) -> None:
     for row in rows:
         row["threshold"] = row["threshold"] if np.isfinite(row["threshold"]) else None
         row["causes"] = [cause._asdict() for cause in row["causes"]]

@@ -12,37 +12,23 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from elmgrove.cli.logs import JSON, TEXT, LogFormat, require_log_format, write_json_lines
-from elmgrove.cli.options import notes
+from elmgrove.cli.options import file_option, given_by_user, notes, option
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.exchange.base import is_loopback
 
 StoreUrl = Annotated[
-    str,
-    typer.Option(
-        "--store",
-        help="SQLite file, or postgresql://... for several servers at once.",
-        envvar="ELMGROVE_STORE",
-    ),
+    str, option("SQLite file, or postgresql://... for several servers.", envvar="ELMGROVE_STORE")
 ]
 StoreFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--store-file",
-        help="File with that URL, which nobody else may read: for one with a password.",
-        exists=True,
-        dir_okay=False,
-    ),
+    Path | None, file_option("File with that URL, which nobody else may read: it has a password.")
 ]
 
 
 def chosen_store(context: typer.Context, store: str, store_file: Path | None) -> str:
-    """The URL of the store, from the file or the option."""
-    source = context.get_parameter_source("store")
-    # By name: releases of Typer bring the enumeration from different packages.
-    given = source is not None and source.name == "COMMANDLINE"
-    if store_file is not None and given:
-        raise BadInput("give --store or --store-file, not both")
+    given = given_by_user(context, "store") == "COMMANDLINE"
     if store_file is not None:
+        if given:
+            raise BadInput("give --store or --store-file, not both")
         return _read(store_file)
     if given and _has_password(store):
         notes.print(
@@ -53,7 +39,6 @@ def chosen_store(context: typer.Context, store: str, store_file: Path | None) ->
 
 
 def shown_store(store: str) -> str:
-    """The store without user and password."""
     if "://" not in store:
         return store
     parts = urlsplit(store)
@@ -86,46 +71,24 @@ def serve(
     context: typer.Context,
     store: StoreUrl = "elmgrove.db",
     store_file: StoreFile = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)
-    ] = 8470,
+    host: Annotated[str, option("Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[int, option("Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8470,
     admin_token_file: Annotated[
-        Path,
-        typer.Option(
-            help="Where the administrator's token is kept, unless ELMGROVE_ADMIN_TOKEN has it; "
-            "made the first time."
-        ),
+        Path, option("Keeps the administrator's token, unless ELMGROVE_ADMIN_TOKEN has it.")
     ] = Path("elmgrove.admin"),
-    certificate: Annotated[
-        Path | None, typer.Option(help="TLS certificate (PEM).", exists=True, dir_okay=False)
-    ] = None,
-    private_key: Annotated[
-        Path | None, typer.Option(help="The certificate's key.", exists=True, dir_okay=False)
-    ] = None,
+    certificate: Annotated[Path | None, file_option("TLS certificate (PEM).")] = None,
+    private_key: Annotated[Path | None, file_option("The certificate's key.")] = None,
     client_ca: Annotated[
-        Path | None,
-        typer.Option(
-            help="Answer only callers with a certificate that this authority (PEM) signed.",
-            exists=True,
-            dir_okay=False,
-        ),
+        Path | None, file_option("Answer only callers with a certificate of this authority (PEM).")
     ] = None,
-    root_path: Annotated[
-        str, typer.Option(help="Prefix of paths under which a proxy shows it, such as /elmgrove.")
-    ] = "",
+    root_path: Annotated[str, option("Prefix of paths that a proxy shows, like /elmgrove.")] = "",
     retention: Annotated[
-        float,
-        typer.Option(
-            help="Days for which events and the audit are kept, minutes for a week at most; "
-            "0 = all for ever.",
-            min=0.0,
-        ),
+        float, option("Days to keep events and audit, minutes for a week; 0: for ever.", min=0.0)
     ] = 365.0,
     open_metrics: Annotated[
-        bool, typer.Option("--open-metrics", help="Show /metrics to all, without a token.")
+        bool, option("Show /metrics to all, without a token.", "--open-metrics")
     ] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[str, option("debug, info, warning or error.")] = "info",
     log_format: LogFormat = TEXT,
 ) -> None:
     """Run the server of a fleet, with its dashboard.
@@ -198,8 +161,7 @@ def backup(
 ) -> None:
     """Copy a SQLite store while the server runs.
 
-    Everything that the server has confirmed to devices before is in the copy. To restore it, stop
-    the server and copy it to the store's place. For PostgreSQL use pg_dump.
+    To restore it, stop the server and copy it to the store's place. For PostgreSQL use pg_dump.
 
     Example: [bold]elmgrove backup --store fleet.db backup.db[/]
     """

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table as Grid
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.cli.ask import Device, StateOrAgent
-from elmgrove.cli.options import percent, shown
+from elmgrove.cli.options import AsJson, percent, print_json, print_result, shown
 from elmgrove.detector import state
 from elmgrove.detector.decision import LEARNING
 from elmgrove.detector.events import normal_at
@@ -26,10 +25,7 @@ from elmgrove.storage.sealed import format_of
 Fields = Mapping[str, Any]
 
 
-def status(
-    state: StateOrAgent,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-) -> None:
+def status(state: StateOrAgent, as_json: AsJson = False) -> None:
     """Show how a device is doing.
 
     What it learned, whether it watches, its events, and what it has from others. A running agent
@@ -39,17 +35,20 @@ def status(
     """
     found, live = Device(state).ask("status")
     if as_json:
-        Console().print_json(json.dumps({**found, "live": live}))
+        print_json({**found, "live": live})
         return
     running = "its agent is running" if live else "as it was saved; no agent is running"
-    grid = Grid(title=f"{found.get('name', state)}: {running}", show_header=False)
-    for name, text in lines_of(found).items():
+    _show_lines(f"{found.get('name', state)}: {running}", lines_of(found))
+
+
+def _show_lines(title: str, lines: Mapping[str, str]) -> None:
+    grid = Grid(title=title, show_header=False)
+    for name, text in lines.items():
         grid.add_row(name, text)
-    Console(markup=False, emoji=False, highlight=False).print(grid)
+    print_result(grid)
 
 
 def lines_of(found: Fields) -> dict[str, str]:
-    """The lines of the table, by their names; what is not known has none."""
     agent = {"agent": _agent(found["agent"])} if "agent" in found else {}
     if "state" not in found:
         # The agent waits for something, and its line says for what.
@@ -81,7 +80,6 @@ def lines_of(found: Fields) -> dict[str, str]:
 
 
 def flagged(found: Fields) -> str:
-    """How many rows were above the threshold since the state began, in words."""
     seen = found["flagged"]
     if not seen["rows"]:
         return "no rows counted yet"
@@ -91,7 +89,6 @@ def flagged(found: Fields) -> str:
 
 
 def learns_from(found: Fields) -> str:
-    """The other devices that a device learns from, in words."""
     others, groups = found["others"], found["groups"]
     if not others:
         return "none: its own rows alone"
@@ -162,7 +159,7 @@ def inspect(
             dir_okay=False,
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a file of Elmgrove holds.
 
@@ -172,12 +169,10 @@ def inspect(
     """
     facts = load(file, _facts)
     if as_json:
-        Console().print_json(json.dumps(facts))
+        print_json(facts)
         return
-    grid = Grid(title=str(file), show_header=False)
-    for name, value in facts.items():
-        grid.add_row(name, value if isinstance(value, str) else json.dumps(value))
-    Console(markup=False, emoji=False).print(grid)
+    lines = {name: one if isinstance(one, str) else json.dumps(one) for name, one in facts.items()}
+    _show_lines(str(file), lines)
 
 
 def _facts(blob: bytes) -> dict[str, Any]:

@@ -6,12 +6,13 @@ the training part are learned, and one row in five is for tests.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from elmgrove.algebra import Array, Basis, HiddenLayer, suggested_units
-from elmgrove.cli import Digits
 from elmgrove.detector import Detector
+from elmgrove.errors import require_extra
 from elmgrove_papers.figure import SEED, Numbers, Run
 from elmgrove_papers.fleet import Fleet
 from elmgrove_papers.measures import auc
@@ -21,6 +22,25 @@ DEVICES = 4
 OWN, PEERS, UNKNOWN, AUC = "own digit", "peers' digits", "unknown digits", "AUC"
 BEFORE, AFTER = "before", "after"
 ALONE, WITH, LEFT = "alone", "with the last one", "after it left"
+
+
+@dataclass(frozen=True)
+class Digits:
+    """scikit-learn's handwritten digits, 8 × 8 pixels in [0, 1]; one row in five is for tests."""
+
+    train: Array
+    train_digit: Array
+    test: Array
+    test_digit: Array
+
+    @classmethod
+    def load(cls, seed: int) -> "Digits":
+        """Load the digits, in an order that the seed decides."""
+        bunch = require_extra("sklearn.datasets", "sklearn").load_digits()
+        order = np.random.default_rng(seed).permutation(len(bunch.data))
+        rows, digits = bunch.data[order] / 16.0, bunch.target[order]
+        cut = len(rows) // 5
+        return cls(rows[cut:], digits[cut:], rows[:cut], digits[:cut])
 
 
 def digits(run: Run) -> Numbers:

@@ -52,7 +52,6 @@ class DemoProcesses:
             )
 
     def stop(self, name: str) -> None:
-        """Ask a process to end (SIGTERM) and wait until it has."""
         process = self._running.pop(name)
         process.send_signal(signal.SIGTERM)
         try:
@@ -129,31 +128,29 @@ class DemoServer:
         )
 
     def wait(self) -> Self:
-        """Wait until the server answers."""
-        with httpx.Client(trust_env=False, verify=False, timeout=5.0) as opened:
-            self._processes.wait("the server answers", lambda: self._ready(opened))
-        return self
+        def ready() -> bool:
+            try:
+                return opened.get(f"{self.url}/ready").status_code == 200
+            except httpx.TransportError:
+                return False
 
-    def _ready(self, opened: httpx.Client) -> bool:
-        try:
-            return opened.get(f"{self.url}/ready").status_code == 200
-        except httpx.TransportError:
-            return False
+        with httpx.Client(trust_env=False, verify=False, timeout=5.0) as opened:
+            self._processes.wait("the server answers", ready)
+        return self
 
 
 class DemoFleet:
     """Agents that each follow the CSV file of a pump, in a federation on a server.
 
-    Agents and server are processes. What a person would type beside them (``learn``, ``federation
-    create``, ``device leave``, ``accept``) runs in this one, by the same code, since to start each
-    takes a second. ``begin`` is the time of the pumps' minute 0.
+    What a person would type beside them (``learn``, ``accept``) runs in this process, by the same
+    code, since to start each takes a second. ``begin`` is the time of the pumps' minute 0.
     """
 
     def __init__(
         self, folder: Path, processes: DemoProcesses, server: DemoServer, begin: float
     ) -> None:
-        self._folder, self._processes, self._server = folder, processes, server
-        self._begin = begin
+        self._folder, self._processes, self._begin = folder, processes, begin
+        self.server = server
         # The rows that an agent was given, and those of them that were read before it started.
         self._given, self._before = dict[str, int](), dict[str, int]()
         self._members = dict[str, tuple[int, Member]]()
@@ -161,7 +158,6 @@ class DemoFleet:
         self.address = f"{server.url}/pumps"
 
     def learn(self, name: str, rows: Sequence[PumpRow], like: str | None = None) -> Member:
-        """Learn rows that are known to be normal, into a new state."""
         path = self._folder / f"{name}-learned.csv"
         self._write(path, rows)
         alike = () if like is None else ("--like", str(self._state(like)))
@@ -170,10 +166,11 @@ class DemoFleet:
 
     def found(self, like: str) -> None:
         """Make the federation, with the layer and the scaling of a pump."""
+        self.server.wait()
         token = self._folder / "admin"
-        token.write_text(self._server.admin_token)
+        token.write_text(self.server.admin_token)
         printed = typed(
-            *("federation", "--server", self._server.url, "--admin-token-file", str(token)),
+            *("federation", "--server", self.server.url, "--admin-token-file", str(token)),
             *("create", "pumps", "--like", str(self._state(like))),
         )
         self._token = printed.split()[-1]
@@ -209,12 +206,10 @@ class DemoFleet:
         )
 
     def leave(self, name: str) -> None:
-        """Stop an agent and take its part out of the federation."""
         self._processes.stop(name)
         typed("device", "leave", self.address, "--state", str(self._state(name)))
 
     def accept(self, name: str) -> str:
-        """Accept as a new normal what waits in a running agent's quarantine."""
         return typed("accept", str(self._state(name)))
 
     def member(self, name: str) -> Member:
@@ -233,10 +228,9 @@ class DemoFleet:
 
     @cached_property
     def _exchange(self) -> HttpExchange:
-        return HttpExchange(self.address, "demo", key=self._server.admin_token)
+        return HttpExchange(self.address, "demo", key=self.server.admin_token)
 
     def held(self) -> dict[str, Contribution]:
-        """Ask the server what it holds of each pump."""
         entries = self._exchange.entries()
         return {one.origin: one for one in entries if isinstance(one, Contribution)}
 
@@ -259,19 +253,19 @@ class DemoFleet:
         return rows is not None and rows["used"] + self._before[name] == self._given[name]
 
     def _settled(self, readers: Collection[str], givers: Collection[str]) -> bool:
-        for name in readers:
-            merged = self.member(name).merged if self._state(name).exists() else None
-            if merged is None or merged.devices != len(set(givers) - {name}):
-                return False
         held = self.held()
         return held.keys() == set(givers) and all(self._knows(one, held) for one in readers)
 
     def _knows(self, name: str, held: dict[str, Contribution]) -> bool:
-        merged = self.member(name).merged
+        merged = self.member(name).merged if self._state(name).exists() else None
+        others = [had for one, had in held.items() if one != name]
         # Who states no threshold, as while a question is open, is in no group.
-        known = [had for one, had in held.items() if one != name and had.threshold is not None]
-        rows = sum(part.count for had in known for part in had.parts)
-        return merged is not None and math.isclose(merged.evidence.count, rows)
+        parts = [part for had in others if had.threshold is not None for part in had.parts]
+        return (
+            merged is not None
+            and merged.devices == len(others)
+            and math.isclose(merged.evidence.count, sum(part.count for part in parts))
+        )
 
     def _state(self, name: str) -> Path:
         return self._folder / f"{name}.elm"

@@ -66,7 +66,6 @@ class Pump:
         return [self._row(one, now) for one, now in zip(draws, worn, strict=True)]
 
     def rest(self, minutes: int) -> None:
-        """Stands still and cools down; there are no rows."""
         for draw in self._rng.normal(size=minutes).tolist():
             self._air(draw)
             self._above -= self._above / 40.0
@@ -138,15 +137,12 @@ class Plant:
         self.onsets = {BREAKS: _TODAY + 420, MOVES: _TODAY + 240, WARMS: _TODAY + 240}
 
     def run(self, name: str, minutes: int) -> list[PumpRow]:
-        """The next rows of a pump."""
         return self.pumps[name].run(minutes)
 
     def learned(self) -> dict[str, list[PumpRow]]:
-        """The rows of two days and a half on which nothing happened."""
         return self._quiet(_LEARNED, batches=22)
 
     def night(self) -> dict[str, list[PumpRow]]:
-        """The rows of the night after that, on which nothing happens either."""
         return self._quiet(_NIGHT, batches=5)
 
     def day(self) -> dict[str, list[PumpRow]]:
@@ -163,7 +159,6 @@ class Plant:
         return rows
 
     def rest(self) -> dict[str, list[PumpRow]]:
-        """The rows of all pumps up to the end; what was broken has been repaired."""
         rows = dict[str, list[PumpRow]]()
         for name, pump in self.pumps.items():
             pump.wear = pump.clog = 0.0

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import chain, count, cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -55,8 +55,7 @@ def demo(
     """
     require_extra("matplotlib", "demo")
     output.mkdir(parents=True, exist_ok=True)
-    picture = output / "demo.png"
-    console, plant = Console(highlight=False), Plant(1)
+    picture, console = output / "demo.png", Console(highlight=False)
     with (
         TemporaryDirectory(prefix="elmgrove-demo-") as scratch,
         DemoProcesses(Path(scratch)) as processes,
@@ -70,19 +69,19 @@ def demo(
             "equations make their rows,\n  one a minute. The server and the pumps' agents are "
             "real processes on this machine."
         )
-        story = Story(fleet, plant, console)
+        story = Story(fleet, console)
+        chapters = {
+            "Four pumps learn, each alone": story.learn,
+            "The server starts, and four agents, which join": story.join,
+            "A day goes by; a fifth agent starts": story.day,
+            "The fifth one joins": story.late,
+            "One leaves": story.leave,
+        }
         # Its own stream: the commands that run in this process have another one meanwhile.
-        with Console(file=sys.stderr).status("Four pumps learn, each alone") as status:
-            story.learn()
-            status.update("The server starts, and four agents, which join")
-            server.wait()
-            story.join(server.dashboard)
-            status.update("A day goes by; a fifth agent starts")
-            story.day()
-            status.update("The fifth one joins")
-            story.late()
-            status.update("One leaves")
-            story.leave()
+        with Console(file=sys.stderr).status("") as status:
+            for text, tell in chapters.items():
+                status.update(text)
+                tell()
         story.draw(picture)
         broken = [promise for promise, kept in story.promises.items() if not kept]
         kept = f"{len(story.promises) - len(broken)} of {len(story.promises)} promises were kept"
@@ -98,7 +97,7 @@ def demo(
                 soft_wrap=True,
             )
             with suppress(SystemExit):
-                stream(fleet, processes, plant, console)
+                stream(fleet, processes, story.plant, console)
         else:
             console.print(f"Its dashboard was at {server.dashboard}; make demo-live keeps it open.")
     if broken:
@@ -113,20 +112,17 @@ def stream(fleet: DemoFleet, processes: DemoProcesses, plant: Plant, console: Co
     fleet.start(LEAVES)
     for name, rows in plant.rest().items():
         fleet.give(name, rows)
-    pumps = plant.pumps
     # Two loads that it knows by now, and one that others know.
-    loads = cycle((1.05, 0.70, 0.92))
+    pumps, loads = plant.pumps, cycle((1.05, 0.70, 0.92))
     batches = chain.from_iterable(chain([[]] * 15, plant.batch()) for _ in count())
     happens = {
         0: f"{LEAVES} works in batches; what was broken is repaired.",
-        60: f"{BREAKS}: its bearing begins to wear.",
-        140: f"{BREAKS} is repaired.",
+        60: f"{BREAKS}: its bearing begins to wear; it is repaired soon.",
         200: f"{MOVES} moves to another load.",
-        300: f"{LATE}: its impeller clogs.",
-        340: f"{LATE} is cleaned.",
+        300: f"{LATE}: its impeller clogs; it is cleaned soon.",
         400: f"{WARMS} starts cold, after it stood still for 120 minutes.",
     }
-    due = time.monotonic()
+    begin = time.monotonic()
     for second in count():
         processes.require_running()
         at = second % 600
@@ -141,26 +137,43 @@ def stream(fleet: DemoFleet, processes: DemoProcesses, plant: Plant, console: Co
         for name, pump in pumps.items():
             rows = next(batches) if name == LEAVES else pump.run(1, wear * (name == BREAKS))
             fleet.give(name, rows, time.time())
-        due += 1.0
-        time.sleep(max(due - time.monotonic(), 0.0))
+        time.sleep(max(begin + second + 1.0 - time.monotonic(), 0.0))
+
+
+class Day(NamedTuple):
+    """What an agent made of some rows: the events in them, and what it asks."""
+
+    rows: list[PumpRow]
+    verdicts: list[Found]
+    events: list[Found]
+    question: str
+
+    def names(self, sensors: set[str], among: int) -> bool:
+        """Whether there is one event, with one of these sensors among its first causes."""
+        causes = [cause["feature"] for one in self.events for cause in one["causes"][:among]]
+        return len(self.events) == 1 and not sensors.isdisjoint(causes)
+
+    def known_at(self, name: str) -> bool:
+        """Whether there was an event, and each names this pump as knowing most of its rows."""
+        return bool(self.events) and all(name in str(one["known"]) for one in self.events)
+
+    def known_nowhere(self) -> bool:
+        return not any(one["known"] for one in self.events)
 
 
 class Story:
     """Five chapters, in this order; ``promises`` says which were kept."""
 
-    def __init__(self, fleet: DemoFleet, plant: Plant, console: Console) -> None:
-        self._fleet, self._plant, self._console = fleet, plant, console
-        self._rows = dict[str, list[PumpRow]]()
-        self._verdicts = dict[str, list[Found]]()
-        self._alarms = dict[str, int]()
+    def __init__(self, fleet: DemoFleet, console: Console) -> None:
+        self._fleet, self._console = fleet, console
+        self.plant = Plant(1)
+        self._days = dict[str, Day]()
         self.promises = dict[str, bool]()
 
     def learn(self) -> None:
-        """Each of the first four learns alone, from days on which nothing happened."""
-        first = next(iter(DUTIES))
         self._head("1. Each learns alone, from two and a half days on which nothing happened")
-        for name, rows in sorted(self._plant.learned().items()):
-            detector = self._fleet.learn(name, rows, None if name == first else first).detector
+        for name, rows in sorted(self.plant.learned().items()):
+            detector = self._fleet.learn(name, rows, None if name == BREAKS else BREAKS).detector
             notices = {one.feature: one.size for one in smallest_errors(detector)}
             sizes = [(sensor, notices.get(sensor)) for sensor in ("vibration", "pressure")]
             errors = [f"{of} ± {size:.2g} {SENSORS[of]}" for of, size in sizes if size is not None]
@@ -169,15 +182,14 @@ class Story:
                 f"{', '.join(errors)}."
             )
 
-    def join(self, dashboard: str) -> None:
-        """The four join and run for a night: each sends its sums, and knows the others'."""
+    def join(self) -> None:
         fleet = self._fleet
-        fleet.found(next(iter(DUTIES)))
+        fleet.found(BREAKS)
         for name in DUTIES:
             fleet.start(name)
         # Who knows nobody yet may alarm where others could have told it better.
         fleet.settle(DUTIES, DUTIES)
-        night = self._plant.night()
+        night = self.plant.night()
         for name, rows in night.items():
             fleet.give(name, rows)
         fleet.catch_up(*DUTIES)
@@ -191,7 +203,7 @@ class Story:
             "a night on which nothing happens brings no alarm": not events,
         }
         self._head("2. They join, and a night goes by")
-        self._say(f"The server's dashboard, as long as this runs: {dashboard}")
+        self._say(f"The server's dashboard, as long as this runs: {fleet.server.dashboard}")
         self._say(
             f"Each sent its sums, {largest / 1024:.1f} KiB, and no row. From now on each "
             "asks the others about what it has never seen itself, and says who knows it."
@@ -203,95 +215,84 @@ class Story:
         )
 
     def day(self) -> None:
-        """One breaks, one moves, one starts cold, one has a day as usual; the move is accepted."""
-        before = {name: len(self._fleet.verdicts(name)) for name in DUTIES}
-        self._rows |= self._plant.day()
-        for name in DUTIES:
-            self._fleet.give(name, self._rows[name])
-        self._fleet.catch_up(*DUTIES)
-        found = {name: self._watched(name, before[name]) for name in sorted(DUTIES)}
-        fault, move, start, usual = (found[name] for name in (BREAKS, MOVES, WARMS, LEAVES))
+        self._days = days = self._judged(self.plant.day())
+        fault, move, start, usual = (days[name] for name in (BREAKS, MOVES, WARMS, LEAVES))
         accepted = self._fleet.accept(MOVES).strip().partition(". ")[0]
-        after = self._judged(self._plant.run(MOVES, 120))
+        after = self._next_of(MOVES, 120)
+        onset, alarms = self.plant.onsets[BREAKS], _alarms(fault)
+        delay = fault.rows[alarms[0]].minute - onset if alarms else -1
         self.promises |= {
-            "the fault is found within an hour": fault["delay"] is not None
-            and 0 <= fault["delay"] <= 60,
-            "the fault is explained": _names(fault["events"], {"vibration", "temperature"}, 1),
-            "the fault is normal nowhere": not any(one["known"] for one in fault["events"]),
-            f"the move is an event that names {LEAVES}": _known_at(move, LEAVES),
-            f"the question about the move names {LEAVES}": f"(normal at {LEAVES}"
-            in (move["question"] or ""),
-            f"the cold start is an event that names {LEAVES}": _known_at(start, LEAVES),
-            "a usual day brings no alarm": not usual["events"],
+            "the fault is found within an hour": 0 <= delay <= 60,
+            "the fault is explained": fault.names({"vibration", "temperature"}, 1),
+            "the fault is normal nowhere": fault.known_nowhere(),
+            f"the move is an event that names {LEAVES}": move.known_at(LEAVES),
+            f"the question about the move names {LEAVES}": f"(normal at {LEAVES}" in move.question,
+            f"the cold start is an event that names {LEAVES}": start.known_at(LEAVES),
+            "a usual day brings no alarm": not usual.events,
             "what was accepted is normal": _few(after),
         }
         self._head("3. A day on which three pumps do what they never did")
-        self._known(MOVES, "moves to another operating point, from 70 to 92 m³/h", move)
+        self._known(MOVES, "moves to another operating point, from 70 to 92 m³/h")
         self._question(move)
         self._more(
             f"Somebody accepts it: {escape(accepted)}. Of the {len(after)} rows after that it "
             f"flags {_flagged(after)}."
         )
-        self._known(WARMS, "starts cold after two hours, and warms up", start)
-        self._say(f"{_clock(fault['onset'])} {BREAKS}: its bearing begins to wear.")
-        if fault["delay"] is None:
-            self._more("There was no alarm.")
-        else:
+        self._known(WARMS, "starts cold after two hours, and warms up")
+        self._say(f"{self._clock(BREAKS)} {BREAKS}: its bearing begins to wear.")
+        if alarms:
             self._more(
-                f"[bold red]Alarm[/] after {fault['delay']} minutes; {fault['flagged']} rows, "
-                f"normal nowhere: {_causes(fault['events'][-1])}."
+                f"[bold red]Alarm[/] after {delay} minutes; {_flagged(fault.verdicts)} rows, "
+                f"normal nowhere: {_causes(fault.events[-1])}."
             )
+        else:
+            self._more("There was no alarm.")
         self._question(fault)
-        self._say(f"Alarms on that day: {sum(len(one['events']) for one in found.values())}.")
+        self._say(f"Alarms on that day: {sum(len(one.events) for one in days.values())}.")
 
     def late(self) -> None:
-        """A fifth one learns a morning and joins; after an afternoon it has a fault."""
-        plant, fleet = self._plant, self._fleet
+        plant, fleet = self.plant, self._fleet
         morning = plant.run(LATE, 300)
-        fleet.learn(LATE, morning, next(iter(DUTIES)))
+        fleet.learn(LATE, morning, BREAKS)
         fleet.start(LATE)
         fleet.settle([LATE], (*DUTIES, LATE))
         normal = plant.run(LATE, 120)
         plant.pumps[LATE].clog = 1.0
-        faulty = plant.run(LATE, 40)
-        self._rows[LATE] = [*normal, *faulty]
-        fleet.give(LATE, self._rows[LATE])
-        fleet.catch_up(LATE)
-        verdicts = self._verdicts[LATE] = fleet.verdicts(LATE)
-        on_fault = verdicts[len(normal) :]
-        alarms = [number for number, one in enumerate(on_fault, start=1) if one["alarm"]]
-        events = _events(fleet.member(LATE))
-        self._alarms[LATE] = len(events)
-        found_soon = bool(alarms) and alarms[0] <= 10
+        found = self._judged({LATE: [*normal, *plant.run(LATE, 40)]})[LATE]
+        self._days[LATE] = found
+        before, on_fault = found.verdicts[: len(normal)], found.verdicts[len(normal) :]
+        alarms = [at + 1 - len(normal) for at in _alarms(found) if at >= len(normal)]
         self.promises |= {
-            "the late one finds its fault": found_soon and _names(events, {"pressure", "power"}, 3),
-            "the late one flags few normal rows": _few(verdicts[: len(normal)]),
-            "its fault is normal nowhere": not any(one["known"] for one in events),
+            "the late one finds its fault": bool(alarms)
+            and alarms[0] <= 10
+            and found.names({"pressure", "power"}, 3),
+            "the late one flags few normal rows": _few(before),
+            "its fault is normal nowhere": found.known_nowhere(),
         }
         self._head(f"4. A late one: {LATE} is new, and learns a morning")
         self._say(
             f"It learns {len(morning)} rows that are known to be normal, and joins. Of its next "
-            f"{len(normal)} rows, all normal, it flags {_flagged(verdicts[: len(normal)])}."
+            f"{len(normal)} rows, all normal, it flags {_flagged(before)}."
         )
-        if not alarms:
-            self._more("Its impeller clogs, and there was no alarm.")
-        else:
+        if alarms:
             self._more(
                 f"Its impeller clogs: [bold red]alarm[/] with row {alarms[0]}, "
-                f"{_flagged(on_fault) / len(faulty):.0%} of rows flagged: {_causes(events[-1])}."
+                f"{_flagged(on_fault) / len(on_fault):.0%} of rows flagged: "
+                f"{_causes(found.events[-1])}."
             )
+        else:
+            self._more("Its impeller clogs, and there was no alarm.")
 
     def leave(self) -> None:
-        """One leaves: nothing of it is left, and what was accepted stays."""
         rest = [name for name in (*DUTIES, LATE) if name != LEAVES]
         self._fleet.leave(LEAVES)
         self._fleet.settle(rest, rest)
         never = self._fleet.in_memory()
         difference = max(_difference(self._fleet.member(name), never) for name in rest)
-        verdicts = self._judged(self._plant.run(MOVES, 90))
+        after = self._next_of(MOVES, 90)
         self.promises |= {
             "nothing is left of the one that left": difference < 1e-9,
-            "what was accepted stays normal": _few(verdicts),
+            "what was accepted stays normal": _few(after),
         }
         self._head(f"5. {LEAVES} leaves")
         rounding = f"to {difference:.0e}" if difference else "to the last bit"
@@ -301,11 +302,10 @@ class Story:
         )
         self._say(
             f"What was accepted is {MOVES}'s own: still at 92 m³/h, it flags "
-            f"{_flagged(verdicts)} of its next {len(verdicts)} rows."
+            f"{_flagged(after)} of its next {len(after)} rows."
         )
 
     def draw(self, path: Path) -> None:
-        """Draw the scores of each pump to which something happened."""
         require_extra("matplotlib", "demo").use("Agg")
         pyplot = require_extra("matplotlib.pyplot", "demo")
         figure, panels = pyplot.subplots(4, figsize=(10, 12), layout="constrained")
@@ -316,24 +316,24 @@ class Story:
             LATE: "is new, and its impeller clogs",
         }
         for panel, (name, what) in zip(panels, lines.items(), strict=True):
-            verdicts = self._verdicts[name]
-            hours = np.array([row.minute % 1440 / 60 for row in self._rows[name]])
-            scores = [(one["score"] or 0.0) / (one["threshold"] or np.inf) for one in verdicts]
+            rows, verdicts, events, _ = self._days[name]
+            hours = np.array([row.minute % 1440 / 60 for row in rows])
+            scores = np.array([(v["score"] or 0.0) / (v["threshold"] or np.inf) for v in verdicts])
             flagged, known = (
                 np.array([bool(one[key]) for one in verdicts]) for key in ("anomalous", "known")
             )
-            for label, chosen, colour in (
-                ("normal here", ~flagged, "#9a9a9a"),
-                ("anomalous here, normal at another pump", flagged & known, "#0072B2"),
-                ("anomalous here, normal nowhere", flagged & ~known, "#D55E00"),
-            ):
-                shown = np.array(scores)[chosen]
-                panel.plot(hours[chosen], shown, ".", color=colour, markersize=3, label=label)
-            alarms = {0: "no alarm", 1: "an alarm"}.get(self._alarms[name], "alarms")
+            kinds = {
+                "normal here": (~flagged, "#9a9a9a"),
+                "anomalous here, normal at another pump": (flagged & known, "#0072B2"),
+                "anomalous here, normal nowhere": (flagged & ~known, "#D55E00"),
+            }
+            for label, (at, colour) in kinds.items():
+                panel.plot(hours[at], scores[at], ".", color=colour, markersize=3, label=label)
+            alarms = {0: "no alarm", 1: "an alarm"}.get(len(events), "alarms")
             panel.set_title(f"{name} {what}: {alarms}", loc="left", fontweight="bold")
             panel.axhline(1.0, color="black", linewidth=0.8, linestyle="--")
             panel.set(xlabel="hour of the day", ylabel="score, × threshold", yscale="log")
-            panel.set_ylim(0.1, None)
+            panel.set_ylim(0.1)
             panel.yaxis.set_major_formatter("{x:g}")
         legend = figure.legend(
             *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3
@@ -343,42 +343,42 @@ class Story:
         figure.savefig(path, dpi=100)
         pyplot.close(figure)
 
-    def _watched(self, name: str, before: int) -> Found:
-        """What an agent made of its day."""
-        member, rows = self._fleet.member(name), self._rows[name]
-        verdicts = self._verdicts[name] = self._fleet.verdicts(name, before)
-        onset = self._plant.onsets.get(name)
-        alarms = [row.minute for row, one in zip(rows, verdicts, strict=True) if one["alarm"]]
-        report, events = member.detector.drift.report, _events(member)
-        self._alarms[name] = len(events)
-        return {
-            "onset": None if onset is None else self._fleet.time_of(onset),
-            "delay": alarms[0] - onset if alarms and onset is not None else None,
-            "flagged": _flagged(verdicts),
-            "events": events,
-            "question": None if report is None else str(report),
-        }
+    def _judged(self, rows: Mapping[str, list[PumpRow]]) -> dict[str, Day]:
+        """Give rows to the agents of pumps, and see what they make of them."""
+        fleet = self._fleet
+        before = {name: len(fleet.verdicts(name)) for name in rows}
+        for name in rows:
+            fleet.give(name, rows[name])
+        fleet.catch_up(*rows)
+        found = dict[str, Day]()
+        for name in sorted(rows):
+            member = fleet.member(name)
+            question = str(member.detector.drift.report or "")
+            verdicts = fleet.verdicts(name, before[name])
+            found[name] = Day(rows[name], verdicts, _events(member), question)
+        return found
 
-    def _judged(self, rows: list[PumpRow]) -> list[Found]:
-        """The verdicts of the mover's agent on its next rows."""
-        before = len(self._fleet.verdicts(MOVES))
-        self._fleet.give(MOVES, rows)
-        self._fleet.catch_up(MOVES)
-        return self._fleet.verdicts(MOVES, before)
+    def _next_of(self, name: str, minutes: int) -> list[Found]:
+        return self._judged({name: self.plant.run(name, minutes)})[name].verdicts
 
-    def _known(self, name: str, what: str, found: Found) -> None:
-        self._say(f"{_clock(found['onset'])} {name} {what}.")
-        if not found["events"]:
+    def _known(self, name: str, what: str) -> None:
+        self._say(f"{self._clock(name)} {name} {what}.")
+        events = self._days[name].events
+        if not events:
             self._more("There was no alarm.")
-        for event in found["events"]:
+        for event in events:
             where = normal_at(event["known"]) or "normal nowhere"
             self._more(
                 f"[bold red]Alarm[/]: {event['rows']} rows, {escape(where)}; {_causes(event)}."
             )
 
-    def _question(self, found: Found) -> None:
-        if found["question"]:
-            self._more(f"It asks: {escape(found['question'])}")
+    def _question(self, found: Day) -> None:
+        if found.question:
+            self._more(f"It asks: {escape(found.question)}")
+
+    def _clock(self, name: str) -> str:
+        when = self._fleet.time_of(self.plant.onsets[name])
+        return f"{datetime.fromtimestamp(when, UTC):%H:%M}"
 
     def _head(self, text: str) -> None:
         self._console.print(f"\n[bold]{text}[/]")
@@ -407,20 +407,18 @@ def _difference(member: Member, never: MemoryExchange) -> float:
 
 def _events(member: Member) -> list[Found]:
     events = member.detector.events
-    found = [one for one in (*events.closed, events.open) if one is not None]
-    return [{**one.fields, "text": str(one)} for one in found]
+    return [one.fields for one in (*events.closed, events.open) if one is not None]
 
 
-def _causes(event: Mapping[str, Any]) -> str:
-    """The first two causes of an event: what was seen and what was expected."""
+def _causes(event: Found) -> str:
     return ", ".join(
         f"{one['feature']} {one['seen']:.3g} {SENSORS[one['feature']]} (not {one['expected']:.3g})"
         for one in event["causes"][:2]
     )
 
 
-def _clock(when: float) -> str:
-    return datetime.fromtimestamp(when, UTC).strftime("%H:%M")
+def _alarms(found: Day) -> list[int]:
+    return [place for place, one in enumerate(found.verdicts) if one["alarm"]]
 
 
 def _flagged(verdicts: Sequence[Found]) -> int:
@@ -430,15 +428,3 @@ def _flagged(verdicts: Sequence[Found]) -> int:
 def _few(verdicts: Sequence[Found]) -> bool:
     """Whether hardly any row is anomalous, where none should be."""
     return _flagged(verdicts) <= 0.1 * len(verdicts)
-
-
-def _names(events: Sequence[Found], sensors: set[str], among: int) -> bool:
-    """Whether there is one event, with one of these sensors among its first causes."""
-    if len(events) != 1:
-        return False
-    return bool(sensors & {cause["feature"] for cause in events[0]["causes"][:among]})
-
-
-def _known_at(found: Found, name: str) -> bool:
-    """Whether there was an event, and each names this pump as knowing most of its rows."""
-    return bool(found["events"]) and all(name in str(one["known"]) for one in found["events"])
