@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import agreed, lent, lent_together
 from elmgrove.algebra.evidence import Evidence
+from elmgrove.algebra.layer import fingerprint
 from elmgrove.algebra.moments import (
     Moments,
     Packed,
@@ -80,13 +81,13 @@ class Contribution:
 
     def to_bytes(self) -> bytes:
         """Seals it in the file format of evidence to give away."""
-        return seal(EVIDENCE_FORMAT, *self._packed())
+        fields, arrays = self._packed()
+        return seal(EVIDENCE_FORMAT, fields | {"basis": self.basis.common.fields}, arrays)
 
     def _packed(self) -> Packed:
         fields = {
             "origin": self.origin,
             "epoch": self.epoch,
-            "basis": self.basis.common.fields,
             "fingerprint": self.basis.fingerprint,
             **({} if self.threshold is None else {"threshold": self.threshold}),
         }
@@ -97,9 +98,12 @@ class Contribution:
         return fields | {"patterns": several}, arrays
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> "Contribution":
-        """Reads what ``to_bytes`` wrote; ``BadFile`` for anything else."""
-        entry = entry_from_bytes(blob)
+    def from_bytes(cls, blob: bytes, basis: Basis | None = None) -> "Contribution":
+        """Reads what ``to_bytes`` wrote; ``BadFile`` for anything else.
+
+        Given the basis of its federation, it need not be made again.
+        """
+        entry = entry_from_bytes(blob, basis)
         if isinstance(entry, Departure):
             raise BadFile(f"no evidence: it says that {entry.origin!r} left")
         return entry
@@ -151,14 +155,20 @@ class Departure:
 Entry = Contribution | Departure
 
 
-def entry_from_bytes(blob: bytes) -> Entry:
+def entry_from_bytes(blob: bytes, basis: Basis | None = None) -> Entry:
     """Reads a contribution or a departure; ``BadFile`` for anything else."""
     fields, arrays = unseal(EVIDENCE_FORMAT, blob)
     with unpacking("evidence"):
         origin, epoch = fields["origin"], fields["epoch"]
         entry: Entry = Departure(origin, epoch)
         if "left" not in fields:
-            parts = _parts(Basis.from_fields(fields["basis"]), fields, arrays)
+            stated = fields.pop("basis")
+            written = fingerprint(stated)
+            if basis is None or written != basis.fingerprint:
+                basis = Basis.from_fields(stated)
+                if written != basis.fingerprint:
+                    raise BadInput("the basis is not as it would be written")
+            parts = _parts(basis.common, fields, arrays)
             entry = Contribution(origin, epoch, parts, fields.get("threshold"))
         require_written_as(entry._packed(), fields, arrays)
     return entry

@@ -200,7 +200,7 @@ def _limit(caller: Caller) -> int:
 
 
 def _checked(caller: Caller, name: str, blob: bytes) -> Contribution:
-    contribution = Contribution.from_bytes(blob)
+    contribution = Contribution.from_bytes(blob, caller.charter.basis)
     if contribution.origin != name:
         raise Problem("forbidden", f"{name!r} may not publish as {contribution.origin!r}")
     _require_usable(contribution.epoch)

@@ -63,8 +63,9 @@ class Reader:
         """Read all of a contribution."""
 
         def whole() -> Contribution:
-            found = Contribution.from_bytes(blob)
-            self.charter.basis.require(found.basis)
+            basis = self.charter.basis
+            found = Contribution.from_bytes(blob, basis)
+            basis.require(found.basis)
             if found.origin != origin:
                 raise BadFile(f"it is of {found.origin!r}")
             return found

@@ -27,8 +27,8 @@ _LONGEST = 2**22
 def seal(format_: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
     """Makes one blob that ``unseal`` opens; equal content gives equal bytes."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    header = {"format": format_, "version": VERSION, "fields": fields}
-    text = _canonical({**header, "sha256": _checksum(header, arrays)})
+    header = _canonical({"format": format_, "version": VERSION, "fields": fields})
+    text = _with_checksum(header, _checksum(header, arrays))
     blob = bytes(save(arrays, metadata={_KEY: text}))
     if _header_length(blob) > _LONGEST:
         raise BadInput(f"names and settings of more than {_LONGEST:,} bytes: use fewer columns")
@@ -37,7 +37,7 @@ def seal(format_: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -
 
 def unseal(format_: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     """Opens a blob that is whole and unaltered; ``BadFile`` for anything else."""
-    header = _header(blob)
+    header, unsigned = _header(blob)
     if header["format"] != format_:
         raise BadFile(f"this holds {header['format']!r}, not {format_!r}")
     if header["version"] != VERSION:
@@ -51,15 +51,14 @@ def unseal(format_: str, blob: bytes) -> tuple[dict[str, Any], dict[str, Array]]
     except (SafetensorError, KeyError) as error:
         # KeyError: a type of number that safetensors knows and NumPy does not.
         raise BadFile(f"truncated or damaged: {error}") from error
-    stated = header.pop("sha256")
-    if stated != _checksum(header, arrays):
+    if header["sha256"] != _checksum(unsigned, arrays):
         raise BadFile("altered since it was written: the checksum does not fit the content")
     return header["fields"], arrays
 
 
 def format_of(blob: bytes) -> str:
     """Reads what a blob says it holds."""
-    return str(_header(blob)["format"])
+    return str(_header(blob)[0]["format"])
 
 
 def head_of(file: BinaryIO) -> bytes:
@@ -101,28 +100,36 @@ def _same(made: Mapping[str, Array], read: Mapping[str, Array]) -> bool:
     )
 
 
-def _header(blob: bytes) -> dict[str, Any]:
+def _header(blob: bytes) -> tuple[dict[str, Any], str]:
+    """The header, and its text without the checksum."""
     length = _header_length(blob)
     try:
         if length > _LONGEST:
             raise ValueError("longer than any")
         text = json.loads(blob[_LENGTH : _LENGTH + length])["__metadata__"][_KEY]
         header = json.loads(text)
-        header["format"], header["version"] + 0, header["sha256"], header["fields"]
+        header["format"], header["version"] + 0, header["fields"]
+        unsigned = _canonical({name: header[name] for name in header if name != "sha256"})
         # JSON has many ways to write one number, and some that are none (1e999): one is enough.
-        if text != _canonical(header):
+        if text != _with_checksum(unsigned, header["sha256"]):
             raise ValueError("not as it was written")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadFile("not a file of Elmgrove's, or its beginning is damaged") from error
-    return dict(header)
+    return dict(header), unsigned
+
+
+def _with_checksum(header: str, checksum: str) -> str:
+    # At its place in the order of names: writing all of them a second time takes a while.
+    before, version, after = header.rpartition(',"version":')
+    return f'{before},"sha256":"{checksum}"{version}{after}'
 
 
 def _header_length(blob: bytes) -> int:
     return int.from_bytes(blob[:_LENGTH], "little")
 
 
-def _checksum(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256(_canonical(header).encode())
+def _checksum(header: str, arrays: Mapping[str, Array]) -> str:
+    digest = hashlib.sha256(header.encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
