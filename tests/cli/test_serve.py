@@ -67,7 +67,7 @@ def test_a_free_port_is_told(start: Start) -> None:
     assert running.stop() in (0, -15)
 
 
-@pytest.mark.parametrize("root", ["fleet", "/fleet/", "/a b", "http://x"])
+@pytest.mark.parametrize("root", ["fleet", "/fleet/", "/a b", "http://x", "/ui", "/v1/x"])
 def test_what_is_no_prefix_of_paths_is_told(elmgrove: Elmgrove, root: str) -> None:
     assert "--root-path" in one_clear_line(elmgrove("serve", "--root-path", root))
 

@@ -38,6 +38,11 @@ def minutes(draw: st.DrawFn) -> Minute:
     )
 
 
+NUMBERS = st.none() | FINITE
+WAITING_ROWS = st.fixed_dictionaries(
+    {"time": NUMBERS, "score": NUMBERS, "values": st.dictionaries(TEXTS, NUMBERS, max_size=2)},
+    optional={"more": JSON},
+)
 OUTCOMES = st.builds(
     CommandResult,
     st.text("abc-_09", min_size=1, max_size=64),
@@ -59,7 +64,7 @@ REPORTS = st.builds(
     st.lists(st.integers(0, 99), max_size=4, unique=True).map(lambda n: tuple(map(event, n))),
     st.none() | st.just(cooperation()),
     st.lists(OUTCOMES, max_size=3).map(tuple),
-    st.none() | st.lists(st.dictionaries(TEXTS, JSON, max_size=2), max_size=3).map(tuple),
+    st.none() | st.lists(WAITING_ROWS, max_size=3).map(tuple),
 )
 
 
@@ -106,7 +111,7 @@ def test_the_largest_report_fits_into_a_request() -> None:
         tuple({**event(n), "text": "x" * 4000} for n in range(MOST_EVENTS)),
         cooperation(contributors=[f"{n}" + "x" * 190 for n in range(50)]),
         tuple(CommandResult(f"{n}", 1.0, False, ("x" * 700,)) for n in range(20)),
-        tuple({"values": "x" * 1800} for n in range(50)),
+        tuple({**WAITING, "more": "x" * 1750} for n in range(50)),
     )
     assert 0.8 * MOST_BYTES_REPORT < json_size(made.fields) < MOST_BYTES_REPORT
 
@@ -122,6 +127,7 @@ HUGE = 10**4000
 NO_NUMBERS: list[Any] = ["1", True, -1e400, math.nan, HUGE, [], {}]
 NO_TIMES: list[Any] = ["soon", True, [], 1e30, HUGE, "x" * 500]
 DONE = CommandResult("e-1", 1.0, False, ("done",))
+WAITING: dict[str, Any] = {"time": 1.0, "score": 2.0, "values": {"flow": None}}
 
 
 def each(field: str, *wrong: Any) -> list[tuple[str, Any]]:
@@ -172,8 +178,11 @@ def inside(field: str, name: str, *wrong: Any) -> list[tuple[str, Any]]:
         *inside("cooperation", "before", -1, "1", math.nan, True),
         *inside("cooperation", "contributors", "ab", ["x"] * 51, [5]),
         *each("outcomes", None, [None], [{}], [DONE.fields] * 21),
-        *each("quarantine", {}, [1], [{}] * 51, [{"values": [math.nan]}]),
-        ("quarantine", [{"values": "x" * 100_000}]),
+        *each(
+            "quarantine", {}, [1], [{}], [WAITING] * 51, [WAITING | {"values": {"flow": math.nan}}]
+        ),
+        ("quarantine", [WAITING | {"values": {"x": "1"}}]),
+        ("quarantine", [WAITING | {"more": "x" * 100_000}]),
         ("unheard", 1),
     ],
 )

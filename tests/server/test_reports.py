@@ -225,7 +225,7 @@ async def test_the_largest_report_is_taken(store: Store) -> None:
         {**status(), "more": "x" * 32_000},
         tuple(minute(MINUTE + 60 * n) for n in range(1440)),
         tuple({**event(n), "text": "x" * 4000} for n in range(MOST_EVENTS)),
-        quarantine=({"values": "x" * 90_000},),
+        quarantine=({"time": None, "score": 2.0, "values": {}, "more": "x" * 90_000},),
     )
     await store.reports.put("fans", Report.from_fields(json.loads(json.dumps(told.fields))), 1.0)
     assert len(await minutes(store)) == Reports.MOST_HOURS_AT_ONCE

@@ -221,7 +221,7 @@ def test_whatever_is_no_report_is_refused_and_changes_nothing(
         {**fields, "status": {**fields["status"], "more": "x" * 40_000}},
         {**fields, "status": {**fields["status"], "more": "half \udfff"}},
         {**fields, "status": {**fields["status"], "sync_seconds": 1e308}},
-        {**fields, "quarantine": [{"values": [1e999]}]},
+        {**fields, "quarantine": [{"time": 1.0, "score": 2.0, "values": {"x": 1e999}}]},
         {**fields, "outcomes": [{"command": "' OR 1=1", "time": 1, "refused": False, "said": []}]},
         {**fields, "rows": [[1.0]]},
         {},
@@ -262,7 +262,7 @@ def test_whatever_stands_in_any_place_is_taken_or_refused(
         events=(event(1), event(2, 17, end=50)),
         cooperation=cooperation(),
         outcomes=(CommandResult("e-1", 1.0, False, ("done",)),),
-        quarantine=({"time": 1.0, "score": 2.0, "values": [1.0, 2.0]},),
+        quarantine=({"time": 1.0, "score": 2.0, "values": {"flow": 1.0}},),
     )
     for _ in range(400):
         fields = json.loads(json.dumps(whole.fields))

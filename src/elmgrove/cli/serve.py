@@ -112,6 +112,9 @@ def serve(
         logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s")
     if root_path and not re.fullmatch(r"(/[\w.~-]+)+", root_path):
         raise BadInput(f"--root-path: {root_path!r} is no prefix of paths such as /elmgrove")
+    own = ("ui", "v1", "health", "ready", "metrics", "openapi.json")
+    if root_path and root_path.split("/")[1] in own:
+        raise BadInput(f"--root-path: {root_path!r} is what the server's own paths begin with")
     server.require_certificate_with_key(certificate, private_key, client_ca)
     where = chosen_store(context, store, store_file)
     server.require_store(where)

@@ -63,15 +63,62 @@ class Event(Struct, forbid_unknown_fields=True):
     text: Annotated[str, Meta(max_length=4000)]
 
 
+class OpenEvent(Struct):
+    number: Count | None = None
+
+
+class Question(Struct):
+    """What a device asks where what is normal has changed."""
+
+    text: Text = ""
+    since: Text | Count | None = None
+
+
+class GivenAnswer(Struct):
+    action: Text
+    event: Count | None = None
+    text: Text = ""
+
+
+class Flagged(Struct):
+    share: Number | None = None
+
+
+class LastSync(Struct):
+    said: Text = ""
+
+
 class Status(Struct):
     """What a server looks at of a device's status, which has more."""
 
     state: Literal["learning", "watching", "changing"]
     learned: Count
-    event: dict[str, Any] | None
-    drift: dict[str, Any] | None
+    event: OpenEvent | None
+    drift: Question | None
     version: Annotated[str, Meta(max_length=64, pattern=_PRINTABLE)]
     sync_seconds: Annotated[float, Meta(ge=0.0, le=3.2e9)] | None
+    since: Text | None = None
+    patterns: Text | None = None
+    rows_missing: Count = 0
+    threshold: Number | None = None
+    rate: Number | None = None
+    flagged: Flagged = msgspec.field(default_factory=Flagged)
+    unlike: Text | None = None
+    uses: Text | None = None
+    sync: LastSync | None = None
+    quarantine: Count | None = None
+    # A clock may be in no calendar.
+    last_row: Text | Count | None = None
+    answers: list[GivenAnswer] = []
+    undoable: bool = False
+
+
+class WaitingRow(Struct):
+    """A row of the quarantine."""
+
+    time: Number | None
+    score: Number | None
+    values: dict[Text, Number | None]
 
 
 class Cooperation(Struct, forbid_unknown_fields=True):
@@ -120,7 +167,7 @@ class ReportMessage(Struct, forbid_unknown_fields=True):
     events: Annotated[list[Event], Meta(max_length=MOST_EVENTS)]
     cooperation: Cooperation | None
     outcomes: Annotated[list[Outcome], Meta(max_length=MOST_RESULTS)]
-    quarantine: Annotated[list[dict[str, Any]], Meta(max_length=MOST_WAITING)] | None
+    quarantine: Annotated[list[WaitingRow], Meta(max_length=MOST_WAITING)] | None
 
 
 class CommandMessage(Struct, forbid_unknown_fields=True):

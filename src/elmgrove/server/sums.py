@@ -44,9 +44,12 @@ class LiveSum(LiveView):
             # Other threads look here meanwhile; the oldest is the first.
             self._recent.pop(next(iter(self._recent)), None)
 
+    def known(self, revision: int) -> Evidence | None:
+        return self._recent.get(revision)
+
     def evidence(self, origin: str, revision: int, blob: bytes) -> Evidence | None:
         """Return the evidence in a stored contribution; None if it is corrupt."""
-        known = self._recent.get(revision)
+        known = self.known(revision)
         return self._reader.evidence(origin, revision, blob) if known is None else known
 
     async def current(self) -> tuple[int, BoundedSum]:
@@ -120,15 +123,14 @@ class LiveSums(LiveSet[LiveSum]):
         at, running = await live.current()
         own = list[Evidence]()
         while without is not None and without in running:
-            found = await self._store.contributions.blob(federation.name, without)
-            entry = (
-                await self._store.contributions.entry(federation.name, without)
-                if found is None
-                else found[0]
-            )
+            entry, blob = await self._store.contributions.entry(federation.name, without), b""
+            part = None if entry is None else live.known(entry.revision)
+            if part is None:
+                found = await self._store.contributions.blob(federation.name, without)
+                entry, blob = found or (entry, b"")
             if entry is not None and not entry.left and entry.revision <= at:
-                blob = b"" if found is None else found[1]
-                part = await asyncio.to_thread(live.evidence, without, entry.revision, blob)
+                if part is None:
+                    part = await asyncio.to_thread(live.evidence, without, entry.revision, blob)
                 if part is not None:
                     own = [part]
                     break

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from elmgrove.detector.events import normal_at
 from elmgrove.errors import BadInput, Problem
+from elmgrove.federation.messages import Status, read
 from elmgrove.federation.report import seconds_of
 from elmgrove.reading.times import Clock, stated_time
 from elmgrove.server.auth import Caller
@@ -160,7 +161,7 @@ class ShownEvent:
     @property
     def answered(self) -> str:
         """The answer that the device has, wherever it was given; '' if none."""
-        return _text(self.event.details.get("answered"))
+        return self.event.details["answered"] or ""
 
     @property
     def is_answered(self) -> bool:
@@ -232,18 +233,18 @@ def up_to(time: float) -> dict[str, float]:
 
 
 def shown_events(
-    events: Sequence[StoredEvent],
-    commands: Sequence[StoredCommand],
-    last_row: float | None,
-    undone: Collection[int] = (),
+    events: Sequence[StoredEvent], commands: Sequence[StoredCommand], status: Status | None
 ) -> list[ShownEvent]:
     """Put events together with the answers to each."""
+    last_row = None if status is None else _time(status.last_row)
+    answers = [] if status is None else status.answers
+    undone = {one.event: one.action == "undo" for one in answers}
     return [
         ShownEvent(
             one,
             tuple(row for row in commands if _is_about(row, one)),
             last_row,
-            one.number in undone,
+            undone.get(one.number, False),
         )
         for one in events
     ]
@@ -255,14 +256,6 @@ def _is_about(row: StoredCommand, event: StoredEvent) -> bool:
         # A device that was reset counts its events from 1.
         return bool(words["event"] == event.number) and row.command.asked_at >= event.begin
     return words.get("from") == event.begin
-
-
-def answers(row: StoredCommand, since: float | None) -> bool:
-    """Return whether a command waits that is about rows since a change began, if that is known."""
-    end = row.command.words.get("to")
-    if row.command.action == "undo":
-        return False
-    return row.done is None and (since is None or end is None or stated_time("to", end) >= since)
 
 
 def cooperation_text(cooperation: Mapping[str, Any] | None) -> str:
@@ -318,74 +311,6 @@ def _shown(time: float | str) -> str:
     return time if isinstance(time, str) else clock(Clock()(time))
 
 
-@dataclass(frozen=True)
-class WaitingRow:
-    """A row that waits in quarantine, with its values in the order of the columns shown."""
-
-    time: float | None
-    score: float | None
-    values: tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
-class DeviceStatus:
-    """A device's status by its last report; '' and None where it reported no such thing.
-
-    ``drift`` is the question it asks, and ``drift_since`` when that change began. ``last_row`` is
-    the time of the last row. ``event`` is the number of the open event; ``answers`` are the last
-    ones, wherever they were given, the newest first, and ``undone`` the events of which the last
-    answer was undone.
-    """
-
-    learned: float | None
-    version: str
-    drift: str
-    drift_since: float | None
-    facts: tuple[tuple[str, str], ...]
-    waiting: float | None
-    last_row: float | None
-    event: int | None = None
-    answers: tuple[str, ...] = ()
-    undoable: bool = False
-    undone: frozenset[int] = frozenset()
-    columns: tuple[str, ...] = ()
-    rows: tuple[WaitingRow, ...] | None = None
-
-    @classmethod
-    def of(cls, report: Mapping[str, Any]) -> "DeviceStatus":
-        """Read a report's status and quarantine."""
-        status = _mapping(report.get("status"))
-        drift, rows = _mapping(status.get("drift")), report.get("quarantine")
-        known = [_mapping(row) for row in rows] if isinstance(rows, list) else None
-        columns = tuple(_mapping(known[-1].get("values")))[:40] if known else ()
-        answers = [_mapping(one) for one in _list(status.get("answers"))]
-        return cls(
-            _number(status.get("learned")),
-            _text(status.get("version")),
-            # The page has buttons instead of these commands.
-            _text(drift.get("text")).removesuffix(" accept or reject"),
-            _time(drift.get("since")),
-            tuple(_facts(status)),
-            _number(status.get("quarantine")),
-            _time(status.get("last_row")),
-            _count(_mapping(status.get("event")).get("number")),
-            tuple(_text(one.get("text")) for one in answers[:-6:-1]),
-            status.get("undoable") is True,
-            _undone(answers),
-            columns,
-            None if known is None else tuple(_row(one, columns) for one in reversed(known)),
-        )
-
-    @property
-    def named(self) -> dict[str, int] | None:
-        """The parameter ``event`` for its open event; None if there is none."""
-        return None if self.event is None else {"event": self.event}
-
-    @property
-    def span(self) -> dict[str, float] | None:
-        return None if self.last_row is None else up_to(self.last_row)
-
-
 def clock_warning(hours: Sequence[tuple[float, float, float]], report: StoredReport | None) -> str:
     """Say that rows are ahead of the clock or behind it as a zone is, and what to do; or nothing.
 
@@ -401,7 +326,7 @@ def clock_warning(hours: Sequence[tuple[float, float, float]], report: StoredRep
     if ahead > chance:
         return _zone_asked(_zone(ahead) or ahead)
     zones = [_zone(first - received) for first, _, received in hours]
-    every = _number(_mapping(report.report.get("status")).get("sync_seconds"))
+    every = report.report["status"]["sync_seconds"]
     is_prompt = every is not None and every <= chance
     zone = zones[0] if is_prompt and len(zones) > 1 and zones[0] == zones[1] else None
     return _zone_asked(zone) if zone and zone >= -12 * 3600.0 else ""
@@ -423,80 +348,30 @@ def _zone_asked(ahead: float) -> str:
     )
 
 
-def _facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(status: Status) -> list[tuple[str, str]]:
     """The title and text of each line of the device's card."""
-    stated, since = _text(status.get("state")), _text(status.get("since"))
     # The page's own word means something else.
-    state = "more is anomalous than usual" if stated == "changing" else stated
-    missing, flagged = _number(status.get("rows_missing")), _mapping(status.get("flagged"))
-    threshold = number(_number(status.get("threshold")))
-    share, rate = _number(flagged.get("share")), _number(status.get("rate"))
-    sync = _mapping(status.get("sync"))
+    state = "more is anomalous than usual" if status.state == "changing" else status.state
+    threshold = number(status.threshold)
+    if status.rows_missing:
+        threshold += f"; alarms after {counted(status.rows_missing, 'row')}"
     return [
-        ("State", f"{state} since {since.replace('T', ' ')}" if since else state),
-        *([("Patterns", patterns)] if (patterns := _text(status.get("patterns"))) else []),
-        (
-            "Threshold",
-            f"{threshold}; alarms after {counted(missing, 'row')}" if missing else threshold,
-        ),
-        ("Flagged", f"{_percent(share)} of rows, {_percent(rate)} stated"),
-        *([("Unlike all others", unlike)] if (unlike := _text(status.get("unlike"))) else []),
-        ("Learns from", _text(status.get("uses")) or "nobody yet"),
-        ("Last sync", _text(sync.get("said")) or "—"),
+        ("State", f"{state} since {status.since.replace('T', ' ')}" if status.since else state),
+        *([("Patterns", status.patterns)] if status.patterns else []),
+        ("Threshold", threshold),
+        ("Flagged", f"{_percent(status.flagged.share)} of rows, {_percent(status.rate)} stated"),
+        *([("Unlike all others", status.unlike)] if status.unlike else []),
+        ("Learns from", status.uses or "nobody yet"),
+        ("Last sync", (status.sync and status.sync.said) or "—"),
     ]
 
 
-def _row(row: Mapping[str, Any], columns: tuple[str, ...]) -> WaitingRow:
-    values = _mapping(row.get("values"))
-    return WaitingRow(
-        _moment(row.get("time")),
-        _number(row.get("score")),
-        tuple(_number(values.get(name)) for name in columns),
-    )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _undone(answers: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """The events of which the last answer is that it was undone."""
-    last = {_count(one.get("event")): one.get("action") for one in answers}
-    return frozenset(number for number, action in last.items() if number and action == "undo")
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and value > 0 else None
-
-
-def _number(value: Any) -> float | None:
-    try:
-        known = isinstance(value, int | float) and not isinstance(value, bool)
-        return float(value) if known else None
-    except OverflowError:
-        return None
-
-
-def _moment(value: Any) -> float | None:
-    """Return a time before the year 10,000; None for anything else."""
-    seconds = _number(value)
-    return seconds if seconds is not None and 0.0 <= seconds < 253_402_300_800.0 else None
-
-
-def _time(value: Any) -> float | None:
+def _time(stated: str | int | None) -> float | None:
     """A time in ISO 8601 that a calendar has."""
     try:
-        return _moment(stated_time("last_row", _text(value)))
+        return stated_time("last_row", stated) if isinstance(stated, str) else None
     except BadInput:
         return None
-
-
-def _text(value: Any) -> str:
-    return value[:1000] if isinstance(value, str) else ""
 
 
 def _percent(share: float | None) -> str:
@@ -533,16 +408,14 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
     commands = await store.reports.commands(federation, name, 2000)
     found = (span.begin, span.until, 50)
     events = await store.reports.events(federation, name, *found)
-    status = None if last is None else DeviceStatus.of(last.report)
-    known = (None, ()) if status is None else (status.last_row, status.undone)
-    shown_ones = shown_events(events, commands, *known)
+    report: Mapping[str, Any] = {} if last is None else last.report
+    status = read(Status, report["status"]) if report else None
+    shown_ones = shown_events(events, commands, status)
     # Of weeks they are many: in a thread, so that others are answered meanwhile.
     course = await asyncio.to_thread(ScoreChart.of, minutes, span.begin, span.end)
-    report: Mapping[str, Any] = {} if last is None else last.report
-    since = None if status is None else status.drift_since
     return {
-        "report": status,
-        "answered": [command_text(row) for row in commands if answers(row, since)],
+        **_told(status, report.get("quarantine")),
+        "answered": _answered(status, commands),
         "cooperation": report.get("cooperation"),
         "cooperation_text": cooperation_text(report.get("cooperation")),
         "course": course,
@@ -552,6 +425,35 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
         "events": shown_ones,
         "commands": [(row, command_text(row)) for row in commands[:20]],
     }
+
+
+def _told(status: Status | None, waiting: list[dict[str, Any]] | None) -> dict[str, Any]:
+    """What a device last reported, as far as it has."""
+    last_row = None if status is None else _time(status.last_row)
+    is_open = status is not None and status.event is not None and status.event.number
+    asked = "" if status is None or status.drift is None else status.drift.text
+    return {
+        "report": status,
+        "facts": [] if status is None else _facts(status),
+        # The page has buttons instead of these commands.
+        "question": asked.removesuffix(" accept or reject"),
+        "reported": None if last_row is None else up_to(last_row),
+        "open_event": {"event": is_open} if is_open else None,
+        "rows": waiting and waiting[::-1],
+        "columns": list(waiting[-1]["values"])[:40] if waiting else [],
+    }
+
+
+def _answered(status: Status | None, commands: Sequence[StoredCommand]) -> list[str]:
+    """The commands that wait and are about rows since a change began, if that is known."""
+    since = None if status is None or status.drift is None else _time(status.drift.since)
+    found = [row for row in commands if row.done is None and row.command.action != "undo"]
+    ends = [row.command.words.get("to") for row in found]
+    return [
+        command_text(row)
+        for row, end in zip(found, ends, strict=True)
+        if since is None or end is None or stated_time("to", end) >= since
+    ]
 
 
 def _chart(course: ScoreChart, events: list[ShownEvent], span: TimeRange) -> dict[str, Any]:
