@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from elmgrove.reading.times import format_time
 from elmgrove.server.store.audit import SERVER, SERVER_LOG, by_administrator, record
-from elmgrove.server.store.database import Database, Transaction
+from elmgrove.server.store.database import Database, Transaction, insert
 
 _ADMINISTRATOR = "SELECT name, role, token_hash, created, expires, password FROM administrator"
 
@@ -59,16 +59,7 @@ class Admins:
         async with self._database.write(SERVER_LOG) as tx:
             if await _named(tx, made.name) is not None:
                 return False
-            await tx.execute(
-                """INSERT INTO administrator (name, role, token_hash, created, expires, password)
-                VALUES ($1, $2, $3, $4, $5, $6)""",
-                made.name,
-                made.role,
-                made.token_hash,
-                made.created,
-                made.expires,
-                made.password,
-            )
+            await insert(tx, "administrator", **vars(made))
             detail = {"name": made.name, "role": made.role, "expires": made.expires}
             await record(tx, SERVER_LOG, actor, "administrator added", **detail)
         return True

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from elmgrove.federation.audit import AuditRecord
-from elmgrove.server.store.database import Database, Transaction
+from elmgrove.server.store.database import Database, Transaction, insert
 
 #: The log of what concerns the server and no federation.
 SERVER_LOG = ""
@@ -122,17 +122,7 @@ async def record(tx: Transaction, federation: str, actor: str, act: str, **detai
     """Add a record: a part of the transaction that does what it records."""
     last = await _last(tx, federation)
     made = AuditRecord.after(last, federation, time.time(), actor, act, detail)
-    await tx.execute(
-        """INSERT INTO audit (federation, number, at, actor, act, detail, hash)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)""",
-        federation,
-        made.number,
-        made.at,
-        actor,
-        act,
-        _as_json(detail),
-        made.hash,
-    )
+    await insert(tx, "audit", **vars(made) | {"detail": _as_json(detail)})
 
 
 def by_device(name: str) -> str:

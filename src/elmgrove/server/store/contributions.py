@@ -9,11 +9,12 @@ from typing import Any
 
 from elmgrove.errors import NotFound
 from elmgrove.server.store.audit import SERVER, record
-from elmgrove.server.store.database import Database, Transaction, require_federation
+from elmgrove.server.store.database import Database, Transaction, insert, require_federation
 
 _ENTRY = "e.origin, e.revision, e.epoch, e.count, e.digest, e.size, e.received, e.digest = ''"
 _NEWEST = "e.federation = $1 AND e.superseded IS NULL"
-_WITH_CONTENT = "JOIN content c ON c.federation = e.federation AND c.revision = e.revision"
+_BLOBS = f"""SELECT {_ENTRY}, c.blob FROM entry e
+    JOIN content c ON c.federation = e.federation AND c.revision = e.revision WHERE {_NEWEST}"""
 _SUPERSEDE = "UPDATE entry SET superseded = $3 WHERE federation = $1 AND revision = $2"
 
 
@@ -146,9 +147,8 @@ class Contributions:
     async def entries(self, federation: str) -> list[StoredEntry]:
         """List the newest entry of each device, departures too. MUST be in the names' order."""
         async with self._database.read() as tx:
-            rows = await tx.fetch(
-                f"SELECT {_ENTRY} FROM entry e WHERE {_NEWEST} ORDER BY origin", federation
-            )
+            newest = f"SELECT {_ENTRY} FROM entry e WHERE {_NEWEST} ORDER BY origin"
+            rows = await tx.fetch(newest, federation)
             if not rows:
                 await require_federation(tx, federation)
         return [_entry(*row) for row in rows]
@@ -156,12 +156,7 @@ class Contributions:
     async def blob(self, federation: str, origin: str) -> tuple[StoredEntry, bytes] | None:
         """Find the newest contribution of a device; None where there is none or it left."""
         async with self._database.read() as tx:
-            rows = await tx.fetch(
-                f"""SELECT {_ENTRY}, c.blob FROM entry e {_WITH_CONTENT}
-                WHERE {_NEWEST} AND origin = $2""",
-                federation,
-                origin,
-            )
+            rows = await tx.fetch(f"{_BLOBS} AND origin = $2", federation, origin)
             if not rows:
                 await require_federation(tx, federation)
                 return None
@@ -184,27 +179,20 @@ class Contributions:
             newest = await _newest_revision(tx, federation)
             if since <= 0 or since > newest:
                 return None
-            steps = await tx.fetch(
-                """SELECT e.revision, e.origin, e.replaced, p.revision FROM entry e
+            after = "WHERE e.federation = $1 AND e.revision > $2 ORDER BY e.revision LIMIT $3"
+            replacing = f"""SELECT e.revision, e.origin, e.replaced, p.revision FROM entry e
                 LEFT JOIN entry p ON p.federation = e.federation AND p.revision = e.replaced
-                WHERE e.federation = $1 AND e.revision > $2 ORDER BY e.revision LIMIT $3""",
-                federation,
-                since,
-                limit,
-            )
+                {after}"""
+            steps = await tx.fetch(replacing, federation, since, limit)
             for expected, (found, _, replaced, kept) in enumerate(steps, since + 1):
                 if found != expected or replaced != kept:
                     return None
             # Only now the blobs: when one is gone, none is read.
-            blobs = await tx.fetch(
-                """SELECT c.blob, p.blob FROM entry e
+            pairs = f"""SELECT c.blob, p.blob FROM entry e
                 LEFT JOIN content c ON c.federation = e.federation AND c.revision = e.revision
                 LEFT JOIN content p ON p.federation = e.federation AND p.revision = e.replaced
-                WHERE e.federation = $1 AND e.revision > $2 ORDER BY e.revision LIMIT $3""",
-                federation,
-                since,
-                limit,
-            )
+                {after}"""
+            blobs = await tx.fetch(pairs, federation, since, limit)
         return [Change(*step[:2], *pair) for step, pair in zip(steps, blobs, strict=True)]
 
     @asynccontextmanager
@@ -215,11 +203,7 @@ class Contributions:
         """
         async with self._database.snapshot() as tx:
             revision = await _newest_revision(tx, federation)
-            rows = tx.stream(
-                f"""SELECT {_ENTRY}, c.blob FROM entry e {_WITH_CONTENT}
-                WHERE {_NEWEST} ORDER BY 1""",
-                federation,
-            )
+            rows = tx.stream(f"{_BLOBS} ORDER BY 1", federation)
             yield Snapshot(revision, ((_entry(*row[:-1]), row[-1]) async for row in rows))
 
 
@@ -262,51 +246,27 @@ async def _insert(
 ) -> None:
     if held is not None:
         await tx.execute(_SUPERSEDE, federation, held.revision, made.revision)
-    await tx.execute(
-        """INSERT INTO entry (federation, origin, revision, epoch, count, digest, size, received,
-        replaced) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
-        federation,
-        made.origin,
-        made.revision,
-        made.epoch,
-        made.count,
-        made.digest,
-        made.size,
-        made.received,
-        None if held is None else held.revision,
-    )
+    columns = {name: value for name, value in vars(made).items() if name != "left"}
+    replaced = None if held is None else held.revision
+    await insert(tx, "entry", federation=federation, replaced=replaced, **columns)
     if blob is not None:
-        await tx.execute(
-            "INSERT INTO content (federation, revision, blob) VALUES ($1, $2, $3)",
-            federation,
-            made.revision,
-            blob,
-        )
-    await tx.execute(
-        "DELETE FROM entry WHERE federation = $1 AND superseded <= $2",
-        federation,
-        made.revision - Contributions.KEEP,
-    )
+        await insert(tx, "content", federation=federation, revision=made.revision, blob=blob)
+    pruned = "DELETE FROM entry WHERE federation = $1 AND superseded <= $2"
+    await tx.execute(pruned, federation, made.revision - Contributions.KEEP)
 
 
 async def _holds(tx: Transaction, federation: str, held: StoredEntry, blob: bytes) -> bool:
-    rows = await tx.fetch(
-        "SELECT blob FROM content WHERE federation = $1 AND revision = $2",
-        federation,
-        held.revision,
-    )
+    content = "SELECT blob FROM content WHERE federation = $1 AND revision = $2"
+    rows = await tx.fetch(content, federation, held.revision)
     return bool(rows) and bytes(rows[0][0]) == blob
 
 
 async def _newest(tx: Transaction, federation: str, origin: str) -> tuple[int, StoredEntry | None]:
     """Return the newest revision of all, or 0, and the newest entry of a device."""
-    rows = await tx.fetch(
-        f"""SELECT (SELECT max(revision) FROM entry WHERE federation = f.name), {_ENTRY}
+    held = f"""SELECT (SELECT max(revision) FROM entry WHERE federation = f.name), {_ENTRY}
         FROM federation f LEFT JOIN entry e ON e.federation = f.name AND e.origin = $2
-        AND e.superseded IS NULL WHERE f.name = $1""",
-        federation,
-        origin,
-    )
+        AND e.superseded IS NULL WHERE f.name = $1"""
+    rows = await tx.fetch(held, federation, origin)
     if not rows:
         raise NotFound(f"there is no federation {federation!r}")
     newest, *columns = rows[0]
@@ -317,12 +277,9 @@ async def _newest_revision(tx: Transaction, federation: str, besides: str = "") 
     """Find the newest revision that is not by ``besides``; 0 where there is none."""
     # The newest entry of an origin is never pruned, so the table knows. At most KEEP entries of
     # ``besides`` are passed over, from the end of the primary key's index.
-    rows = await tx.fetch(
-        """SELECT revision FROM entry WHERE federation = $1 AND origin <> $2
-        ORDER BY revision DESC LIMIT 1""",
-        federation,
-        besides,
-    )
+    others = """SELECT revision FROM entry WHERE federation = $1 AND origin <> $2
+        ORDER BY revision DESC LIMIT 1"""
+    rows = await tx.fetch(others, federation, besides)
     if not rows:
         await require_federation(tx, federation)
         return 0

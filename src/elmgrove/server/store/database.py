@@ -184,6 +184,16 @@ async def prepare(tx: Transaction, text: str, binary: str, *further: str) -> Non
         await tx.execute("UPDATE elmgrove_schema SET version = $1", step + 1)
 
 
+async def insert(tx: Transaction, table: str, key: str = "", **values: Any) -> None:
+    """Insert a row; with a key (some columns), in place of the one that has it."""
+    names = ", ".join(values)
+    statement = f"INSERT INTO {table} ({names}) VALUES ({placeholders(1, len(values))})"
+    if key:
+        settings = ", ".join(f"{name} = excluded.{name}" for name in values)
+        statement += f" ON CONFLICT ({key}) DO UPDATE SET {settings}"
+    await tx.execute(statement, *values.values())
+
+
 async def upsert(tx: Transaction, into: str, rows: Sequence[Sequence[Any]], conflict: str) -> None:
     """Insert rows at once; ``conflict`` says what to do where there is one already."""
     width = len(rows[0])

@@ -8,10 +8,11 @@ from elmgrove.errors import NotFound
 from elmgrove.reading.times import format_time
 from elmgrove.server.store.audit import SERVER, by_device, record
 from elmgrove.server.store.contributions import leave
-from elmgrove.server.store.database import Database, Transaction, require_federation
+from elmgrove.server.store.database import Database, Transaction, insert, require_federation
 
 _FEDERATION = """SELECT name, basis, ridge, members, token_hash, created, merged, terms
     FROM federation"""
+_NAMED = "federation = $1 AND name = $2"
 _DEVICE = """SELECT name, key_hash, revoked, enrolled, expires, next_hash FROM device
     WHERE federation = $1"""
 
@@ -76,19 +77,9 @@ class Federations:
         async with self._database.write(made.name) as tx:
             if await federation_of(tx, made.name) is not None:
                 return False
-            await tx.execute(
-                """INSERT INTO federation
-                (name, basis, ridge, members, token_hash, created, merged, terms)
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
-                made.name,
-                json.dumps(made.basis),
-                made.ridge,
-                None if made.members is None else json.dumps(made.members),
-                made.token_hash,
-                made.created,
-                made.merged,
-                json.dumps(made.terms),
-            )
+            texts = {name: json.dumps(getattr(made, name)) for name in ("basis", "terms")}
+            members = None if made.members is None else json.dumps(made.members)
+            await insert(tx, "federation", **vars(made) | texts | {"members": members})
             detail = {"members": made.members, "merged": made.merged, "terms": made.terms}
             await record(tx, made.name, actor, "made", **detail)
         return True
@@ -121,9 +112,8 @@ class Federations:
     async def set_token(self, federation: str, token_hash: str, *, actor: str = SERVER) -> None:
         async with self._database.write(federation) as tx:
             await require_federation(tx, federation)
-            await tx.execute(
-                "UPDATE federation SET token_hash = $2 WHERE name = $1", federation, token_hash
-            )
+            update = "UPDATE federation SET token_hash = $2 WHERE name = $1"
+            await tx.execute(update, federation, token_hash)
             await record(tx, federation, actor, "token renewed")
 
     async def enrol(
@@ -140,18 +130,8 @@ class Federations:
             held = await device_named(tx, federation, device.name)
             if held is not None and not again:
                 return held.key_hash == device.key_hash and not held.revoked
-            await tx.execute(
-                "DELETE FROM device WHERE federation = $1 AND name = $2", federation, device.name
-            )
-            await tx.execute(
-                """INSERT INTO device (federation, name, key_hash, revoked, enrolled, expires)
-                VALUES ($1, $2, $3, FALSE, $4, $5)""",
-                federation,
-                device.name,
-                device.key_hash,
-                device.enrolled,
-                device.expires,
-            )
+            await tx.execute(f"DELETE FROM device WHERE {_NAMED}", federation, device.name)
+            await insert(tx, "device", federation=federation, **vars(device) | {"revoked": False})
             act, detail = "joined" if held is None else "readmitted", {"expires": device.expires}
             await record(tx, federation, actor, act, device=device.name, **detail)
             await count_change(tx, federation)
@@ -163,18 +143,15 @@ class Federations:
         Administrators' come last, then the tokens with which devices join, then devices' keys.
         """
         async with self._database.read() as tx:
-            rows = [
-                *await tx.fetch("SELECT token_hash FROM administrator LIMIT $1", most),
-                *await tx.fetch(
-                    "SELECT token_hash FROM federation ORDER BY created DESC LIMIT $1", most
-                ),
-                *await tx.fetch(
-                    """SELECT key_hash FROM device WHERE NOT revoked
-                    ORDER BY enrolled DESC LIMIT $1""",
-                    most,
-                ),
+            several = [
+                await tx.fetch(f"SELECT {secrets} LIMIT $1", most)
+                for secrets in (
+                    "token_hash FROM administrator",
+                    "token_hash FROM federation ORDER BY created DESC",
+                    "key_hash FROM device WHERE NOT revoked ORDER BY enrolled DESC",
+                )
             ]
-        return [row[0] for row in rows[:most]][::-1]
+        return [row[0] for rows in several for row in rows][:most][::-1]
 
     async def device_of(self, federation: str, key_hash: str) -> DeviceRow | None:
         """Find the device by its key or its next key, valid or not."""
@@ -193,14 +170,8 @@ class Federations:
             device = await device_of(tx, federation, key_hash)
             if device is None or device.invalid(now):
                 return False
-            await tx.execute(
-                """UPDATE device SET next_hash = $3, expires = $4
-                WHERE federation = $1 AND name = $2""",
-                federation,
-                device.name,
-                next_hash,
-                expires,
-            )
+            update = f"UPDATE device SET next_hash = $3, expires = $4 WHERE {_NAMED}"
+            await tx.execute(update, federation, device.name, next_hash, expires)
             detail = {"device": device.name, "expires": expires}
             await record(tx, federation, by_device(device.name), "key offered", **detail)
         return True
@@ -211,12 +182,8 @@ class Federations:
             device = await device_of(tx, federation, next_hash)
             if device is None or device.next_hash != next_hash:
                 return
-            await tx.execute(
-                """UPDATE device SET key_hash = next_hash, next_hash = NULL
-                WHERE federation = $1 AND name = $2""",
-                federation,
-                device.name,
-            )
+            update = f"UPDATE device SET key_hash = next_hash, next_hash = NULL WHERE {_NAMED}"
+            await tx.execute(update, federation, device.name)
             detail = {"device": device.name, "expires": device.expires}
             await record(tx, federation, by_device(device.name), "key changed", **detail)
 
@@ -237,11 +204,7 @@ class Federations:
             if await device_named(tx, federation, name) is None:
                 await require_federation(tx, federation)
                 return False
-            await tx.execute(
-                "UPDATE device SET revoked = TRUE WHERE federation = $1 AND name = $2",
-                federation,
-                name,
-            )
+            await tx.execute(f"UPDATE device SET revoked = TRUE WHERE {_NAMED}", federation, name)
             await record(tx, federation, actor, "revoked", device=name)
             await count_change(tx, federation)
             await leave(tx, federation, name, actor)
@@ -297,16 +260,8 @@ async def count_change(tx: Transaction, federation: str) -> None:
     )
 
 
-def _federation(
-    name: str,
-    basis: str,
-    ridge: float,
-    members: str | None,
-    token_hash: str,
-    created: float,
-    merged: bool,
-    terms: str,
-) -> FederationRow:
+def _federation(*columns: Any) -> FederationRow:
+    name, basis, ridge, members, token_hash, created, merged, terms = columns
     patterns = None if members is None else tuple(json.loads(members))
     stated = (name, json.loads(basis), ridge, patterns, token_hash, created)
     return FederationRow(*stated, bool(merged), json.loads(terms))

@@ -14,6 +14,7 @@ from elmgrove.server.store.audit import SERVER_LOG, by_device, record
 from elmgrove.server.store.database import (
     Database,
     Transaction,
+    insert,
     placeholders,
     require_federation,
     upsert,
@@ -108,13 +109,10 @@ class Reports:
     async def get(self, federation: str, device: str) -> StoredReport | None:
         """Return the last report of a device, without minutes and events."""
         async with self._database.read() as tx:
-            rows = await tx.fetch(
-                """SELECT s.received, s.time, s.silent_after, r.report FROM device_status s
+            newest = """SELECT s.received, s.time, s.silent_after, r.report FROM device_status s
                 JOIN report r ON r.federation = s.federation AND r.device = s.device
-                WHERE s.federation = $1 AND s.device = $2""",
-                federation,
-                device,
-            )
+                WHERE s.federation = $1 AND s.device = $2"""
+            rows = await tx.fetch(newest, federation, device)
             if not rows:
                 await require_federation(tx, federation)
                 return None
@@ -126,18 +124,14 @@ class Reports:
     ) -> list[list[Any]]:
         """Return the minutes of a time as their fields, the oldest first."""
         async with self._database.read() as tx:
-            rows = await tx.fetch(
-                f"""SELECT minutes FROM hour WHERE {_OF_DEVICE} AND hour >= $3 AND hour <= $4
-                ORDER BY hour""",
-                federation,
-                device,
-                int(begin // 3600),
-                int(end // 3600),
-            )
+            some = f"""SELECT minutes FROM hour WHERE {_OF_DEVICE} AND hour >= $3 AND hour <= $4
+                ORDER BY hour"""
+            hours = int(begin // 3600), int(end // 3600)
+            rows = await tx.fetch(some, federation, device, *hours)
 
         def parsed() -> list[list[Any]]:
-            hours = (json.loads(minutes) for (minutes,) in rows)
-            return [minute for hour in hours for minute in hour if begin <= minute[0] * 60 < end]
+            read = (json.loads(minutes) for (minutes,) in rows)
+            return [minute for hour in read for minute in hour if begin <= minute[0] * 60 < end]
 
         # Of weeks they are many: in a thread, so that others are answered meanwhile.
         return await asyncio.to_thread(parsed)
@@ -147,12 +141,9 @@ class Reports:
     ) -> list[tuple[float, float, float]]:
         """Return the begin of the first and last minute of each hour, and when the first came."""
         async with self._database.read() as tx:
-            rows = await tx.fetch(
-                f"""SELECT minutes, received FROM hour WHERE {_OF_DEVICE}
-                ORDER BY hour DESC LIMIT {limit:d}""",
-                federation,
-                device,
-            )
+            newest = f"""SELECT minutes, received FROM hour WHERE {_OF_DEVICE}
+                ORDER BY hour DESC LIMIT {limit:d}"""
+            rows = await tx.fetch(newest, federation, device)
         hours = [(json.loads(minutes), received) for minutes, received in rows]
         return [(hour[0][0] * 60.0, hour[-1][0] * 60.0, received) for hour, received in hours]
 
@@ -164,16 +155,11 @@ class Reports:
         An open one overlaps with all that came after its begin.
         """
         async with self._database.read() as tx:
-            rows = await tx.fetch(
-                # Not by the index of all devices' events.
-                f"""SELECT device, number, begin, ended, peak, event FROM event
+            # Not by the index of all devices' events.
+            newest = f"""SELECT device, number, begin, ended, peak, event FROM event
                 WHERE {_OF_DEVICE} AND begin < $3 AND (ended IS NULL OR ended >= $4)
-                ORDER BY -begin, number DESC LIMIT {limit:d}""",
-                federation,
-                device,
-                end,
-                begin,
-            )
+                ORDER BY -begin, number DESC LIMIT {limit:d}"""
+            rows = await tx.fetch(newest, federation, device, end, begin)
         return [_event(*row) for row in rows]
 
     async def event_times(
@@ -187,19 +173,14 @@ class Reports:
         if not devices:
             return []
         async with self._database.read() as tx:
-            rows = await tx.fetch(
-                f"""SELECT device, number, begin, ended, peak FROM (
+            newest = f"""SELECT device, number, begin, ended, peak FROM (
                 SELECT device, number, begin, ended, peak, ROW_NUMBER() OVER (PARTITION BY device
                 ORDER BY CASE WHEN ended IS NULL THEN 0 ELSE 1 END, begin DESC, number DESC)
                 AS place FROM event WHERE federation = $1 AND begin < $2
                 AND (ended IS NULL OR ended >= $3)
                 AND device IN ({placeholders(4, len(devices))})) newest
-                WHERE place <= {each:d} ORDER BY begin DESC, device, number DESC""",
-                federation,
-                end,
-                begin,
-                *devices,
-            )
+                WHERE place <= {each:d} ORDER BY begin DESC, device, number DESC"""
+            rows = await tx.fetch(newest, federation, end, begin, *devices)
         return [_event(*row) for row in rows]
 
     async def ask(
@@ -216,17 +197,8 @@ class Reports:
             waiting = len(await _waiting_commands(tx, federation, device))
             if waiting >= self.MOST_WAITING:
                 return f"{waiting} commands wait for {device!r} already, which has not synced"
-            await tx.execute(
-                """INSERT INTO command (id, federation, device, action, words, asked_by, asked_at)
-                VALUES ($1, $2, $3, $4, $5, $6, $7)""",
-                command.id,
-                federation,
-                device,
-                command.action,
-                json.dumps(command.words),
-                command.asked_by,
-                command.asked_at,
-            )
+            asked = vars(command) | {"words": json.dumps(command.words)}
+            await insert(tx, "command", federation=federation, device=device, **asked)
             detail = {"command": command.id, "action": command.action, "words": command.words}
             await record(tx, federation, actor, "command asked", device=device, **detail)
             await count_change(tx, federation)
@@ -267,33 +239,23 @@ class Reports:
 
 async def _put_status(tx: Transaction, federation: str, report: Report, received: float) -> None:
     every = report.status["sync_seconds"]
-    await tx.execute(
-        """INSERT INTO device_status
-        (federation, device, received, time, silent_after, state, learned, event, drift)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-        ON CONFLICT (federation, device) DO UPDATE SET received = excluded.received,
-        time = excluded.time, silent_after = excluded.silent_after, state = excluded.state,
-        learned = excluded.learned, event = excluded.event, drift = excluded.drift""",
-        federation,
-        report.device,
-        received,
-        report.time,
+    device = {"key": "federation, device", "federation": federation, "device": report.device}
+    await insert(
+        tx,
+        "device_status",
+        **device,
+        received=received,
+        time=report.time,
         # Two syncs may fail, and the third take a while.
-        None if every is None else received + 3.0 * every + 30.0,
-        report.state,
-        report.learned,
-        report.event_open,
-        report.drifts,
+        silent_after=None if every is None else received + 3.0 * every + 30.0,
+        state=report.state,
+        learned=report.learned,
+        event=report.event_open,
+        drift=report.drifts,
     )
     parts = ("status", "cooperation", "quarantine")
     kept = {name: value for name, value in report.fields.items() if name in parts}
-    await tx.execute(
-        """INSERT INTO report (federation, device, report) VALUES ($1, $2, $3)
-        ON CONFLICT (federation, device) DO UPDATE SET report = excluded.report""",
-        federation,
-        report.device,
-        json.dumps(kept, ensure_ascii=False),
-    )
+    await insert(tx, "report", **device, report=json.dumps(kept, ensure_ascii=False))
 
 
 async def _add_minutes(tx: Transaction, federation: str, report: Report, received: float) -> None:
@@ -303,13 +265,9 @@ async def _add_minutes(tx: Transaction, federation: str, report: Report, receive
     newest = sorted(hours)[-Reports.MOST_HOURS_AT_ONCE :]
     if not newest:
         return
-    held = await tx.fetch(
-        f"""SELECT hour, minutes FROM hour
-        WHERE {_OF_DEVICE} AND hour IN ({placeholders(3, len(newest))})""",
-        federation,
-        report.device,
-        *newest,
-    )
+    known = f"""SELECT hour, minutes FROM hour
+        WHERE {_OF_DEVICE} AND hour IN ({placeholders(3, len(newest))})"""
+    held = await tx.fetch(known, federation, report.device, *newest)
     for hour, minutes in held:
         hours[hour] = {one[0]: one for one in json.loads(minutes)} | hours[hour]
     rows = []
