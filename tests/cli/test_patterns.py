@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from elmgrove import Detector, PatternRule
-from elmgrove.server.dashboard.device_page import DeviceStatus
+from elmgrove.federation.messages import Status, read
+from elmgrove.server.dashboard.device_page import facts
 from support.commands import Elmgrove, one_clear_line
 from support.factories import detector_in, trained
 from support.fans import NAMES, fan_rows, write_fan_rows
@@ -60,7 +61,9 @@ def test_mlmg_names_and_counts_patterns_wherever_a_state_is_shown(elmgrove: Elmg
     assert f"patterns {counted}" in said(elmgrove, "status", "fan.elm")
     assert counted in said(elmgrove, "inspect", "fan.elm")
     reported = json.loads(elmgrove("status", "fan.elm", "--json").out)
-    assert ("Patterns", counted) in DeviceStatus.of({"status": reported}).facts
+    assert ("Patterns", counted) in facts(
+        read(Status, reported | {"version": "0.2", "sync_seconds": 60.0})
+    )
 
 
 def test_patterns_that_are_not_decided_yet_are_not_counted(elmgrove: Elmgrove) -> None:

@@ -11,7 +11,6 @@ from elmgrove.detector.drift import Drift, Shift
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.report import Minute
 from elmgrove.server.dashboard.device_page import (
-    DeviceStatus,
     ScoreChart,
     cause_text,
     clock_warning,
@@ -309,15 +308,6 @@ def test_an_command_in_milliseconds_and_scores_beyond_all_bounds_are_shown(
 
 
 # Rows that wait, and by which clock its rows are
-
-
-def test_rows_in_quarantine_are_shown_where_they_were_told() -> None:
-    row = {"time": 1714573200.0, "score": 9.5, "values": {"flow": 22.0, "power": None}}
-    found = DeviceStatus.of({"status": status(quarantine=2), "quarantine": [{}, row]})
-    assert (found.waiting, found.columns) == (2.0, ("flow", "power"))
-    assert found.rows is not None
-    assert (found.rows[0].time, found.rows[0].values) == (1714573200.0, (22.0, None))
-    assert DeviceStatus.of({"status": status(), "quarantine": None}).rows is None
 
 
 @pytest.mark.parametrize(

@@ -348,7 +348,7 @@ def _zone_asked(ahead: float) -> str:
     )
 
 
-def _facts(status: Status) -> list[tuple[str, str]]:
+def facts(status: Status) -> list[tuple[str, str]]:
     """The title and text of each line of the device's card."""
     # The page's own word means something else.
     state = "more is anomalous than usual" if status.state == "changing" else status.state
@@ -434,7 +434,7 @@ def _told(status: Status | None, waiting: list[dict[str, Any]] | None) -> dict[s
     asked = "" if status is None or status.drift is None else status.drift.text
     return {
         "report": status,
-        "facts": [] if status is None else _facts(status),
+        "facts": [] if status is None else facts(status),
         # The page has buttons instead of these commands.
         "question": asked.removesuffix(" accept or reject"),
         "reported": None if last_row is None else up_to(last_row),
