@@ -88,18 +88,19 @@ def test_many_are_sent_in_their_order_without_waiting_for_each(place: Mosquitto)
     assert [message.payload for message in found] == [b"%d" % number for number in range(500)]
 
 
-def test_a_broker_that_takes_no_such_size_refuses(mosquitto: None, tmp_path: Path) -> None:
-    with running_broker(tmp_path, "max_packet_size 2000") as place, opened(place) as one:
-        with pytest.raises(Refused, match=r"takes messages of 2,000 bytes.*max_packet_size"):
-            publish(one, "a/1", bytes(2000))
-        publish(one, "a/1", bytes(1000))
-
-
-def test_what_is_more_than_a_broker_takes_is_refused_though_it_did_not_say_so(
-    mosquitto: None, tmp_path: Path
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [
+        ("max_packet_size", r"takes messages of 2,000 bytes.*max_packet_size"),
+        # Of this one it does not say so before.
+        ("message_size_limit", r"Quota exceeded; let the broker take larger messages"),
+    ],
+)
+def test_what_is_more_than_a_broker_takes_is_refused(
+    mosquitto: None, tmp_path: Path, limit: str, told: str
 ) -> None:
-    with running_broker(tmp_path, "message_size_limit 2000") as place, opened(place) as one:
-        with pytest.raises(Refused, match=r"Quota exceeded; let the broker take larger messages"):
+    with running_broker(tmp_path, f"{limit} 2000") as place, opened(place) as one:
+        with pytest.raises(Refused, match=told):
             publish(one, "a/1", bytes(3000))
         publish(one, "a/1", bytes(1000))
         assert one.links == 1

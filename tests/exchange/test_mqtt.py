@@ -20,7 +20,6 @@ from elmgrove.exchange.broker_address import BrokerAddress, Message
 from elmgrove.exchange.mqtt import MqttExchange
 from elmgrove.exchange.session import connect
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import Departure
 from support.brokered import CHARTER, TOPIC, Place, epochs, publish
 from support.factories import contribution_from
 from support.false_broker import false_broker, scripted
@@ -146,15 +145,6 @@ def guarded(mosquitto: None, tmp_path: Path) -> Iterator[Guarded]:
     authority = Authority(tmp_path, trustme.CA())
     with example_broker(tmp_path, USERS, authority) as broker, ExitStack() as opened:
         yield Guarded(broker, Tls(authority.ca), opened)
-
-
-def test_by_the_example_devices_write_what_is_theirs(guarded: Guarded) -> None:
-    one, other = guarded.exchange("fan-1"), guarded.exchange("fan-2")
-    one.publish(contribution_from("fan-1"))
-    other.publish(contribution_from("fan-2"))
-    assert epochs(one) == {"fan-1": 5, "fan-2": 5}
-    one.publish(Departure("fan-1", 9))
-    assert other.held()["fan-1"].entry == Departure("fan-1", 9)
 
 
 def test_by_the_example_nobody_writes_in_anothers_name(guarded: Guarded) -> None:

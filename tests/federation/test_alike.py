@@ -11,7 +11,6 @@ from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.similarity import (
     Comparison,
     compare_each,
@@ -21,7 +20,7 @@ from elmgrove.federation.similarity import (
     unlike_used,
     worth_telling,
 )
-from support.factories import trained, trained_member
+from support.factories import standing_others, trained, trained_member
 from support.laws import law_examples
 from support.places import GOLDEN
 
@@ -284,9 +283,7 @@ def fleet(odd: np.ndarray) -> list[Contribution]:
 
 
 def named(contributions: list[Contribution]) -> dict[str, str]:
-    standing = StandingOthers(CHARTER)
-    for one in contributions:
-        standing.take(one)
+    standing = standing_others(CHARTER, contributions)
     found = {one.origin: profile_of(one.parts[0]) for one in contributions}
     assert standing.unlike == unlike_all({name: one for name, one in found.items() if one})
     return standing.unlike
@@ -320,9 +317,7 @@ def test_who_is_like_the_others_or_young_is_not_named() -> None:
 
 
 def test_who_left_or_was_repaired_is_named_no_more() -> None:
-    standing = StandingOthers(CHARTER)
-    for one in fleet(loose("vibration")):
-        standing.take(one)
+    standing = standing_others(CHARTER, fleet(loose("vibration")))
     assert set(standing.unlike) == {"fan-7"}
     standing.take(fan(7, rows(9)).contribution())
     assert standing.unlike == {}
@@ -336,9 +331,7 @@ def test_a_device_knows_itself_by_names_and_by_groups() -> None:
     odd = fan(7, loose("vibration"))
     odd.receive_all(others)
     assert unlike_used(odd).startswith("vibration varies ")
-    standing = StandingOthers(CHARTER)
-    for one in known:
-        standing.take(one)
+    standing = standing_others(CHARTER, known)
     grouped = fan(7, loose("vibration"))
     grouped.set_prior(standing.others(1, "fan-7"))
     assert unlike_used(grouped).startswith("vibration varies ")

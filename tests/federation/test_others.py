@@ -25,6 +25,7 @@ from support.factories import (
     contribution_of,
     distance_contribution,
     near_plane,
+    standing_others,
     trained_member,
 )
 from support.laws import law_examples
@@ -44,10 +45,7 @@ FLEET = [fan(1, 0), fan(2, 0), fan(3, 1), fan(4, 0, 1), fan(5, 2)]
 
 
 def standing(*contributions: Contribution) -> StandingOthers:
-    made = StandingOthers(CHARTER)
-    for contribution in contributions:
-        made.take(contribution)
-    return made
+    return standing_others(CHARTER, contributions)
 
 
 def sum_for(others: StandingOthers, origin: str) -> Merged:
@@ -357,9 +355,7 @@ def test_no_other_hides_a_fault(
     alone, victim = (pump("victim", pump_rows(ROWS, 99)) for _ in range(2))
     others = [*honest, ODD[odd]()]
     if at_once:
-        standing = StandingOthers(PUMPS)
-        for one in others:
-            standing.take(one)
+        standing = standing_others(PUMPS, others)
         victim.set_prior(standing.others(1, "victim"))
     else:
         assert victim.receive_all(others) == []

@@ -1,13 +1,16 @@
 """Rows, evidence, contributions and trained detectors: what most tests begin with."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
+from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
+from elmgrove.federation.others import StandingOthers
 from elmgrove.storage.disk import load
 from support.moments import moments_of
 
@@ -124,3 +127,11 @@ def distance_contribution(origin: str, *patterns: np.ndarray) -> Contribution:
     """The contribution of a device that scores by distance, pattern by pattern."""
     parts = tuple(moments_of(DISTANT, X).about_mean() for X in patterns)
     return Contribution(origin, sum(map(len, patterns)), parts)
+
+
+def standing_others(charter: Charter, contributions: Iterable[Contribution]) -> StandingOthers:
+    """What a server keeps ready of these devices."""
+    made = StandingOthers(charter)
+    for one in contributions:
+        made.take(one)
+    return made
