@@ -76,6 +76,7 @@ class Evidence:
 
     @property
     def arrays(self) -> dict[str, Array]:
+        """The arrays that are added up, by name."""
         return {name: getattr(self, name) for name in self.ARRAYS}
 
     def _adopt(
@@ -236,6 +237,7 @@ class Evidence:
         return isinstance(other, Evidence) and self.close_to(other, 0.0)
 
     def factor(self, ridge: float) -> Factor:
+        """Factors U + λI, to solve with."""
         return regularized(self.U, ridge, self.resolution)
 
     def solve(self, ridge: float) -> Array:

@@ -198,6 +198,7 @@ class HiddenLayer:
         return 1.0 if self.activation in ("sigmoid", "tanh") else None
 
     def activate(self, H: Array) -> Array:
+        """Applies the activation G in place."""
         return ACTIVATIONS[self.activation](H)
 
     def __call__(self, X: Any) -> Array:
@@ -209,4 +210,5 @@ class HiddenLayer:
 
     @property
     def fields(self) -> dict[str, Any]:
+        """The five settings, as JSON holds them."""
         return asdict(self)

@@ -399,6 +399,7 @@ class OSELM:
 
     @property
     def total(self) -> Evidence:
+        """Own evidence and prior together: what the model is solved from."""
         return self._sums.total
 
     def merge(self, other: Evidence) -> None:
@@ -449,22 +450,26 @@ class OSELM:
     # The steps of one row, for callers that share them between scoring and learning
 
     def hidden_one(self, x: Array) -> Array:
+        """Computes the hidden outputs h of a row that was checked."""
         layer = self._layer
         h: Array = dgemv(1.0, layer.alpha.T, x, beta=1.0, y=layer.b)
         return layer.activate(h)
 
     def hidden_many(self, X: Array) -> Array:
+        """Computes the hidden outputs H of rows that were checked."""
         # SciPy's BLAS throughout: NumPy brings another one, whose threads would get in its way.
         H: Array = dgemm(1.0, self._layer.alpha.T, X.T).T
         H += self._layer.b
         return self._layer.activate(H)
 
     def guess(self, x: Array) -> Guess:
+        """Computes what the model makes of a row that was checked."""
         h = self.hidden_one(x)
         w = self.solve_one(h)
         return Guess(h, w, self.output_one(w))
 
     def solve_one(self, h: Array) -> Array:
+        """Computes w = Ph."""
         return self._inverse.solve(h)
 
     def output_one(self, w: Array) -> Array:
@@ -477,6 +482,7 @@ class OSELM:
         return Y
 
     def absorb(self, h: Array, w: Array, t: Array, energy: float) -> None:
+        """Adds a row to the sums, and updates P."""
         self._sums.add_row(h, t, energy)
         self._inverse.follow(h, w)
         self._beta = None

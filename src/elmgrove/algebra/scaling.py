@@ -162,6 +162,7 @@ class Scaling:
 
     @classmethod
     def fitted(cls, kind: str, X: Array, tails: bool = False) -> "Scaling":
+        """Makes the scaling that these rows suggest."""
         return cls.of(kind, Levels.of_rows(X, tails)) if kind != "none" else cls()
 
     @classmethod
@@ -188,6 +189,7 @@ class Scaling:
 
     @property
     def lacks_numbers(self) -> bool:
+        """Whether each device must still find its own units."""
         return self.kind == OWN and not self.shift
 
     @property

@@ -20,7 +20,6 @@ class Driver(NamedTuple):
 
 
 def drive(detector: Any) -> Driver:
-    """The driver that fits the methods of the detector."""
     if hasattr(detector, "score_samples"):
         return _scikit_learn(detector)
     if hasattr(detector, "score_many"):
@@ -76,11 +75,9 @@ class Trial:
         self.tolerance = tolerance
 
     def fresh(self) -> Driver:
-        """A detector that learned nothing yet."""
         return drive(self._make())
 
     def taught(self) -> Driver:
-        """A detector that learned the normal rows."""
         driver = self.fresh()
         driver.learn_many(self.normal)
         return driver
@@ -97,7 +94,6 @@ class Trial:
 
     @cached_property
     def normal(self) -> Array:
-        """Rows to learn."""
         return self.pattern(1, 200)[:140]
 
     @cached_property
@@ -112,7 +108,6 @@ class Trial:
 
     @cached_property
     def other(self) -> Array:
-        """Rows of another pattern."""
         return self.pattern(3, 120)
 
     def differ(self, a: Any, b: Any) -> bool:

@@ -60,7 +60,6 @@ class Frame:
         return [name for name in self.names if name not in aside]
 
     def tell_what_is_left_out(self, categories: Sequence[str]) -> None:
-        """Log which columns are no sensors."""
         for name in self._labels:
             if name not in categories:
                 log.warning(

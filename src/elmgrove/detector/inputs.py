@@ -160,7 +160,6 @@ class Window:
         return np.concatenate([self.tail.reshape(-1), row])
 
     def add_many(self, rows: Array, times: Array | None = None) -> Array:
-        """Add rows, and return the inputs they complete, one a row."""
         joined, when = np.concatenate([self.tail, rows]), self._joined(rows, times)
         # Only the last ones are needed by what comes, and those held are among them.
         held = min(len(joined), self.size)
@@ -227,7 +226,6 @@ class Preparation:
         self.period: Period = (math.nan, math.nan)
 
     def restart(self) -> None:
-        """Forget what came: the next row does not follow it."""
         self.last_rows.restart()
         if self.frames is not None:
             self.frames.restart()
@@ -307,7 +305,6 @@ class Preparation:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """What the next row follows, to be saved."""
         last = {"last_rows": self.last_rows.tail.copy()}
         if not np.isnan(times := self.last_rows.times).all():
             last["last_times"] = times

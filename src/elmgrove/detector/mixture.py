@@ -30,7 +30,11 @@ class Received:
         # A model of no rows at all would explain any row of zeros.
         filled = [part for part in parts if part.count > 0.0]
         found = groups([fit(part, ridge) for part in filled], self._tolerance)
-        self.sums = [_added([filled[index] for index in group]) for group in found]
+        # Of one part that part itself, so that what is known of it is not found again.
+        self.sums = [
+            filled[group[0]] if len(group) == 1 else Evidence.sum(filled[index] for index in group)
+            for group in found
+        ]
         self._fitted = [fit(one, ridge) for one in self.sums]
 
     def places(self, own: Sequence[Pattern]) -> list[int | None]:
@@ -45,11 +49,6 @@ class Received:
             same = nearest is not None and losses[nearest] <= self._tolerance
             found.append(nearest if same else None)
         return found
-
-
-def _added(parts: Sequence[Evidence]) -> Evidence:
-    # Of one part that part itself, so that what is known of it is not found again.
-    return parts[0] if len(parts) == 1 else Evidence.sum(parts)
 
 
 def _known(own: Array, foreign: Array) -> tuple[Array, Array]:
@@ -127,7 +126,6 @@ class Mixture:
         return scores
 
     def numbers_of(self, X: Array) -> Array:
-        """Find the number of the pattern that explains each row best."""
         return np.asarray(np.array(self._numbers)[self._each_scored(X).argmin(axis=0)])
 
     def left_out(self, X: Array) -> Array:

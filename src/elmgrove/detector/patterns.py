@@ -36,6 +36,7 @@ class PatternRule:
     join: float | None = None
 
     def tolerance(self, basis: Basis) -> float:
+        """What joining two patterns may lose."""
         return usual_tolerance(basis) if self.join is None else self.join
 
     def __post_init__(self) -> None:
@@ -90,7 +91,6 @@ class Pattern:
         return total / (sum(one.count for one in every) or 1.0)
 
     def move(self, x: Array) -> None:
-        """Move the centroid towards a row (Algorithm 2)."""
         self.total = self.total + x
         self.count += 1.0
         self.learned += 1
@@ -264,7 +264,6 @@ class OwnPatterns:
         return True
 
     def tune(self) -> None:
-        """Join patterns that are one, and measure what is typical of each."""
         before = self.numbers
         if self.rule.patterns == AUTO and self.rule.join != 0.0 and len(self.used) > 1:
             self._join()

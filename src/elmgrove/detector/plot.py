@@ -22,7 +22,6 @@ _BLUE, _RED, _ORANGE, _GREY = "#0072B2", "#D55E00", "#E69F00", "#555555"
 def plotted(
     detector: "Detector", rows: Any, path: Any = None, *, times: Any = None, name: str = ""
 ) -> Any:
-    """Draw what ``Detector.plot`` does."""
     if times is None:
         times = times_of(rows, detector.basis.features)
     figure = draw(Replay.of_rows(detector, rows, times, name=name), window=path is None)
@@ -74,7 +73,6 @@ def thinned(values: Array, parts: int = 1500) -> Array:
 
 
 def title(replay: Replay) -> str:
-    """What the figure shows, in words."""
     waiting, events = int(replay.anomalous.sum()), len(replay.intervals)
     if replay.waiting is not None:
         rows = _counted(replay.waiting, replay)
@@ -273,7 +271,6 @@ class _Picture:
         return [one for one in found if one[1] > 0.05] or found[:1]
 
     def _shade(self, axes: Any, first: int, end: int, label: str | None = None) -> None:
-        """Shade the events between two places."""
         x, half = self.x, self.half_step
         bars = list[tuple[float, float]]()
         for one in self.replay.intervals:
@@ -287,7 +284,6 @@ class _Picture:
             axes.broken_barh(bars, (0, 1), transform=everywhere, label=label, **style)
 
     def _number_events(self, axes: Any) -> None:
-        """Number the worst events, where there is room for a number."""
         replay, x = self.replay, self.x
         room = 0.02 * max(x[-1] - x[0], self.half_step)
         style = {"ha": "center", "va": "top", "fontsize": 7, "color": _RED}
