@@ -69,6 +69,34 @@ def test_the_index_of_pandas_and_a_clock_are_not_learned(elmgrove: Elmgrove, lim
     assert detector_in("pump.elm").basis.features == ("tick", *NAMES)
 
 
+@pytest.mark.parametrize("kind", ["gzip", "parquet", "jsonl", "tsv", "sep", "remark", "commas"])
+def test_other_ways_to_write_the_same_rows(elmgrove: Elmgrove, limit: float, kind: str) -> None:
+    table, options, path = frame(), [], Path("data.csv")
+    text = table.to_csv(index=False)
+    if kind == "parquet":
+        table.to_parquet(path)
+    elif kind == "gzip":
+        path.write_bytes(gzip.compress(text.encode()))
+    elif kind == "jsonl":
+        path.write_text(table.to_json(orient="records", lines=True))
+    elif kind == "tsv":
+        table.to_csv(path, sep="\t", index=False)
+    elif kind == "sep":
+        path.write_text("sep=;\n" + text.replace(",", ";"))
+    elif kind == "remark":
+        path.write_text("# made on Monday\n" + text)
+    else:
+        path.write_text(text.replace(",", ";").replace(".", ","))
+        ran = elmgrove("learn", "data.csv", "--state", "pump.elm")
+        assert "(decimal commas: --decimal ,)" in one_clear_line(ran)
+        options = ["--decimal", ","]
+    learn(elmgrove, "data.csv", *options)
+    assert detector_in("pump.elm").threshold == limit
+    # What was said at learning need not be said again.
+    assert elmgrove("score", "data.csv", "--state", "pump.elm").code == 0
+    assert elmgrove("score", "plain.csv", "--state", "pump.elm").code == 0
+
+
 def test_rows_from_standard_input(start: Start, limit: float) -> None:
     rows = Path("plain.csv").read_bytes()
     done = start("learn", "-", "--state", "pump.elm", "--window", 1, stdin=subprocess.PIPE)
@@ -148,3 +176,17 @@ def test_a_large_file_takes_little_memory(elmgrove: Elmgrove, tmp_path: Path) ->
 
 #: The kernel of macOS counts bytes, that of Linux kilobytes.
 _UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+def test_missing_values_are_held_and_counted(elmgrove: Elmgrove) -> None:
+    table = frame()
+    table.loc[100:101, "temp"] = np.nan
+    table.loc[300:309, "amp"] = np.nan
+    table.to_csv("data.csv", index=False)
+    text = one_clear_line(elmgrove("learn", "data.csv", "--state", "pump.elm"))
+    assert "line 102, column 2 ('temp'): the value is missing" in text
+    assert "--missing hold keeps the last value" in text
+    said = learn(elmgrove, "data.csv", "--missing", "hold")
+    assert "7 missing values were filled with the last ones." in said
+    assert "Left out 5 bad rows." in said
+    assert detector_in("pump.elm").learned == 1495
