@@ -57,8 +57,8 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a day brings comes in seconds: no wait and no deadline is long."""
     for module in (start, sync):
         monkeypatch.setattr(module, "Backoff", lambda: Backoff(first=0.001, longest=0.002))
-    monkeypatch.setattr("elmgrove.exchange.http_client.MOST_PATIENCE", 0.01)
-    monkeypatch.setattr("elmgrove.exchange.http_client.SLOWEST", 10**7)
+    monkeypatch.setattr("elmgrove.exchange.http.MOST_PATIENCE", 0.01)
+    monkeypatch.setattr("elmgrove.exchange.http.SLOWEST", 10**7)
     monkeypatch.setattr("elmgrove.device.sources.text.POLL", 0.002)
     monkeypatch.setattr(http, "HttpExchange", partial(http.HttpExchange, timeout=0.5))
 

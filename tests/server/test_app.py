@@ -16,7 +16,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.errors import BadInput, Unreachable
 from elmgrove.exchange.base import Tls
-from elmgrove.exchange.http_client import client, request
+from elmgrove.exchange.http import client, request
 from elmgrove.exchange.session import connect
 from elmgrove.federation.charter import Charter
 from elmgrove.server.app import listen, trusted_proxies

@@ -12,7 +12,7 @@ from elmgrove.cli import DemoProcesses, DemoServer
 from elmgrove.detector import Detector, PatternRule
 from elmgrove.errors import require_extra
 from elmgrove.exchange import Exchange, HttpExchange, MemoryExchange, Session
-from elmgrove.exchange.http_client import client, request
+from elmgrove.exchange.http import client, request
 from elmgrove.federation import (
     Charter,
     Contribution,

@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 
 from elmgrove.cli.options import notes, print_result, shown
 from elmgrove.errors import BadInput, plain
-from elmgrove.exchange.http_client import request
+from elmgrove.exchange.http import request
 from elmgrove.federation.audit import AuditRecord, require_unbroken
 from elmgrove.reading.times import format_time
 

@@ -34,7 +34,7 @@ from elmgrove.errors import BadInput, require_time
 from elmgrove.exchange.base import Tls
 from elmgrove.exchange.broker_address import BrokerAddress
 from elmgrove.exchange.folder import FolderExchange
-from elmgrove.exchange.http_client import client, request
+from elmgrove.exchange.http import client, request
 from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.member import Member
 from elmgrove.federation.messages import Name as Line

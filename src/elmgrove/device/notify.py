@@ -172,7 +172,7 @@ class Webhook:
 
     def _trouble(self, message: Message) -> Unreachable | None:
         # Here, since loading httpx takes time that most devices need not spend.
-        from elmgrove.exchange.http_client import post
+        from elmgrove.exchange.http import post
 
         body, headers = post_of(message, self._format)
         try:
