@@ -115,12 +115,6 @@ def test_a_nul_character_is_no_part_of_a_name(fans: Federation, method: str, pat
 # A server with a certificate of its own, which may ask for one of its callers
 
 
-def found(base: str, definition: Charter, tls: Tls) -> str:
-    """Makes a federation, and gives its token."""
-    with client(base, ADMIN, tls=tls, timeout=60) as opened:
-        return str(request(opened, "POST", "", json=definition.fields).read(str, "token"))
-
-
 def test_only_devices_that_know_the_authority_speak_with_the_server(authority: Authority) -> None:
     definition, files = charter(), authority.signed("127.0.0.1")
     with serving(f"{authority.folder}/store.db", **files) as server:
@@ -149,7 +143,9 @@ def test_a_server_that_asks_for_certificates_hears_nobody_without_one(
     with process(f"{authority.folder}/store.db", port=port, client_ca=ca, **files):
         wait_until(lambda: answers(port))
         base = f"https://127.0.0.1:{port}"
-        url, token = f"{base}/{definition.name}", found(base, definition, Tls(ca, **own))
+        url = f"{base}/{definition.name}"
+        with client(base, ADMIN, tls=Tls(ca, **own), timeout=60) as opened:
+            token = str(request(opened, "POST", "", json=definition.fields).json()["token"])
         with connect(url, "fan-1", token=token, ca=ca, **own) as session:
             assert session.exchange.charter == definition
         for other in ({}, stranger):

@@ -30,10 +30,6 @@ async def audited(store: Store, federation: str = "fans", **more: Any) -> list[A
     return await store.audit.records(federation, 1000, **more)
 
 
-def lines(records: list[AuditRecord]) -> list[tuple[str, str]]:
-    return [(record.actor, record.act) for record in records]
-
-
 async def test_what_did_not_happen_is_not_told(store: Store) -> None:
     def refuse(held: StoredEntry | None) -> bool:
         raise BadInput("no")
@@ -50,7 +46,7 @@ async def test_what_did_not_happen_is_not_told(store: Store) -> None:
     assert not await store.federations.create(FANS)
     assert not await store.federations.offer_key("fans", "nobody's", "k2", 2.0, None)
     assert not await store.federations.revoke("fans", "nobody")
-    assert lines(await audited(store)) == [("server", "made"), ("server", "published")]
+    assert [one.act for one in await audited(store)] == ["made", "published"]
 
 
 AGAIN = "SELECT federation, 4, at, actor, act, detail, hash FROM audit WHERE number = 3"

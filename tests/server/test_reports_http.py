@@ -21,15 +21,11 @@ from support.serving import ADMIN, Federation, Server, contents, refused
 ME = "fan-1"
 
 
-def tell(fans: Federation, told: Report | dict[str, Any], key: str | None = None) -> httpx.Response:
+def tell(fans: Federation, told: Report | Any, who: str = ME) -> httpx.Response:
+    """Sends a report, or what is none."""
     fields = told.fields if isinstance(told, Report) else told
-    return tell_raw(fans, json.dumps(fields).encode(), key)
-
-
-def tell_raw(
-    fans: Federation, body: bytes, key: str | None = None, who: str = ME
-) -> httpx.Response:
-    return fans.ask("PUT", f"/reports/{address_of(who)}", key or fans.keys[who], content=body)
+    body = fields if isinstance(fields, bytes) else json.dumps(fields).encode()
+    return fans.ask("PUT", f"/reports/{address_of(who)}", fans.keys[who], content=body)
 
 
 def commands(answer: httpx.Response) -> list[Command]:
@@ -68,7 +64,7 @@ def test_what_a_device_tells_is_shown(fans: Federation) -> None:
         cooperation=cooperation(),
         status=status(event={"number": 1}),
     )
-    assert commands(tell_raw(fans, json.dumps(told.fields).encode(), who="fan 3/ü")) == []
+    assert commands(tell(fans, told, who="fan 3/ü")) == []
     found = shown(fans, "fan 3/ü")
     assert found["device"] == "fan 3/ü"
     assert found["report"]["status"] == told.status
@@ -93,7 +89,7 @@ def test_the_time_that_is_shown_is_asked_for(fans: Federation) -> None:
     told = tuple(minute(begin // 60 + n) for n in range(100))
     assert tell(fans, report(minutes=told, events=(event(1),))).status_code == 200
     other = report("fan-2", minutes=told[:15])
-    assert tell_raw(fans, json.dumps(other.fields).encode(), who="fan-2").status_code == 200
+    assert tell(fans, other, who="fan-2").status_code == 200
     assert shown(fans)["minutes"] == []
     found = shown(fans, **{"from": begin + 600, "to": iso(begin + 1200)})
     assert [one[0] for one in found["minutes"]] == [begin // 60 + n for n in range(10, 20)]
@@ -106,7 +102,7 @@ def test_the_time_that_is_shown_is_asked_for(fans: Federation) -> None:
 def test_pages_are_sorted_searched_and_filtered(fans: Federation) -> None:
     tell(fans, report(status=status(learned=5)))
     told = report("fan-2", status=status(learned=9, state="learning"))
-    tell_raw(fans, json.dumps(told.fields).encode(), who="fan-2")
+    tell(fans, told, who="fan-2")
     names = ["fan-2", "fan-1", "fan 3/ü"]
     assert [one["name"] for one in listed(fans, sort="-learned")["rows"]] == names
     assert [one["name"] for one in listed(fans, search="FAN-", limit="1", offset="1")["rows"]] == [
@@ -238,7 +234,7 @@ def test_whatever_is_no_report_is_refused_and_changes_nothing(
         b'{"status": 1' + b"0" * 5000 + b"}",
     ]
     for body in bodies:
-        refused(tell_raw(fans, body), "malformed")
+        refused(tell(fans, body), "malformed")
     refused(tell(fans, report("fan-2")), "forbidden")
     after = {name: rows for name, rows in contents(server.store).items() if name in tables}
     assert after == before
@@ -280,4 +276,4 @@ def test_whatever_stands_in_any_place_is_taken_or_refused(
 
 def test_a_report_that_is_too_large_is_refused_while_it_comes(fans: Federation) -> None:
     body = json.dumps({**report().fields, "more": "x" * MOST_BYTES_REPORT}).encode()
-    refused(tell_raw(fans, body), "too-large")
+    refused(tell(fans, body), "too-large")

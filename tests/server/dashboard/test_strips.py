@@ -29,6 +29,7 @@ def drawn(path: str) -> list[tuple[int, int]]:
 
 
 def test_an_event_is_where_it_was_and_an_open_one_reaches_the_end() -> None:
+    assert Strip.of([], SPAN) == Strip("", "", "No events")
     strip = Strip.of([event(6000.0 + 140 * 60, None), event(6600.0, 6720.0)], SPAN)
     assert drawn(strip.ended) == [(10, 13)]
     assert drawn(strip.open) == [(140, 144)]
@@ -36,10 +37,6 @@ def test_an_event_is_where_it_was_and_an_open_one_reaches_the_end() -> None:
         "2 events: since 1970-01-01 04:00 UTC and not over, worst score 8.25; "
         "1970-01-01 01:50 to 1970-01-01 01:52 UTC, worst score 8.25"
     )
-
-
-def test_without_events_it_says_so() -> None:
-    assert Strip.of([], SPAN) == Strip("", "", "No events")
 
 
 def test_a_short_event_is_seen_and_one_beyond_the_ends_is_cut() -> None:
