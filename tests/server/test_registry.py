@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ HALF = "\ud800"
 #: What each place of a definition can't hold.
 WRONG: dict[tuple[str, ...], list[object]] = {
     ("name",): ["", "two words", "../up", "x" * 65, 7, HALF],
-    ("ridge",): [-1.0, float("nan"), float("inf"), 10**400, "much"],
+    ("ridge",): [-1.0, math.nan, float("inf"), 10**400, "much"],
     ("alarm",): [HALF],
     (HALF,): [1],
     ("members",): [7, "fan-*", [7], [f"fan-{HALF}*"]],
@@ -85,19 +86,15 @@ WRONG: dict[tuple[str, ...], list[object]] = {
     ("basis", "layer"): ["none"],
     ("basis", "layer", "units"): [0, 2.5, True, "3"],
     ("basis", "layer", "inputs"): [-6],
-    ("basis", "layer", "seed"): [-1, float("nan")],
+    ("basis", "layer", "seed"): [-1, math.nan],
     ("basis", "layer", "activation"): ["softmax", ["sigmoid"]],
     ("basis", "layer", "weights"): ["sparse"],
     ("basis", "outputs"): [5, None],
-    ("basis", "features"): [
-        ["a", "b"],
-        "abcdef",
-        *([*"abcde", x] for x in (float("nan"), {}, HALF)),
-    ],
+    ("basis", "features"): ["abcdef", ["a", "b"], *([*"abcde", x] for x in (math.nan, {}, HALF))],
     ("basis", "scaling"): [3],
     ("basis", "scaling", "kind"): ["log", "minmax"],
     ("basis", "scaling", "shift"): [[1.0]],
-    ("fingerprint",): ["0" * 64, float("nan")],
+    ("fingerprint",): ["0" * 64, math.nan],
 }
 
 
