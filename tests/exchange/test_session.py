@@ -220,15 +220,11 @@ def test_who_leaves_is_in_nobodys_next_model_and_a_later_sync_joins_again(
     assert other.detector.model.total.count == 3 * LEAST
     assert session.sync().refusal is None
     assert other.sync().devices == 3
-
-
-def test_leaving_works_from_a_state_that_was_restored(exchange: MemoryExchange) -> None:
-    device("fan-9", exchange, count=5 * LEAST).sync()
+    # From a state that was restored as well.
+    session.detector.learn_many(normal_rows(7, 4 * LEAST, 3))
+    session.sync()
     device("fan-9", exchange, seed=8).leave()
     assert isinstance(held(exchange, "fan-9"), Departure)
-
-
-# Choosing
 
 
 # Connecting
@@ -267,13 +263,12 @@ def test_with_a_state_a_device_goes_on_where_it_was(folder: Path, tmp_path: Path
         assert told(again.sync()) == (LEAST, 0, 0, False, None)
 
 
-def test_the_state_of_another_device_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_the_state_of_another_device_and_a_folder_that_is_not_there_are_refused(
+    folder: Path, tmp_path: Path
+) -> None:
     save(tmp_path / "x.elm", CHARTER.start("fan-2"))
     with pytest.raises(BadInput, match=r"x\.elm is the state of 'fan-2', not of 'fan-1'"):
         connect(str(folder), "fan-1", state=tmp_path / "x.elm")
-
-
-def test_a_folder_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="nowhere"):
         connect(str(tmp_path / "nowhere"), "fan-1")
 
