@@ -145,7 +145,7 @@ def test_a_server_that_asks_for_certificates_hears_nobody_without_one(
         base = f"https://127.0.0.1:{port}"
         url = f"{base}/{definition.name}"
         with client(base, ADMIN, tls=Tls(ca, **own), timeout=60) as opened:
-            token = str(request(opened, "POST", "", json=definition.fields).json()["token"])
+            token = request(opened, "POST", "", json=definition.fields).read(str, "token")
         with connect(url, "fan-1", token=token, ca=ca, **own) as session:
             assert session.exchange.charter == definition
         for other in ({}, stranger):
