@@ -258,3 +258,15 @@ def test_an_empty_file_is_a_client_without_rows(elmgrove: Elmgrove, tmp_path: Pa
     assert ran.code == 0, ran.err
     assert "3 of 5 clients took part" in ran.out
     assert "Left out adrift, new: in round 1, nothing new" in ran.err
+
+
+def test_columns_are_found_by_name_in_any_order(elmgrove: Elmgrove, tmp_path: Path) -> None:
+    fleet = seas(tmp_path)
+    federate = ("federate", "--data", fleet, "--target", "sea", "--test", "test.csv", "-o")
+    assert elmgrove(*federate, "one.elm").code == 0
+    for path in (fleet / "rough.csv", tmp_path / "test.csv"):
+        lines = [line.split(",") for line in path.read_text().splitlines()]
+        path.write_text("".join(",".join(cells[::-1]) + "\n" for cells in lines))
+    assert elmgrove(*federate, "other.elm").code == 0
+    one, other = (load(Path(f"{name}.elm"), Predictor.from_bytes) for name in ("one", "other"))
+    np.testing.assert_allclose(one.models[0].beta, other.models[0].beta, rtol=1e-9)

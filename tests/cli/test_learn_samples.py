@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from elmgrove import Detector, FalseAlarmRate
+from elmgrove.cli.learn import LearnRun
+from elmgrove.reading.table import Table
 from support.commands import Elmgrove, one_clear_line
 from support.factories import detector_in, trained
 from support.fans import SIGNALS, SPECTRUM, TEXT, samples, write_fan_rows
@@ -89,3 +91,24 @@ def test_what_can_not_be_is_said(elmgrove: Elmgrove) -> None:
     ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", "fast")
     assert "RATE:LENGTH[:BANDS][:mel]" in one_clear_line(ran)
     assert not Path("fan.elm").exists()
+
+
+def test_only_whole_windows_of_frames_are_counted() -> None:
+    X = samples(1, 400)
+    detector = Detector.for_data(
+        X, spectrum=SPECTRUM, window=3, threshold=FalseAlarmRate(0.05, confidence=0.0)
+    )
+    # In the last fifth, after a frame and a half.
+    gap = 321 * LENGTH + LENGTH // 2
+    lesson = LearnRun(detector, Table(None, X, list(range(len(X))), gaps=[gap]))
+    lesson.take()
+    assert lesson.learned == 399
+    assert lesson.seen.rows == 1 + 78 - 2
+
+
+def test_blocks_need_not_end_where_frames_do(elmgrove: Elmgrove) -> None:
+    X = samples(1, 300, more=LENGTH // 2)[LENGTH // 3 :]
+    write_fan_rows("a.csv", X, SIGNALS)
+    ran = elmgrove("learn", "a.csv", "--state", "fan.elm", "--spectrum", TEXT, "--window", 1)
+    assert f"learned {len(X) // LENGTH} frames of 32 samples" in ran.err
+    assert detector_in("fan.elm").learned == len(X) // LENGTH

@@ -55,3 +55,7 @@ def test_a_time_is_said_where_there_is_one(elmgrove: Elmgrove, pump_1: str) -> N
     write_fan_rows("new.csv", np.column_stack([times, X]), ["time", *NAMES])
     ran = elmgrove("score", "new.csv", "--state", pump_1)
     assert "Drift: since 10:00 temp is" in ran.err
+
+
+def test_rows_like_those_learned_are_not(elmgrove: Elmgrove, pump_1: str) -> None:
+    assert drift_said(elmgrove, pump_rows(3000, 1), pump_1) == ""

@@ -1,12 +1,16 @@
 """``elmgrove score`` with a spectrum: a line for each frame, in all formats."""
 
 import csv
+import dataclasses
 import io
 import json
 from pathlib import Path
 
 import pytest
 
+from elmgrove import Detector
+from elmgrove.federation.member import Member
+from elmgrove.storage.disk import save
 from support.commands import Elmgrove, made_once
 from support.factories import detector_in
 from support.fans import SIGNALS, SPECTRUM, TEXT, samples, whistling, write_fan_rows
@@ -75,3 +79,19 @@ def test_less_than_a_frame_has_no_line(elmgrove: Elmgrove, fan: Path) -> None:
     assert "0 of 0 frames are anomalous." in ran.err
     ran = elmgrove("score", "new.csv", "--state", fan)
     assert (ran.code, ran.out) == (0, ""), "nor is there a table"
+
+
+def test_frames_may_overlap(elmgrove: Elmgrove) -> None:
+    X = samples(1, 300, more=9)
+    spectrum = dataclasses.replace(SPECTRUM, step=20)
+    save(
+        Path("fan.elm"),
+        Member("fan", Detector.for_data(X, spectrum=spectrum, window=2), merges=True),
+    )
+    write_fan_rows("normal.csv", X, SIGNALS)
+    count = (len(X) - LENGTH) // 20 + 1
+    ran = elmgrove("learn", "normal.csv", "--state", "fan.elm")
+    assert f"learned {count} frames of 32 samples, {count - 1} windows of 2 in all." in ran.err
+    ran = elmgrove("score", "normal.csv", "--state", "fan.elm", "--format", "jsonl")
+    lines = [json.loads(line)["line"] for line in ran.out.splitlines()]
+    assert lines == [1 + LENGTH + 20 * number for number in range(count)]
