@@ -12,10 +12,15 @@ import pytest
 from elmgrove.errors import NotFound
 from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.selection import EVERYONE
-from elmgrove.server.live import SECONDS_BETWEEN_CHANGES, CorruptEntries, LiveFleet, Reader
+from elmgrove.server.live import (
+    SECONDS_BETWEEN_CHANGES,
+    CorruptEntries,
+    LiveFleet,
+    LiveOther,
+    Reader,
+)
 from elmgrove.server.store.federations import FederationRow
 from elmgrove.server.store.store import Store
-from elmgrove.server.sums import LiveOther
 from support.reports import report
 from support.serving import FANS, charter, opened
 

@@ -23,8 +23,7 @@ from elmgrove.federation.contribution import (
 from elmgrove.federation.merged import Merged, Own
 from elmgrove.federation.others import content_limit
 from elmgrove.federation.selection import Everyone, Rule, rule_of
-from elmgrove.server.auth import Caller, caller_of
-from elmgrove.server.service import body_of
+from elmgrove.server.service import Caller, body_of, caller_of
 from elmgrove.server.store.contributions import StoredEntry
 from elmgrove.server.store.federations import FederationRow
 

@@ -9,10 +9,19 @@ from elmgrove.errors import Problem
 from elmgrove.federation.charter import Charter, is_admitted, require_address, require_name
 from elmgrove.federation.others import content_limit
 from elmgrove.federation.terms import DAY, Terms, require_days
-from elmgrove.server.auth import ADMINISTRATORS, ROOT, Caller, Role, caller_of, require_admin
 from elmgrove.server.problems import no_federation
 from elmgrove.server.secrets import hashed, is_secret, new_secret, require_password
-from elmgrove.server.service import LONGEST_CHARTER, json_of, service_of
+from elmgrove.server.service import (
+    ADMINISTRATORS,
+    LONGEST_CHARTER,
+    ROOT,
+    Caller,
+    Role,
+    caller_of,
+    json_of,
+    require_admin,
+    service_of,
+)
 from elmgrove.server.store.admins import AdministratorRow
 from elmgrove.server.store.federations import DeviceRow, FederationRow
 

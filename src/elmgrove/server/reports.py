@@ -14,10 +14,11 @@ from elmgrove.errors import Problem
 from elmgrove.federation.commands import Command
 from elmgrove.federation.report import MOST_BYTES_REPORT, Report
 from elmgrove.federation.terms import DAY
-from elmgrove.server.auth import Caller, caller_of
 from elmgrove.server.service import (
     LONGEST_JSON,
+    Caller,
     body_of,
+    caller_of,
     json_of,
     number_in,
     object_of,

@@ -10,8 +10,7 @@ import pytest
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.contribution import Contribution
 from elmgrove.server.dashboard.fleet_page import AT_ONCE
-from elmgrove.server.dashboard.rendering import iso
-from elmgrove.server.dashboard.time_range import RANGES
+from elmgrove.server.dashboard.rendering import RANGES, iso
 from support.dashboard import PASSWORD, Windows, tell
 from support.factories import normal_rows
 from support.places import ROOT

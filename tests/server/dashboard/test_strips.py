@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove.server.dashboard.fleet_page import Strip, strips
-from elmgrove.server.dashboard.time_range import TimeRange
+from elmgrove.server.dashboard.rendering import TimeRange
 from elmgrove.server.store.reports import StoredEvent
 
 #: A minute a step.

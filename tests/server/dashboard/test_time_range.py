@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import Request
 
 from elmgrove.errors import Problem
-from elmgrove.server.dashboard.time_range import TimeRange
+from elmgrove.server.dashboard.rendering import TimeRange
 
 
 def asked(**query: str) -> TimeRange:

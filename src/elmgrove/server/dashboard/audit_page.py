@@ -15,9 +15,18 @@ from starlette.responses import Response
 
 from elmgrove.errors import Problem
 from elmgrove.federation.audit import AuditRecord
-from elmgrove.server.dashboard.rendering import address, clock, counted, page, path_of
+from elmgrove.server.dashboard.rendering import (
+    RANGES,
+    TimeRange,
+    address,
+    clock,
+    counted,
+    page,
+    path_of,
+    step_of,
+    step_told,
+)
 from elmgrove.server.dashboard.session import User
-from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.store.store import Store
 
 

@@ -16,9 +16,10 @@ from elmgrove.errors import BadInput, Problem
 from elmgrove.federation.messages import Status, read
 from elmgrove.federation.report import seconds_of
 from elmgrove.reading.times import Clock, stated_time
-from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.fleet_page import WORDS
 from elmgrove.server.dashboard.rendering import (
+    RANGES,
+    TimeRange,
     address,
     clock,
     counted,
@@ -26,10 +27,12 @@ from elmgrove.server.dashboard.rendering import (
     number,
     page,
     path_of,
+    step_of,
+    step_told,
 )
 from elmgrove.server.dashboard.session import Form, User
-from elmgrove.server.dashboard.time_range import RANGES, TimeRange, step_of, step_told
 from elmgrove.server.reports import send_command
+from elmgrove.server.service import Caller
 from elmgrove.server.store.fleet import FleetRow
 from elmgrove.server.store.reports import StoredCommand, StoredEvent, StoredReport
 

@@ -12,6 +12,8 @@ from starlette.responses import Response
 from elmgrove.errors import Problem
 from elmgrove.server.dashboard.federation_page import Invitation
 from elmgrove.server.dashboard.rendering import (
+    RANGES,
+    TimeRange,
     clock,
     counted,
     number,
@@ -21,7 +23,6 @@ from elmgrove.server.dashboard.rendering import (
     root_of_pages,
 )
 from elmgrove.server.dashboard.session import User
-from elmgrove.server.dashboard.time_range import RANGES, TimeRange
 from elmgrove.server.store.fleet import FLEET_STATES, FleetPage, FleetRow, require_known
 from elmgrove.server.store.reports import StoredEvent
 

@@ -15,7 +15,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from elmgrove.errors import NotFound, Problem, StoreUnavailable, Unauthorized
-from elmgrove.server.auth import Caller, require_role
 from elmgrove.server.dashboard import audit_page, device_page, federation_page, fleet_page, session
 from elmgrove.server.dashboard.rendering import (
     HEADERS,
@@ -27,10 +26,11 @@ from elmgrove.server.dashboard.rendering import (
     query,
     rendered,
     root_of_pages,
+    with_range,
 )
 from elmgrove.server.dashboard.session import Form, User, form_of, parts_of, require_csrf, user_of
-from elmgrove.server.dashboard.time_range import with_range
 from elmgrove.server.problems import KINDS, too_many
+from elmgrove.server.service import Caller, require_role
 
 Show = Callable[[Request, User], Awaitable[Response]]
 Take = Callable[[Request, User, Form], Awaitable[Response]]
