@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import prometheus_client
@@ -137,54 +138,35 @@ class ServerMetrics:
 
     def __init__(self, *, is_open: bool = False) -> None:
         self.is_open = is_open
-        registry = self._registry = CollectorRegistry()
-        buckets = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-        self.requests = Counter(
+        self._registry = CollectorRegistry()
+        counter = partial(Counter, registry=self._registry)
+        gauge = partial(Gauge, registry=self._registry)
+        histogram = partial(
+            Histogram,
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+            registry=self._registry,
+        )
+        self.requests = counter(
             "elmgrove_server_requests",
             "Requests that were answered, by the class of the answer's status.",
             ["route", "method", "status"],
-            registry=registry,
         )
-        self.seconds = Histogram(
-            "elmgrove_server_request_seconds",
-            "Seconds from a request's head to the end of its answer.",
-            ["route"],
-            buckets=buckets,
-            registry=registry,
-        )
-        self.at_work = Gauge(
-            "elmgrove_server_requests_at_work", "Requests at work now.", registry=registry
-        )
-        self.refused = Counter(
-            "elmgrove_server_refused",
-            "Requests that were refused, by the kind of problem.",
-            ["kind"],
-            registry=registry,
-        )
-        self.received = Counter(
-            "elmgrove_server_received_bytes", "Bytes of requests' bodies.", registry=registry
-        )
-        self.sent = Counter(
-            "elmgrove_server_sent_bytes", "Bytes of answers' bodies.", registry=registry
-        )
-        self.store_seconds = Histogram(
-            "elmgrove_server_store_seconds",
-            "Seconds that the data base took for an operation.",
-            ["operation"],
-            buckets=buckets,
-            registry=registry,
-        )
-        self.store_errors = Counter(
-            "elmgrove_server_store_errors",
-            "Operations that the data base failed at.",
-            ["operation"],
-            registry=registry,
-        )
+        meaning = "Seconds from a request's head to the end of its answer."
+        self.seconds = histogram("elmgrove_server_request_seconds", meaning, ["route"])
+        self.at_work = gauge("elmgrove_server_requests_at_work", "Requests at work now.")
+        meaning = "Requests that were refused, by the kind of problem."
+        self.refused = counter("elmgrove_server_refused", meaning, ["kind"])
+        self.received = counter("elmgrove_server_received_bytes", "Bytes of requests' bodies.")
+        self.sent = counter("elmgrove_server_sent_bytes", "Bytes of answers' bodies.")
+        meaning = "Seconds that the data base took for an operation."
+        self.store_seconds = histogram("elmgrove_server_store_seconds", meaning, ["operation"])
+        meaning = "Operations that the data base failed at."
+        self.store_errors = counter("elmgrove_server_store_errors", meaning, ["operation"])
         for operation in ("read", "write", "snapshot"):
             self.store_errors.labels(operation)
         self._held = StoreMetrics()
         self.writes = Writes()
-        ProcessCollector(registry=registry)
+        ProcessCollector(registry=self._registry)
 
     def watched(self, store: Store) -> Store:
         return Store(WatchedDatabase(store.database, self))
