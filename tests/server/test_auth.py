@@ -6,11 +6,12 @@ from itertools import count
 import httpx
 import pytest
 
-from elmgrove.server import auth, contributions
+from elmgrove.server import contributions
 from elmgrove.server.routes import ADMIN as BY_ADMIN
 from elmgrove.server.routes import JOIN as BY_TOKEN
 from elmgrove.server.routes import KEY as BY_KEY
 from elmgrove.server.routes import ROUTES, ApiRoute
+from elmgrove.server.secrets import hashed
 from support.reports import report
 from support.serving import ADMIN, Federation, Server, charter, contents, seeded_contribution
 
@@ -35,8 +36,8 @@ class World:
             "none": None,
             "garbage": "garbage",
             "blank": "\u00a0",
-            "hash of the key": auth.hashed(self.mine.keys["me"]),
-            "hash of the admin's": auth.hashed(ADMIN),
+            "hash of the key": hashed(self.mine.keys["me"]),
+            "hash of the admin's": hashed(ADMIN),
             "token elsewhere": self.other.token,
             "key elsewhere": self.other.keys["me"],
             "revoked key": self.mine.keys["gone"],

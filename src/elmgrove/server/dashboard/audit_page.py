@@ -5,7 +5,6 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -69,39 +68,6 @@ class ActCounts:
         return count
 
 
-@dataclass(frozen=True)
-class Bar:
-    """How much was published in some time."""
-
-    begin: float
-    count: int
-    height: float
-
-    @property
-    def said(self) -> str:
-        return f"{clock(self.begin)}: {counted(self.count, 'contribution')}"
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Contributions over time: one bar for each step of so many seconds."""
-
-    seconds: int
-    bars: tuple[Bar, ...]
-
-    @property
-    def total(self) -> int:
-        return sum(bar.count for bar in self.bars)
-
-    @property
-    def most(self) -> int:
-        return max((bar.count for bar in self.bars), default=0)
-
-    @property
-    def step(self) -> str:
-        return step_told(self.seconds)
-
-
 async def show(request: Request, user: User) -> Response:
     """Show what was done in a federation in a time, by whom, and what was refused, and why."""
     caller = await user.caller(request)
@@ -128,7 +94,9 @@ async def show(request: Request, user: User) -> Response:
     )
 
 
-async def _bars(counts: ActCounts, store: Store, federation: str, span: TimeRange) -> Bars | None:
+async def _bars(
+    counts: ActCounts, store: Store, federation: str, span: TimeRange
+) -> dict[str, Any] | None:
     """One bar for each step of a range; None where that is too long to be counted."""
     lasts = span.end - span.begin
     # A large fleet contributes millions of times a day.
@@ -137,9 +105,12 @@ async def _bars(counts: ActCounts, store: Store, federation: str, span: TimeRang
     seconds = step_of(lasts, 96)
     places = range(math.floor(span.begin / seconds), math.ceil(span.end / seconds))
     found = await counts.of(store, federation, seconds, places)
-    most = max(found, default=0) or 1
-    drawn = zip(places, found, strict=True)
-    return Bars(seconds, tuple(Bar(place * seconds, n, n / most) for place, n in drawn))
+    most, begins = max(found, default=0), [place * seconds for place in places]
+    bars = [
+        (100.0 * count / (most or 1), f"{clock(begin)}: {counted(count, 'contribution')}")
+        for begin, count in zip(begins, found, strict=True)
+    ]
+    return {"step": step_told(seconds), "bars": bars, "total": sum(found), "most": most}
 
 
 def detail_told(record: AuditRecord) -> str:

@@ -162,26 +162,16 @@ async def _newest(caller: Caller) -> tuple[list[Contribution], int]:
     return held, len(entries)
 
 
-@dataclass(frozen=True)
-class Invitation:
-    """What a command needs to join; ``members`` are the names that may, '' where any may."""
-
-    exchange: str
-    name: str
-    members: str
-
-    @classmethod
-    def of(cls, request: Request, federation: FederationRow) -> "Invitation":
-        """Say how one joins a federation of the server that was asked."""
-        members = federation.members
-        return cls(
-            exchange_of(request, federation.name), example(members), ", ".join(members or ())
-        )
-
-    @property
-    def is_tls(self) -> bool:
-        """Return whether the server has a certificate, which may be nobody's but the user's."""
-        return self.exchange.startswith("https:")
+def invitation(request: Request, federation: FederationRow) -> dict[str, Any]:
+    """Say what a command needs to join a federation of the server that was asked."""
+    exchange, members = exchange_of(request, federation.name), federation.members
+    return {
+        "exchange": exchange,
+        "name": example(members),
+        "members": ", ".join(members or ()),
+        # With a certificate, which may be nobody's but the user's.
+        "is_tls": exchange.startswith("https:"),
+    }
 
 
 def example(members: tuple[str, ...] | None) -> str:
@@ -277,10 +267,10 @@ async def take(request: Request, user: User, form: Form) -> Response:
     caller = await user.caller(request)
     if form.get("do") != "token":
         raise Problem("malformed", "do: this page makes a token, and nothing else")
-    name, invitation = caller.federation.name, Invitation.of(request, caller.federation)
+    name, how = caller.federation.name, invitation(request, caller.federation)
     # Nothing else is on this page: what could fail would take the token with it.
     token = await renewed_token(request, caller)
-    return page(request, user, "token.html", federation=name, token=token, invitation=invitation)
+    return page(request, user, "token.html", federation=name, token=token, invitation=how)
 
 
 async def _tried(found: Awaitable[T]) -> tuple[T | None, str]:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elmgrove.errors import Problem
-from elmgrove.server.dashboard.federation_page import Invitation
+from elmgrove.server.dashboard.federation_page import invitation
 from elmgrove.server.dashboard.rendering import (
     RANGES,
     TimeRange,
@@ -23,7 +23,7 @@ from elmgrove.server.dashboard.rendering import (
     root_of_pages,
 )
 from elmgrove.server.dashboard.session import User
-from elmgrove.server.store.fleet import FLEET_STATES, FleetPage, FleetRow, require_known
+from elmgrove.server.store.fleet import FLEET_STATES, FleetPage, require_known
 from elmgrove.server.store.reports import StoredEvent
 
 #: Devices on a page.
@@ -119,24 +119,6 @@ class Strip:
         return cls(_path(over - lasting, 4, 12), _path(lasting, 0, 20), _words(events))
 
 
-@dataclass(frozen=True)
-class FleetLine:
-    """A device, as its line of the page shows it."""
-
-    row: FleetRow
-    href: str
-    strip: Strip
-    groups: str
-
-    @property
-    def words(self) -> str:
-        return WORDS[self.row.state]
-
-    @property
-    def meaning(self) -> str:
-        return MEANINGS[self.row.state]
-
-
 async def show(request: Request, user: User) -> Response:
     """Show the devices of a federation: how each is doing, and its events of a time."""
     caller = await user.caller(request)
@@ -160,12 +142,12 @@ async def show(request: Request, user: User) -> Response:
     groups = user.service.live_others.groups_of(federation, names)
     root = f"{root_of_pages(request)}/{part_of_url(federation.name)}/"
     lines = [
-        FleetLine(
-            row,
-            f"{root}devices/{part_of_url(row.name)}{query(**span.query)}",
-            drawn.get(row.name, Strip()),
-            ", ".join(str(number + 1) for number in groups.get(row.name, ())),
-        )
+        {
+            "row": row,
+            "href": f"{root}devices/{part_of_url(row.name)}{query(**span.query)}",
+            "strip": drawn.get(row.name, Strip()),
+            "groups": ", ".join(str(number + 1) for number in groups.get(row.name, ())),
+        }
         for row in found.rows
     ]
     return page(
@@ -180,10 +162,12 @@ async def show(request: Request, user: User) -> Response:
         columns=_columns(question),
         chips=_chips(question, found),
         ranges=RANGES,
+        words=WORDS,
+        meanings=MEANINGS,
         last=-(-found.total // AT_ONCE),
         first_shown=(question.number - 1) * AT_ONCE + 1,
         unlike=list(user.service.live_others.unlike(federation).items()),
-        invitation=Invitation.of(request, federation),
+        invitation=invitation(request, federation),
     )
 
 
