@@ -13,7 +13,6 @@ from elmgrove.errors import NotFound
 from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.selection import EVERYONE
 from elmgrove.server.live import (
-    SECONDS_BETWEEN_CHANGES,
     CorruptEntries,
     LiveFleet,
     LiveOther,
@@ -111,7 +110,7 @@ async def test_what_another_server_took_is_noticed(store: Store, database: str) 
 async def test_what_this_server_took_is_told_before_the_next_look(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmgrove.server.live.SECONDS_BETWEEN_FLEET_LOOKS", 3600.0)
+    monkeypatch.setattr(LiveFleet, "BETWEEN_LOOKS", 3600.0)
     async with running(store) as live:
         seen = await store.fleet.marker("fans")
         waiting = asyncio.create_task(live.wait("fans", seen))
@@ -139,7 +138,7 @@ async def test_one_is_told_once_a_second_however_much_comes(store: Store) -> Non
             times.append(time.monotonic() - begun)
         ends.set()
         await flooding
-        assert min(times) >= SECONDS_BETWEEN_CHANGES * 0.99
+        assert min(times) >= LiveFleet.BETWEEN_CHANGES * 0.99
 
 
 async def test_federations_are_apart_and_one_that_goes_is_told(store: Store) -> None:

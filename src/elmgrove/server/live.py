@@ -27,9 +27,6 @@ from elmgrove.server.store.store import Store
 log = logging.getLogger("elmgrove.server")
 T = TypeVar("T")
 
-#: How often a server looks for what other servers on the same data base stored.
-SECONDS_BETWEEN_LOOKS = 0.5
-
 
 class CorruptEntries:
     """The entries whose bytes turned out to be corrupt, of all federations.
@@ -157,6 +154,9 @@ class LiveSet(Generic[V]):
     new one.
     """
 
+    #: Seconds between two looks for what other servers on the same data base stored.
+    BETWEEN_LOOKS = 0.5
+
     def __init__(self, store: Store, corrupt: CorruptEntries, patience: float = math.inf) -> None:
         self._store = store
         self._corrupt = corrupt
@@ -184,7 +184,7 @@ class LiveSet(Generic[V]):
                 if time.monotonic() - view.asked_at > self._patience:
                     self._views.pop(key, None)
             try:
-                await asyncio.wait_for(self._changed.wait(), SECONDS_BETWEEN_LOOKS)
+                await asyncio.wait_for(self._changed.wait(), self.BETWEEN_LOOKS)
             except TimeoutError:
                 continue
 
@@ -203,17 +203,16 @@ class LiveSet(Generic[V]):
         return self._views[key]
 
 
-#: Seconds between two looks for what other servers on the same data base took...
-SECONDS_BETWEEN_FLEET_LOOKS = 1.0
-#: ...and between two changes of a page.
-SECONDS_BETWEEN_CHANGES = 1.0
-
-
 class LiveFleet:
     """Lets any number wait for the next change of a federation, with one look for all of them.
 
     While nobody waits, the data base is not asked.
     """
+
+    #: Seconds between two looks for what other servers on the same data base took...
+    BETWEEN_LOOKS = 1.0
+    #: ...and between two changes of a page.
+    BETWEEN_CHANGES = 1.0
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -236,7 +235,7 @@ class LiveFleet:
             # For what this one took, however much that is.
             await asyncio.sleep(0.1)
             try:
-                longest = SECONDS_BETWEEN_FLEET_LOOKS - 0.1 if self._waiting else None
+                longest = self.BETWEEN_LOOKS - 0.1 if self._waiting else None
                 await asyncio.wait_for(self._changed.wait(), longest)
             except TimeoutError:
                 continue
@@ -270,7 +269,7 @@ class LiveFleet:
         finally:
             self._waiting[federation] -= 1
             self._waiting += Counter()
-        left = begun + SECONDS_BETWEEN_CHANGES - time.monotonic()
+        left = begun + self.BETWEEN_CHANGES - time.monotonic()
         if not seen or left <= 0:
             return marker
         await asyncio.sleep(left)
@@ -430,10 +429,6 @@ class LiveSums(LiveSet[LiveSum]):
         return self._view(federation, lambda: LiveSum(self._store, reader))
 
 
-#: What is held of one federation at most, all in memory.
-MOST_BYTES = 1024 * 2**20
-
-
 class LiveOther(LiveView):
     """The groups and loans of one federation; a change costs a comparison with each group."""
 
@@ -554,10 +549,11 @@ class LiveOthers(LiveSet[LiveOther]):
         return {} if view is None else view.unlike
 
 
-def _require_room(size: int) -> None:
-    if size > MOST_BYTES:
+def _require_room(size: int, most: int = 1024 * 2**20) -> None:
+    """Refuse to keep more than ``most`` bytes of one federation, all in memory."""
+    if size > most:
         raise Problem(
             "refused",
-            f"this federation is too large to be grouped here (more than {MOST_BYTES} bytes): "
+            f"this federation is too large to be grouped here (more than {most} bytes): "
             "learn from everyone, with merged = true",
         )

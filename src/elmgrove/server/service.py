@@ -27,9 +27,7 @@ from elmgrove.server.store.federations import (
 )
 from elmgrove.server.store.store import Store
 
-#: Longest JSON document that is read: names and scaling of some 50,000 features in a charter...
-LONGEST_CHARTER = 4 * 2**20
-#: ...and a few names else. Nothing is answered meanwhile: 4 MiB can take a second.
+#: Longest JSON document that is read, but for a charter: a few names.
 LONGEST_JSON = 2**14
 
 

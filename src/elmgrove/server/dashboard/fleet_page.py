@@ -48,15 +48,6 @@ MEANINGS = {
     "watching": "it knows what is normal, and sees nothing else",
     "revoked": "its key was revoked",
 }
-#: The columns that devices can be sorted by: name, title, and whether numbers stand in it.
-_COLUMNS = (
-    ("name", "Device", False),
-    ("state", "State", False),
-    ("event", "Events", False),
-    ("seen", "Last seen", False),
-    ("learned", "Rows learned", True),
-    ("drift", "Question", False),
-)
 
 
 @dataclass(frozen=True)
@@ -173,13 +164,23 @@ async def show(request: Request, user: User) -> Response:
 
 def _columns(question: FleetQuestion) -> list[dict[str, Any]]:
     made = list[dict[str, Any]]()
-    for name, title, is_number in _COLUMNS:
+    titles = {
+        "name": "Device",
+        "state": "State",
+        "event": "Events",
+        "seen": "Last seen",
+        "learned": "Rows learned",
+        "drift": "Question",
+    }
+    for name, title in titles.items():
         is_by = question.sort == name
         # The most rows, and what was seen last, are looked for first.
         down = not question.descending if is_by else name in ("event", "seen", "learned", "drift")
         href = question.href(sort=name, order="down" if down else None)
         by = ("descending" if question.descending else "ascending") if is_by else ""
-        made.append({"name": name, "title": title, "href": href, "by": by, "is_number": is_number})
+        made.append(
+            {"name": name, "title": title, "href": href, "by": by, "is_number": name == "learned"}
+        )
     return made
 
 

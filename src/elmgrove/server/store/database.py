@@ -60,7 +60,6 @@ _AUDIT = """CREATE TABLE audit (
     federation {text} NOT NULL, number BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
     actor {text} NOT NULL, act {text} NOT NULL, detail {text} NOT NULL, hash {text} NOT NULL,
     PRIMARY KEY (federation, number))"""
-_AUDIT_BY_ACT = "CREATE INDEX audit_by_act ON audit (federation, act, at)"
 # Since version 4.
 _NEW = (
     # The newest report of each device: what lists and counts need...
@@ -115,7 +114,7 @@ _UPGRADES = {
         _AUDIT,
         "INSERT INTO audit SELECT * FROM former_audit",
         "DROP TABLE former_audit",
-        _AUDIT_BY_ACT,
+        "CREATE INDEX audit_by_act ON audit (federation, act, at)",
     )
 }
 
@@ -152,7 +151,7 @@ _TABLES = (
         created DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION)""",
     _AUDIT,
     *_NEW,
-    _AUDIT_BY_ACT,
+    "CREATE INDEX audit_by_act ON audit (federation, act, at)",
 )
 
 

@@ -29,20 +29,16 @@ def _state_at(now: str) -> str:
 _DEVICES = """FROM device d
     LEFT JOIN device_status s ON s.federation = d.federation AND s.device = d.name"""
 _STATE = _state_at("$2")
-_URGENCY = (
-    f"CASE {_STATE} "
-    + " ".join(f"WHEN '{state}' THEN {place}" for place, state in enumerate(FLEET_STATES))
-    + " END"
-)
 _SEEN = "COALESCE(s.received, e.received)"
-_ENTRY = """LEFT JOIN entry e ON e.federation = d.federation AND e.origin = d.name
-    AND e.superseded IS NULL"""
 _SELECT = f"""SELECT d.name, d.enrolled, {_STATE}, {_SEEN}, s.learned, s.event, s.drift, e.count,
-    e.digest {_DEVICES} {_ENTRY} WHERE d.federation = $1"""
+    e.digest {_DEVICES} LEFT JOIN entry e ON e.federation = d.federation AND e.origin = d.name
+    AND e.superseded IS NULL WHERE d.federation = $1"""
 #: By what devices can be sorted.
 SORTS = {
     "name": "d.name",
-    "state": _URGENCY,
+    "state": f"CASE {_STATE} "
+    + " ".join(f"WHEN '{state}' THEN {place}" for place, state in enumerate(FLEET_STATES))
+    + " END",
     "seen": _SEEN,
     "learned": "s.learned",
     "event": "s.event",
