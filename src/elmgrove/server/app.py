@@ -338,7 +338,6 @@ def trusted_proxies() -> str:
 
 
 def _is_wide(stated: str) -> bool:
-    """Whether this is a network of a great part of all addresses."""
     try:
         network = ip_network(stated.strip(), strict=False)
     except ValueError:  # a name, or nothing

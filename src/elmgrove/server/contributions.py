@@ -158,7 +158,6 @@ async def _unless_known(
 
 
 def _asked(request: Request, caller: Caller) -> tuple[str | None, Rule]:
-    """The device that is left out of the sum, and the rule by which others are chosen."""
     without = request.query_params.get("without", caller.device)
     if without is not None:
         caller.require_own(without)

@@ -85,7 +85,6 @@ async def renew_token(request: Request) -> Response:
 
 
 async def renewed_token(request: Request, caller: Caller) -> str:
-    """Replace the join token, and return the new one."""
     token = new_secret("join")
     await caller.store.federations.set_token(
         caller.federation.name, hashed(token), actor=caller.actor
@@ -144,7 +143,6 @@ def remember_secret(request: Request, secret: str) -> None:
 
 
 def _expiry(caller: Caller, now: float) -> float | None:
-    """Return when a new key expires in this federation."""
     days = Terms.from_fields(caller.federation.terms).key_days
     return None if days is None else now + days * DAY
 

@@ -39,11 +39,9 @@ class CorruptEntries:
         self._known = set[tuple[str, float, int]]()
 
     def has(self, federation: FederationRow, revision: int) -> bool:
-        """Say whether an entry is known to be corrupt."""
         return (federation.name, federation.created, revision) in self._known
 
     def add(self, federation: FederationRow, origin: str, revision: int, reason: object) -> None:
-        """Note a corrupt entry, and log it the first time."""
         if not self.has(federation, revision):
             self._known.add((federation.name, federation.created, revision))
             log.error(
@@ -63,7 +61,6 @@ class Reader:
     corrupt: CorruptEntries
 
     def contribution(self, origin: str, revision: int, blob: bytes) -> Contribution | None:
-        """Read all of a contribution."""
 
         def whole() -> Contribution:
             basis = self.charter.basis
@@ -76,7 +73,6 @@ class Reader:
         return self._unless_corrupt(origin, revision, whole)
 
     def evidence(self, origin: str, revision: int, blob: bytes) -> Evidence | None:
-        """Read the sum of a contribution's parts."""
         basis = self.charter.basis
         return self._unless_corrupt(origin, revision, lambda: evidence_of(blob, basis))
 
@@ -104,7 +100,6 @@ class LiveView(ABC):
         self.asked_at = time.monotonic()
 
     async def keep_up(self) -> None:
-        """Take in what changed since the last time."""
         async with self._lock:
             await self._catch_up()
 
@@ -141,7 +136,6 @@ class LiveView(ABC):
 
     @abstractmethod
     async def _rebuild(self) -> int:
-        """Read all contributions, and return their revision."""
 
 
 V = TypeVar("V", bound=LiveView)
@@ -169,7 +163,6 @@ class LiveSet(Generic[V]):
         self._changed.set()
 
     async def run(self) -> None:
-        """Keep all views up to date, until cancelled."""
         while True:
             # Before the look, so that no change in the course of it is missed.
             self._changed.clear()
@@ -313,12 +306,10 @@ class LiveSum(LiveView):
         return self._recent.get(revision)
 
     def evidence(self, origin: str, revision: int, blob: bytes) -> Evidence | None:
-        """Return the evidence in a stored contribution; None if it is corrupt."""
         known = self.known(revision)
         return self._reader.evidence(origin, revision, blob) if known is None else known
 
     async def current(self) -> tuple[int, BoundedSum]:
-        """Return the revision as of now, and its sum, which does not change any more."""
         async with self._lock:
             await self._catch_up()
             return self._revision, self._running
@@ -345,7 +336,6 @@ class LiveSum(LiveView):
             running.change(change.origin, before, now)
 
     async def rebuild(self) -> None:
-        """Add up all contributions again."""
         async with self._lock:
             self._revision = await self._rebuild()
 
@@ -378,8 +368,6 @@ class LiveSum(LiveView):
 
 
 class LiveSums(LiveSet[LiveSum]):
-    """The live sums of all federations that were asked about."""
-
     async def merged(
         self, federation: FederationRow, charter: Charter, without: str | None, revision: int
     ) -> Merged:
@@ -483,7 +471,6 @@ class LiveOther(LiveView):
             return await self._alone(lambda: self._others.grouped)
 
     def groups_of(self, origin: str) -> list[int]:
-        """List the groups that a device's patterns are in, as they stand."""
         return self._others.groups_of(origin)
 
     @property
@@ -499,7 +486,6 @@ class LiveOther(LiveView):
         return changes[-1].revision
 
     def _take(self, changes: Sequence[Change]) -> None:
-        """Apply contributions and departures in the order in which they happened."""
         for change in changes:
             blob, revision = change.blob, change.revision
             made = None
@@ -528,13 +514,10 @@ class LiveOther(LiveView):
 
 
 class LiveOthers(LiveSet[LiveOther]):
-    """The live others of all federations that were asked about."""
-
     def __init__(self, store: Store, corrupt: CorruptEntries) -> None:
         super().__init__(store, corrupt, patience=3600.0)
 
     def of(self, federation: FederationRow, charter: Charter) -> LiveOther:
-        """Return those of one federation."""
         reader = self._reader(federation, charter)
         return self._view(federation, lambda: LiveOther(self._store, reader))
 

@@ -134,8 +134,6 @@ _library.disable_created_metrics()
 
 
 class ServerMetrics:
-    """All numbers of one server."""
-
     def __init__(self, *, is_open: bool = False) -> None:
         self.is_open = is_open
         self._registry = CollectorRegistry()

@@ -116,7 +116,6 @@ class ThrottledLog:
         self._logged: dict[str, float] = {}
 
     def warn(self, what: str, detail: object = "", level: int = logging.WARNING) -> None:
-        """Count ``what``, and log it if that was not done within a minute."""
         self._counts[what] += 1
         now = time.monotonic()
         if now - self._logged.get(what, -self._seconds) >= self._seconds:
@@ -146,7 +145,6 @@ class Refusals:
         self._recorded: dict[tuple[str, str], tuple[float, set[str], int]] = {}
 
     async def noted(self, request: Request, error: Exception) -> Problem:
-        """Return the problem to answer with, after it was recorded."""
         path = request.scope["path"]
         problem = problem_of(request, error)
         request.state.refused = problem.kind

@@ -103,7 +103,6 @@ async def ask_command(request: Request) -> Response:
 
 
 async def send_command(caller: Caller, device: str, action: str, words: dict[str, Any]) -> Command:
-    """Store a command for a device; refuse one that it can't run."""
     name = caller.administrator or ""
     command = Command(secrets.token_urlsafe(12), action, words, name, time.time())
     refusal = await caller.store.reports.ask(

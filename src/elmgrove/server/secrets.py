@@ -95,7 +95,6 @@ class Passwords:
         self._waiting = 0
 
     async def hashed(self, password: str) -> str:
-        """Hash a password, with a salt of its own."""
         return await self._in_turn(lambda: HASHER.hash(password))
 
     async def matches(self, password: str, stored: str | None) -> bool:

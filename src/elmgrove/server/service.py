@@ -54,7 +54,6 @@ class Service:
 
     @property
     def live(self) -> tuple[LiveSums, LiveOthers, LiveFleet]:
-        """All that is kept up with the store while the server runs."""
         return self.live_sums, self.live_others, self.live_fleet
 
     def wake(self) -> None:
@@ -319,7 +318,6 @@ async def administrator_of(request: Request, secret: str) -> AdministratorRow | 
 
 
 def root_of(service: Service) -> AdministratorRow:
-    """Return the administrator whose token the server was started with."""
     return AdministratorRow(ROOT, Role.MANAGE.value, service.admin_hash, 0.0)
 
 

@@ -69,7 +69,6 @@ class ActCounts:
 
 
 async def show(request: Request, user: User) -> Response:
-    """Show what was done in a federation in a time, by whom, and what was refused, and why."""
     caller = await user.caller(request)
     store, name, span = user.service.store, caller.federation.name, TimeRange.of(request)
     seen, before = await store.fleet.marker(name), _before(request)
@@ -119,7 +118,6 @@ def detail_told(record: AuditRecord) -> str:
 
 
 def _worth(detail: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The details that say something: neither nothing, nor False, nor 0."""
     return [(name, value) for name, value in detail.items() if value]
 
 

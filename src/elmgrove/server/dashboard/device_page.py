@@ -192,7 +192,6 @@ class ShownEvent:
 
     @property
     def causes(self) -> list[str]:
-        """A sentence for each feature that explains some of the score."""
         causes = self.event.details["causes"]
         # A feature below 2 % is no cause that helps anybody. Shares overlap.
         large = [one for one in causes if one["share"] is None or one["share"] >= 0.02]
@@ -262,7 +261,6 @@ def _is_about(row: StoredCommand, event: StoredEvent) -> bool:
 
 
 def cooperation_text(cooperation: Mapping[str, Any] | None) -> str:
-    """Describe in a sentence or two what learning from others changed."""
     if cooperation is None:
         return "It has learned nothing from others yet."
     before, after = cooperation["before"], cooperation["after"]
@@ -352,7 +350,6 @@ def _zone_asked(ahead: float) -> str:
 
 
 def facts(status: Status) -> list[tuple[str, str]]:
-    """The title and text of each line of the device's card."""
     # The page's own word means something else.
     state = "more is anomalous than usual" if status.state == "changing" else status.state
     threshold = number(status.threshold)
@@ -382,7 +379,6 @@ def _percent(share: float | None) -> str:
 
 
 async def show(request: Request, user: User) -> Response:
-    """Show a device; with ``do``, asks whether it is to be revoked or to leave."""
     caller = await user.caller(request)
     seen = await user.service.store.fleet.marker(caller.federation.name)
     device, span = await _device(request, caller), TimeRange.of(request)
@@ -431,7 +427,6 @@ async def _found(caller: Caller, name: str, span: TimeRange) -> dict[str, Any]:
 
 
 def _told(status: Status | None, waiting: list[dict[str, Any]] | None) -> dict[str, Any]:
-    """What a device last reported, as far as it has."""
     last_row = None if status is None else _time(status.last_row)
     is_open = status is not None and status.event is not None and status.event.number
     asked = "" if status is None or status.drift is None else status.drift.text
@@ -467,7 +462,6 @@ def _chart(course: ScoreChart, events: list[ShownEvent], span: TimeRange) -> dic
 
 
 async def take(request: Request, user: User, form: Form) -> Response:
-    """Revoke a device or let it leave, or send it a command."""
     caller = await user.caller(request)
     device = await _device(request, caller)
     done = form.get("do", "")
@@ -512,7 +506,6 @@ def _seconds(name: str, text: str) -> float:
 
 
 async def _device(request: Request, caller: Caller) -> FleetRow:
-    """The device in the path, as its fleet knows it."""
     name, store = request.path_params["device"], caller.service.store
     found = await store.fleet.device(caller.federation.name, name, now=time.time())
     if found is None:

@@ -63,7 +63,6 @@ class FleetQuestion:
 
     @classmethod
     def of(cls, request: Request) -> "FleetQuestion":
-        """Read a page's address; refuse what it can't ask for, and name what it can."""
         asked = request.query_params
         state, number = asked.get("state") or None, asked.get("page") or "1"
         sort, descending = asked.get("sort") or "state", asked.get("order") == "down"
@@ -101,7 +100,6 @@ class Strip:
 
     @classmethod
     def of(cls, events: Sequence[StoredEvent], span: TimeRange) -> "Strip":
-        """Draw events, the newest first."""
         if not events:
             return cls()
         lasting = {step for one in events if one.ended is None for step in _steps(one, span)}
@@ -111,7 +109,6 @@ class Strip:
 
 
 async def show(request: Request, user: User) -> Response:
-    """Show the devices of a federation: how each is doing, and its events of a time."""
     caller = await user.caller(request)
     store, federation = user.service.store, caller.federation
     question, seen = FleetQuestion.of(request), await store.fleet.marker(federation.name)
@@ -217,7 +214,6 @@ def _steps(one: StoredEvent, span: TimeRange) -> range:
 
 
 def _path(steps: set[int], top: int, height: int) -> str:
-    """Rectangles, one for all steps that follow each other."""
     starts = sorted(step for step in steps if step - 1 not in steps)
     ends = sorted(step + 1 for step in steps if step + 1 not in steps)
     return "".join(

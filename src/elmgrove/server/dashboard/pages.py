@@ -160,7 +160,6 @@ PAGES = (
 
 
 def dashboard_routes() -> list[Route]:
-    """Return the routes of all pages, and of what they load."""
     return [
         Route("/", _to_home),
         *assets.routes(),

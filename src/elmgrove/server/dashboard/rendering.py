@@ -129,7 +129,6 @@ def page(
 
 
 def root_of_pages(request: Request) -> str:
-    """Return the path below which all pages are, as browsers know it."""
     return f"{request.scope['root_path']}/ui"
 
 
@@ -173,7 +172,6 @@ def query(**values: object) -> str:
 
 
 def address(path: str, **values: object) -> str:
-    """Write the address of a page with its query."""
     return path + query(**values)
 
 
@@ -315,7 +313,6 @@ class TimeRange:
 
     @property
     def query(self) -> dict[str, str]:
-        """The range as a link carries it on to another page."""
         return {"from": self.stated[0], "to": self.stated[1]}
 
     @property

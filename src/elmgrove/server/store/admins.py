@@ -35,8 +35,6 @@ class AdministratorRow:
 
 
 class Admins:
-    """Administrators; what changes them is in the server's own audit log."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 

@@ -140,7 +140,6 @@ class Contributions:
         return True
 
     async def entry(self, federation: str, origin: str) -> StoredEntry | None:
-        """Find the newest entry of a device, a departure too."""
         async with self._database.read() as tx:
             return (await _newest(tx, federation, origin))[1]
 

@@ -48,7 +48,6 @@ SORTS = {
 
 
 def require_known(state: str | None, sort: str) -> None:
-    """Raise ``BadInput`` for a state or an order that does not exist."""
     if state is not None and state not in FLEET_STATES:
         raise BadInput(f"state: {state!r:.40} is not {', '.join(FLEET_STATES)}")
     if sort not in SORTS:
@@ -76,8 +75,6 @@ class FleetRow:
 
 @dataclass(frozen=True)
 class FleetPage:
-    """Some devices, the total that matches, and how many there are in each state."""
-
     rows: list[FleetRow]
     total: int
     counts: dict[str, int]
@@ -106,8 +103,6 @@ class FederationStatistics:
 
 
 class Fleet:
-    """All devices of a federation at once, and how much is held of all federations."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 

@@ -69,8 +69,6 @@ class StoredCommand:
 
 
 class Reports:
-    """The last report of each device, its minutes and events, and its commands."""
-
     #: Hours that are kept of a device: 100 days.
     MOST_HOURS = 2400
     #: Hours of one report, the newest; a device that syncs has one or two.
@@ -107,7 +105,6 @@ class Reports:
         return [command for command in commands if command.id not in done][:MOST_RESULTS]
 
     async def get(self, federation: str, device: str) -> StoredReport | None:
-        """Return the last report of a device, without minutes and events."""
         async with self._database.read() as tx:
             newest = """SELECT s.received, s.time, s.silent_after, r.report FROM device_status s
                 JOIN report r ON r.federation = s.federation AND r.device = s.device
@@ -380,7 +377,6 @@ def _columns(event: dict[str, Any], now: float) -> tuple[Any, ...]:
 
 
 async def _waiting_commands(tx: Transaction, federation: str, device: str) -> list[Command]:
-    """List the commands that wait for a device, the oldest first."""
     rows = await tx.fetch(f"{_COMMAND} AND done IS NULL ORDER BY asked_at, id", federation, device)
     return [_command(*row).command for row in rows]
 

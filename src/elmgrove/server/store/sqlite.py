@@ -117,7 +117,6 @@ class _Connection:
             work()
 
     def post(self, work: Callable[[], None]) -> None:
-        """Have something done that does not fail."""
         self._work.put(work)
 
     def call(
@@ -242,7 +241,6 @@ class _Transaction:
 
 
 async def open_sqlite(path: Path) -> Sqlite:
-    """Open or make the file; its folder must exist."""
     with _translated(f"{path}: "):
         database = await asyncio.to_thread(Sqlite, path)
     try:
