@@ -136,6 +136,7 @@ class LiveView(ABC):
 
     @abstractmethod
     async def _rebuild(self) -> int:
+        """Read all contributions, and return their revision."""
 
 
 V = TypeVar("V", bound=LiveView)

@@ -266,10 +266,7 @@ def cooperation_text(cooperation: Mapping[str, Any] | None) -> str:
     before, after = cooperation["before"], cooperation["after"]
     text = f"It last learned from others at {clock(cooperation['time'])}."
     if before is not None and after is not None:
-        change = (
-            "the same as before" if f"{after:.3g}" == f"{before:.3g}" else _change(after, before)
-        )
-        text += f" Its own rows then scored {number(after)} on average, {change}."
+        text += f" Its own rows then scored {number(after)} on average, {_change(after, before)}."
     share = cooperation["share"]
     if share is not None:
         text += f" {_borrowed(share)}."
@@ -481,28 +478,14 @@ async def take(request: Request, user: User, form: Form) -> Response:
 
 
 async def _ask(caller: Caller, device: str, action: str, form: Form) -> None:
-    words: dict[str, Any] = {
-        name: _seconds(name, form[name]) for name in ("from", "to") if form.get(name)
-    }
-    if form.get("event"):
-        words["event"] = _whole("event", form["event"])
-    if form.get("instead"):
-        words["instead"] = True
+    words: dict[str, Any] = {"instead": True} if form.get("instead") else {}
+    for name, kind in (("from", float), ("to", float), ("event", int)):
+        if text := form.get(name):
+            try:
+                words[name] = kind(text)
+            except ValueError:
+                raise Problem("malformed", f"{name}: {text!r:.40} is no such number") from None
     await send_command(caller, device, action, words)
-
-
-def _whole(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise Problem("malformed", f"{name}: {text!r:.40} is no whole number") from None
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise Problem("malformed", f"{name}: {text!r:.40} is no time in seconds") from None
 
 
 async def _device(request: Request, caller: Caller) -> FleetRow:
