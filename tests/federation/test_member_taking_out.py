@@ -13,7 +13,7 @@ from elmgrove.detector.feedback import accept, reject, undo
 from elmgrove.detector.history import Span
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.member import Member, least_new_rows
-from support.factories import trained_member
+from support.factories import normal_rows, trained_member
 from support.laws import law_examples
 
 HOUR = 3600.0
@@ -179,6 +179,19 @@ def test_rows_that_come_again_are_not_new(timed: bool, by_hand: bool) -> None:
     member.detector.learn_many(X[200 : 200 + ENOUGH], new)
     assert member.rows_missing() == 0
     assert member.offer() != first
+
+
+def test_what_is_offered_without_a_guard_is_newer_though_no_row_came() -> None:
+    member = trained_member(
+        CHARTERS["distance"].start("fan"), normal_rows(0, 100, 3), np.arange(100.0)
+    )
+    first = member.offer(guarded=False)
+    reject(member.detector, Span(0.0, 50.0))
+    second = member.offer(guarded=False)
+    assert second.epoch > first.epoch
+    assert second.evidence.count == 50.0
+    assert member.offer(guarded=False) == second
+    assert Member.from_bytes(member.to_bytes()).shared == second
 
 
 @pytest.mark.parametrize("taken", [0, 3])
