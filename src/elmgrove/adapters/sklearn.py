@@ -72,10 +72,6 @@ class OSELMEstimator(BaseEstimator):
         self.forgetting = forgetting
         self.random_state = random_state
 
-    @property
-    def _new(self) -> bool:
-        return not hasattr(self, "model_")
-
     def _learn(self, X: Array, T: Array, *, from_zero: bool) -> Self:
         model = self._fresh(X.shape[1], T.shape[1]) if from_zero else self.model_
         model.learn_many(X, T)
@@ -89,9 +85,6 @@ class OSELMEstimator(BaseEstimator):
     def _outputs(self, X: Any) -> Array:
         check_is_fitted(self)
         return self.model_.predict_many(validate_data(self, X, dtype=np.float64, reset=False))
-
-
-Vector = NDArray[np.float64]
 
 
 class ElmgroveOutlierDetector(OutlierMixin, BaseEstimator):
@@ -152,13 +145,13 @@ class ElmgroveOutlierDetector(OutlierMixin, BaseEstimator):
         self._learn(self._fresh(X.shape[1]) if first else self.detector_, X)
         return self._decide(self.detector_.gate.recent.rows)
 
-    def score_samples(self, X: Any) -> Vector:
+    def score_samples(self, X: Any) -> Array:
         """Scores rows, the higher the more normal: minus the detector's score."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return -self.detector_.score_many(X)
 
-    def decision_function(self, X: Any) -> Vector:
+    def decision_function(self, X: Any) -> Array:
         """Scores rows less ``offset_``: below 0 is an outlier."""
         return self.score_samples(X) - self.offset_
 
@@ -178,12 +171,12 @@ class ElmgroveOutlierDetector(OutlierMixin, BaseEstimator):
             threshold=FalseAlarmRate(self.contamination, confidence=0.0),
         )
 
-    def _learn(self, detector: Detector, X: Vector) -> Self:
+    def _learn(self, detector: Detector, X: Array) -> Self:
         detector.learn_many(X)
         self.detector_ = detector
         return self
 
-    def _decide(self, rows: Vector) -> Self:
+    def _decide(self, rows: Array) -> Self:
         # Not by ``score_samples``, to which these rows have lost the names that they came with.
         scores = -self.detector_.score_many(rows)
         self.offset_ = float(np.quantile(scores, self.contamination))
@@ -246,7 +239,7 @@ class OSELMClassifier(ClassifierMixin, OSELMEstimator):
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learns these rows as well; the first call must name all classes there will be."""
-        first = self._new
+        first = not hasattr(self, "model_")
         if first and classes is None:
             raise ValueError("the first call of partial_fit needs classes: all there will be")
         known = unique_labels(classes) if first else self.classes_
@@ -359,7 +352,7 @@ class OSELMRegressor(MultiOutputMixin, RegressorMixin, OSELMEstimator):
 
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learns these rows as well."""
-        return self._learn_numbers(X, y, from_zero=self._new)
+        return self._learn_numbers(X, y, from_zero=not hasattr(self, "model_"))
 
     def predict(self, X: Any) -> Array:
         """Predicts the targets, in the shape in which they were learned."""

@@ -21,12 +21,8 @@ fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 T = TypeVar("T")
 #: A file's path as programs give it.
 FilePath = str | os.PathLike[str]
-# Full, over a quota, too large for a limit, read-only, or broken.
-_TAKES_NOTHING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 # The mode of files for their owner's eyes only.
 _PRIVATE = 0o600
-# What makes the name of a temporary file one that nobody else has: so many bytes, in two digits.
-_RANDOM = 4
 
 
 class Content(Protocol):
@@ -66,7 +62,7 @@ def written(path: Path, blob: bytes, *, private: bool = False) -> Iterator[None]
     path that is a link stays one, and the file that it leads to is written.
     """
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(_RANDOM)}")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with _errors_name(path):
             _fill(temporary, blob, _PRIVATE if private else 0o666)
@@ -88,7 +84,8 @@ def takes_nothing(error: OSError) -> bool:
 
     All else is a mistake in a path or a permission, for somebody to mend.
     """
-    return error.errno in _TAKES_NOTHING
+    # Full, over a quota, too large for a limit, read-only, or broken.
+    return error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
 def load(path: Path, read: Callable[[bytes], T]) -> T:
@@ -149,7 +146,7 @@ def remove_leftovers(path: Path) -> None:
     Call it where nobody else can be writing: with the lock.
     """
     target = Path(os.path.realpath(path))
-    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{{2 * _RANDOM}}}")
+    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}")
     with suppress(OSError):
         for found in target.parent.iterdir():
             if ours.fullmatch(found.name):

@@ -18,7 +18,6 @@ Array = NDArray[Any]
 #: The version written; newer ones are refused by name, and so is what came before 0.2.
 VERSION = 2
 _KEY = "elmgrove"
-_LENGTH = 8
 # More bytes than any header has (some 40,000 columns): what JSON makes of a stranger's takes thirty
 # times as much memory.
 _LONGEST = 2**22
@@ -63,7 +62,7 @@ def format_of(blob: bytes) -> str:
 
 def head_of(file: BinaryIO) -> bytes:
     """Reads the beginning of a sealed file, which differs where the content does."""
-    length = file.read(_LENGTH)
+    length = file.read(8)
     return length + file.read(min(int.from_bytes(length, "little"), _LONGEST))
 
 
@@ -106,7 +105,7 @@ def _header(blob: bytes) -> tuple[dict[str, Any], str]:
     try:
         if length > _LONGEST:
             raise ValueError("longer than any")
-        text = json.loads(blob[_LENGTH : _LENGTH + length])["__metadata__"][_KEY]
+        text = json.loads(blob[8 : 8 + length])["__metadata__"][_KEY]
         header = json.loads(text)
         header["format"], header["version"] + 0, header["fields"]
         unsigned = _canonical({name: header[name] for name in header if name != "sha256"})
@@ -125,7 +124,7 @@ def _with_checksum(header: str, checksum: str) -> str:
 
 
 def _header_length(blob: bytes) -> int:
-    return int.from_bytes(blob[:_LENGTH], "little")
+    return int.from_bytes(blob[:8], "little")
 
 
 def _checksum(header: str, arrays: Mapping[str, Array]) -> str:
