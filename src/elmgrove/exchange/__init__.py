@@ -26,12 +26,11 @@ __all__ = [
     "open_exchange",
 ]
 
-#: What speaks HTTP or MQTT, by module: loaded when asked for, since httpx takes a fifth of a second
-#: and paho is an extra; a folder or one process's memory needs neither.
-_OVER_A_LINE = {"HttpExchange": "http", "MqttExchange": "mqtt"}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _OVER_A_LINE:
+    # What speaks HTTP or MQTT is loaded when it is asked for: httpx takes a fifth of a second and
+    # paho is an extra; a folder or one process's memory needs neither.
+    modules = {"HttpExchange": "http", "MqttExchange": "mqtt"}
+    if name not in modules:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_OVER_A_LINE[name]}"), name)
+    return getattr(import_module(f"{__name__}.{modules[name]}"), name)

@@ -25,7 +25,6 @@ from elmgrove.storage.sealed import format_of
 
 #: Sums over a whole fleet stay finite below this, whatever takes part.
 LARGEST = 1e200
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,7 @@ def address_of(device: str) -> str:
 
 def require_name(whose: str, name: object) -> str:
     """Gives the name of a federation or an administrator; ``BadInput`` for what can't be one."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not (isinstance(name, str) and re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name)):
         raise BadInput(
             f"{whose} name has 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first: "
             f"{name!r:.80}"

@@ -25,8 +25,6 @@ from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 #: The format of an entry's bytes.
 EVIDENCE_FORMAT = "elmgrove.evidence"
-#: The last epoch there is, since data bases hold 63 bits. Nothing can follow it.
-HIGHEST_EPOCH = 2**63 - 1
 #: From here on no number of rows explains an epoch, and servers refuse it.
 HIGHEST_USABLE_EPOCH = 2**62
 #: Bytes of the length before each blob in a bundle.
@@ -182,7 +180,8 @@ def require_origin(origin: str) -> None:
 
 def require_epoch(epoch: int) -> None:
     """Raises ``BadInput`` unless ``epoch`` can number a version."""
-    if type(epoch) is not int or not 0 <= epoch <= HIGHEST_EPOCH:
+    # The last one that data bases hold; nothing can follow it.
+    if type(epoch) is not int or not 0 <= epoch < 2**63:
         raise BadInput(f"an epoch is a whole number from 0 to 2⁶³ − 1, not {epoch!r}")
 
 

@@ -25,7 +25,6 @@ LEAST_ROWS = 100
 APART = 5.0
 # Features that a warning names.
 _NAMED = 3
-ADVICE = "another kind of machine? use own units, or a federation of its own"
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class Comparison:
         """Says what is different and what to do; empty where nothing is, or can't be told."""
         if self.alike:
             return ""
-        advice, more = ADVICE, ""
+        advice, more = "another kind of machine? use own units, or a federation of its own", ""
         if basis.scaling.kind == OWN:
             advice = "were its own units taken from rows like those that it learns?"
         if merges:
