@@ -314,11 +314,6 @@ class Ledger:
         return isinstance(self._newest.get(origin), Contribution)
 
     @property
-    def parts(self) -> list[Evidence]:
-        """The parts of all contributions, in the order of the names."""
-        return [part for held in self for part in held.parts]
-
-    @property
     def loan(self) -> Moments | None:
         """What contributors lend together, but for the odd one out; None where nobody does."""
         return agreed(held.lent for held in self)
