@@ -7,12 +7,8 @@ import numpy as np
 
 from support.agents import NAMES, Start, append_rows, flags
 from support.dashboard import Windows
-from support.factories import write_rows
+from support.factories import normal_rows, write_rows
 from support.serving import LAYER, Server, charter
-
-
-def normal(seed: int, number: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(number, LAYER.inputs))
 
 
 def test_an_event_of_a_real_agent_is_shown_live_answered_with_a_click_and_done(
@@ -21,7 +17,7 @@ def test_an_event_of_a_real_agent_is_shown_live_answered_with_a_click_and_done(
     fans = server.found(charter(merged=False))
     name, agents = fans.charter.name, []
     for number in (1, 2):
-        source = write_rows(tmp_path / f"fan-{number}.csv", normal(number, 500), NAMES)
+        source = write_rows(tmp_path / f"fan-{number}.csv", normal_rows(number, 500), NAMES)
         given = flags(
             {
                 "name": f"fan-{number}",
@@ -45,7 +41,7 @@ def test_an_event_of_a_real_agent_is_shown_live_answered_with_a_click_and_done(
     page.get_by_text("No event in this time.").wait_for()
     page.evaluate("window.same = true")
     # A sensor is off by twelve deviations.
-    append_rows(tmp_path / "fan-1.csv", normal(3, 20) + 12.0 * (np.arange(LAYER.inputs) == 1))
+    append_rows(tmp_path / "fan-1.csv", normal_rows(3, 20) + 12.0 * (np.arange(LAYER.inputs) == 1))
     event = page.locator("article.event").first
     event.get_by_text(re.compile(r"column 1 was .* where .* was to be expected")).first.wait_for()
     event.get_by_role("button", name="That was fine").click()
