@@ -14,5 +14,5 @@ with connect(where, name, token=token or None, state=f"{name}.elm", threshold=ra
         row = [float(cell) for cell in line.split(",")]
         verdict = device.detector.observe(row)
         if verdict.anomalous:
-            print(f"line {number} is anomalous: {device.detector.causes(verdict)[0].feature}")
+            print(f"line {number} is anomalous: {verdict.explain()[0].feature}")
     print(device.sync())  # as often as you like; the state is saved before anything leaves

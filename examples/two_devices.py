@@ -13,4 +13,4 @@ print(f"slow at b, before: {b.score_many(slow).mean():.2g}")
 b.merge(a.evidence)  # in one shot: b is as if it had learned all rows
 print(f"slow at b, after:  {b.score_many(slow).mean():.2g}")
 verdict = b.observe(slow[0] + 5 * (np.arange(20) == 3))  # sensor 3 is off by 5
-print(f"anomalous: {verdict.anomalous}, because of {b.causes(verdict)[0].feature}")
+print(f"anomalous: {verdict.anomalous}, because of {verdict.explain()[0].feature}")

@@ -10,6 +10,7 @@ from elmgrove import BadInput, Basis, Detector, FalseAlarmRate, HiddenLayer, Mis
 from elmgrove.algebra.distance import Distance
 from elmgrove.detector.drift import Drift
 from elmgrove.detector.peers import Other
+from elmgrove.detector.replay import ScoredRows
 from support.factories import DISTANT, cloud, trained
 from support.moments import moments_of
 
@@ -122,11 +123,12 @@ def test_one_who_has_seen_nothing_is_not_asked() -> None:
     assert len(me.elsewhere) == 0
 
 
-def test_known_at_says_what_observing_says() -> None:
+def test_rows_of_a_file_are_known_where_observed_ones_are() -> None:
     me = watching()
     me.set_peers([other("fan-2", PEER)])
     rows = np.vstack([cloud(PEER, 7, 20), cloud(NOBODY, 7, 5)])
-    asked = [me.known_at(rows, index) for index in range(len(rows))]
+    scored = ScoredRows(me, rows)
+    asked = [scored.known(index) for index in range(len(rows))]
     assert asked == [verdict.known for verdict in me.observe_many(rows)]
     assert asked[-5:] == [()] * 5
 

@@ -1,5 +1,6 @@
 """Anomalous rows that belong together are one event: it opens once, lasts, and ends."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,22 +27,34 @@ RULE = AlarmRule(k=2, n=3, cooldown=4)
 FLOW = Cause("flow", 0.75, 22.0, 31.0)
 
 
+def flow(score: float) -> list[Cause]:
+    return [FLOW]
+
+
+class Explains:
+    """A model that explains a row by its score."""
+
+    def __init__(self, explain: Callable[[float], list[Cause]]) -> None:
+        self._explain = explain
+
+    def causes(self, basis: object, score: float, k: int) -> list[Cause]:
+        return self._explain(score)
+
+
 def verdict(
     anomalous: bool,
     score: float = 3.0,
     time: float | None = None,
     before: str = WATCHING,
     known: tuple[str, ...] = (),
+    explain: Callable[[float], list[Cause]] = flow,
 ) -> Verdict:
     nothing: Any = None
+    row: Any = score
     judged = (anomalous, known, not anomalous, False)
     return Verdict(
-        score, 1.5, *judged, before, 0, Flagged(1, 0, 0, 1), nothing, nothing, nothing, time
+        score, 1.5, *judged, before, 0, Flagged(1, 0, 0, 1), row, Explains(explain), nothing, time
     )
-
-
-def flow(verdict: Verdict, k: int) -> list[Cause]:
-    return [FLOW]
 
 
 def feed(
@@ -53,7 +66,7 @@ def feed(
         events.row += 1
         given.append(verdict(row == "#", before=before, **more))
         if row == "#" or events.running is not None:
-            events.follow(given[-1], state, flow)
+            events.follow(given[-1], state)
     return given
 
 
@@ -164,15 +177,15 @@ def test_the_peak_is_the_strongest_row_and_when_it_was() -> None:
 
 
 def test_causes_are_those_of_its_strongest_rows_in_order() -> None:
-    def causes(verdict: Verdict, k: int) -> list[Cause]:
-        if verdict.score > 8.0:
+    def causes(score: float) -> list[Cause]:
+        if score > 8.0:
             return [Cause("a", 0.6, 1.0, 0.0), Cause("b", 0.4, 2.0, 0.0)]
         return [Cause("b", 0.9, 7.0, 0.0), Cause("c", 0.1, 3.0, 0.0)]
 
     events = Events(AlarmRule(k=1, n=1))
     for score in (3.0, 9.0, 3.0):
         events.row += 1
-        events.follow(verdict(True, score), WATCHING, causes)
+        events.follow(verdict(True, score, explain=causes), WATCHING)
     assert events.open is not None
     told = events.open.causes
     assert [cause.feature for cause in told] == ["b", "a", "c"]
@@ -183,14 +196,14 @@ def test_causes_are_those_of_its_strongest_rows_in_order() -> None:
 def test_of_many_rows_only_the_strongest_are_explained() -> None:
     asked: list[float] = []
 
-    def causes(verdict: Verdict, k: int) -> list[Cause]:
-        asked.append(verdict.score)
+    def causes(score: float) -> list[Cause]:
+        asked.append(score)
         return [FLOW]
 
     events = Events(AlarmRule(k=1, n=1))
     for score in [*range(20, 2, -1)] * 20:
         events.row += 1
-        events.follow(verdict(True, float(score)), WATCHING, causes)
+        events.follow(verdict(True, float(score), explain=causes), WATCHING)
     assert len(asked) < 3 * STRONGEST
     assert events.open is not None
     assert (events.open.peak, events.open.rows) == (20.0, 360)
@@ -229,13 +242,13 @@ def test_what_is_confirmed_later_is_part_of_it_with_its_peak() -> None:
 
 
 def test_a_slight_event_does_not_hide_a_large_fault() -> None:
-    def causes(verdict: Verdict, k: int) -> list[Cause]:
-        return [Cause("cpu" if verdict.score > 8.0 else "flow", 1.0, 1.0, 0.0)]
+    def causes(score: float) -> list[Cause]:
+        return [Cause("cpu" if score > 8.0 else "flow", 1.0, 1.0, 0.0)]
 
     events = Events(AlarmRule(k=2, n=3, cooldown=9))
     for score in [1.53] * 20 + [24.0] + [1.53] * 3 + [24.0] * 5 + [1.53] * 20:
         events.row += 1
-        events.follow(verdict(True, score), WATCHING, causes)
+        events.follow(verdict(True, score, explain=causes), WATCHING)
     told = events.take_updates()
     assert [one.kind for one in told] == ["opened", "worse"]
     assert str(told[1]) == (

@@ -19,6 +19,6 @@ def test_a_verdict_where_numpy_raises(window: int, settings: dict[str, object]) 
             for x in X[:12]:
                 verdict = detector.observe(x + far * (np.arange(8) == 3))
                 assert verdict.score >= 0.0
-                detector.causes(verdict)
+                verdict.explain()
                 detector.blame(x)
         detector.score_many(1e60 * X[:50])

@@ -18,6 +18,7 @@ from elmgrove.detector.plot import draw, save_picture, thinned, title
 from elmgrove.detector.replay import (
     TIME,
     Replay,
+    ScoredRows,
     intervals_by_rule,
     intervals_of_events,
 )
@@ -93,7 +94,7 @@ def test_what_was_expected_is_what_a_cause_says(window: int) -> None:
     place = 1420
     [causes] = replay.sensors.causes([place])
     assert [(c.feature, c.share) for c in causes] == [
-        (c.feature, c.share) for c in detector.blame_at(ROWS, place, 4)
+        (c.feature, c.share) for c in ScoredRows(detector, ROWS).causes(place, 4)
     ]
     for one in causes:
         value = replay.sensors.expected(one.feature, np.array([place - one.ago])).value

@@ -12,6 +12,7 @@ from elmgrove import BadInput, Detector, FalseAlarmRate, HiddenLayer, Verdict
 from elmgrove.algebra.basis import MOST_INPUTS
 from elmgrove.detector.inputs import Window, choose_window, stacked
 from elmgrove.detector.patterns import PatternRule
+from elmgrove.detector.replay import ScoredRows
 from elmgrove.detector.state import pack_detector, unpack_detector
 from support.factories import trained
 from support.laws import law_examples
@@ -164,7 +165,6 @@ def test_after_a_gap_rows_have_a_score_but_are_neither_judged_nor_learned(name: 
         if index < 9:
             assert outcome(verdict)[:3] == (False, False, False)
             assert len(verdict.explain(2)) == 2
-            assert len(detector.causes(verdict, 2)) == 2
             assert len(detector.blame(row, 2)) == 2
         else:
             assert verdict.learned == (calm and not verdict.anomalous)
@@ -233,7 +233,7 @@ def test_blame_names_the_sensor_and_how_long_ago(column: int, ago: int) -> None:
     (blamed,) = detector.blame(rows[-1], 1)
     verdict = detector.observe(rows[-1])
     assert verdict.anomalous
-    for cause in (blamed, verdict.explain(1)[0], detector.causes(verdict, 1)[0]):
+    for cause in (blamed, verdict.explain(1)[0]):
         assert cause.feature == ("heat", "speed", "load")[column]
         assert cause.ago == ago
         assert cause.seen == pytest.approx(rows[19 - ago, column], rel=1e-6)
@@ -305,9 +305,10 @@ def trained_detector(score: str, number: int = 200) -> Detector:
 def test_a_row_of_a_stretch_is_blamed_as_if_it_had_just_come(score: str) -> None:
     detector, new = trained_detector(score), rows(12, seed=2)
     new[7, 1] += 5.0
+    scored = ScoredRows(detector, new)
     for place in (0, 2, 3, 7, 9, 11):
         detector.interrupt()
         for x in new[max(place - WIDE + 1, 0) : place]:
             detector.preparation.last_rows.add(x)
-        assert detector.blame_at(new, place, 2) == detector.blame(new[place], 2)
-    assert [detector.blame_at(new, place, 1)[0].ago for place in (7, 8, 10)] == [0, 1, 3]
+        assert scored.causes(place, 2) == detector.blame(new[place], 2)
+    assert [scored.causes(place, 1)[0].ago for place in (7, 8, 10)] == [0, 1, 3]

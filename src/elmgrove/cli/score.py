@@ -101,10 +101,7 @@ class Judged:
         self.scores, self.whole = self._rows.scores, self._rows.whole
         self.anomalous = self._rows.whole & (self.scores > detector.threshold)
         places = np.flatnonzero(self.anomalous).tolist() if len(detector.elsewhere) else []
-        self.known = {
-            place: detector.known_at(*self._rows.window_of(place))
-            for place in tracked(places, "Asking others")
-        }
+        self.known = {place: self._rows.known(place) for place in tracked(places, "Asking others")}
 
     @cached_property
     def patterns(self) -> Array | None:
@@ -157,11 +154,9 @@ class Judged:
 
     def row(self, place: int, explain: int) -> dict[str, Any]:
         last, times = self._rows.last[place], self._table.times
-        pattern, causes = None, list[Cause]()
+        pattern = None
         if self.patterns is not None and self.whole[place]:
             pattern = int(self.patterns[place])
-        if explain:
-            causes = self._detector.blame_at(*self._rows.window_of(place), explain)
         found = {
             "line": int(self._table.lines[last]),
             "time": None if times is None else float(times[last]),

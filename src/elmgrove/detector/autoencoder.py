@@ -13,7 +13,7 @@ from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.unsent import Fresh
 from elmgrove.detector.model import Answer, Part, left_out
-from elmgrove.detector.verdict import Blame, Reconstruction
+from elmgrove.detector.verdict import Blame, Cause
 from elmgrove.errors import SingularSystem, require_whole
 
 
@@ -69,7 +69,7 @@ class Autoencoder(OSELM):
     def answer(self, x: Array) -> Answer:
         guess = self.guess(x)
         r = x - guess.y
-        return Answer(float(ddot(r, r)) / len(x), Reconstruction(guess.y), guess)
+        return Answer(float(ddot(r, r)) / len(x), self, guess)
 
     def answers_ahead(self, X: Array) -> list[Answer]:
         return [self.answer(X[0])]
@@ -109,10 +109,13 @@ class Autoencoder(OSELM):
         made._sums.load(self.total - taken.evidence)
         return made
 
-    def explainer(self, x: Array) -> Blame:
+    def explainer(self, x: Array) -> "Autoencoder":
+        return self
+
+    def causes(self, basis: Basis, x: Array, k: int) -> list[Cause]:
         if self._blame is None or self._blame.beta is not self.beta:
             self._blame = Blame(self)
-        return self._blame
+        return self._blame.causes(basis, x, k)
 
     def set_loan(self, loan: Moments | None) -> None:
         """Do nothing: only a distance can borrow how readings move together."""

@@ -29,7 +29,7 @@ from elmgrove.detector.patterns import PatternRule
 from elmgrove.detector.peers import Other, Peers
 from elmgrove.detector.quarantine import Quarantine, Waiting
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
-from elmgrove.detector.verdict import Cause, Verdict, explained, score_of, view_of
+from elmgrove.detector.verdict import Cause, Verdict, causes_of, score_of, view_of
 from elmgrove.errors import BadInput, NotAdmissible, require_whole
 from elmgrove.storage.disk import FilePath, as_path, load, locked, write
 from elmgrove.storage.sealed import seal, unseal
@@ -313,13 +313,6 @@ class Detector:
         """Rows that must still come, none of them above the threshold, before there are alarms."""
         return self.gate.rows_missing
 
-    def causes(self, verdict: Verdict, k: int = 3) -> list[Cause]:
-        """Finds what ``blame`` would have found for the row of a verdict given here."""
-        view = verdict.view
-        if self.basis.score == "loss":
-            view = self.model.explainer(verdict.row)
-        return explained(self.basis, view, verdict.row, k)
-
     def plot(self, rows: Any, path: Any = None, *, times: Any = None, name: str = "") -> Any:
         """Draws scores, events and the sensors that caused them, and learns nothing.
 
@@ -376,24 +369,8 @@ class Detector:
         Where there are patterns, to the one that explains the row best. With a window, the row is
         taken to follow the last one.
         """
-        return self._blamed(self.preparation.last_rows.with_next(self.preparation.one(row)), k)
-
-    def blame_at(self, rows: Any, index: int, k: int = 3) -> list[Cause]:
-        """Finds what ``blame`` finds, for one score that ``score_many`` gave of these rows."""
-        span = self.basis.span(max(index - self.basis.window + 1, 0), index + 1)
-        return self._blamed(self.preparation.many(rows[span]).reshape(-1), k)
-
-    def known_at(self, rows: Any, index: int) -> tuple[str, ...]:
-        """Names those elsewhere for whom an input would have been normal, as ``blame_at`` has it.
-
-        Nobody, where rows are missing in its window.
-        """
-        if index < self.basis.window - 1:
-            return ()
-        span = self.basis.span(index - self.basis.window + 1, index + 1)
-        return self.elsewhere.known(
-            self.preparation.many(rows[span]).reshape(-1), self.gate.limit()
-        )
+        x = self.preparation.last_rows.with_next(self.preparation.one(row))
+        return causes_of(self.model, x, k)
 
     # Cooperation
 
@@ -587,7 +564,7 @@ class Detector:
         events.row += 1
         if decision.anomalous or events.running is not None:
             running, events.learned = events.running, self.learned
-            events.follow(verdict, gate.state, self.causes)
+            events.follow(verdict, gate.state)
             if events.running is not running:
                 self._bound_event()
         verdict.drift = self.drift.follow(verdict)
@@ -619,10 +596,6 @@ class Detector:
         score, (x, view) = score_of(self.model, x), view_of(self.model, x)
         judged, seen = (False, (), False, False, self.state), self.progress.seen
         return Verdict(score, self.threshold, *judged, 0, seen, x, view, self.basis, time)
-
-    def _blamed(self, x: Array, k: int) -> list[Cause]:
-        x, view = view_of(self.model, x)
-        return explained(self.basis, view, x, k)
 
     # Methods, so that a detector can be pickled.
 

@@ -1,7 +1,7 @@
 """Events: anomalous rows that belong together, from the alarm that opens one to its end."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -201,8 +201,6 @@ class EventUpdate(NamedTuple):
 #: The strongest rows of an event, whose causes are the event's.
 STRONGEST = 8
 
-Explain = Callable[[Verdict, int], list[Cause]]
-
 
 class TopRow(NamedTuple):
     """A row that is among the strongest of its event."""
@@ -240,7 +238,7 @@ class OpenEvent:
     #: For each other device, at how many of the rows it would have been normal.
     known: dict[str, Count] = field(default_factory=dict)
 
-    def add(self, when: When, verdict: Verdict | None, explain: Explain) -> None:
+    def add(self, when: When, verdict: Verdict | None) -> None:
         """Counts an anomalous row, and explains it if it is among the strongest."""
         self.loose += 1
         if verdict is None:
@@ -255,8 +253,7 @@ class OpenEvent:
             return
         if len(self.strong) == STRONGEST and score <= self.strong[-1].score:
             return
-        causes = tuple(explain(verdict, 8))
-        strong = TopRow(score, verdict.threshold, when, causes)
+        strong = TopRow(score, verdict.threshold, when, tuple(verdict.explain(8)))
         self.strong = _strongest([*self.strong, strong])
 
     def confirm(self, mark: Hit) -> None:
@@ -382,14 +379,14 @@ class Events:
     def open(self) -> Event | None:
         return None if self.running is None else self.running.event()
 
-    def follow(self, verdict: Verdict, state: str, explain: Explain) -> None:
+    def follow(self, verdict: Verdict, state: str) -> None:
         """Takes in an anomalous row, or any while an event is open; tells the verdict its event.
 
         ``state`` is the detector's after the row.
         """
         found_out = state == CHANGING != verdict.state
         if verdict.anomalous:
-            self._add(verdict, state, found_out, explain)
+            self._add(verdict, state, found_out)
         running = self.running
         if running is None:
             return
@@ -405,7 +402,7 @@ class Events:
     def _tell(self, kind: Literal["opened", "worse", "ended"], event: Event) -> None:
         self.news = [*self.news, EventUpdate(kind, event)][-CLOSED:]
 
-    def _add(self, verdict: Verdict, state: str, found_out: bool, explain: Explain) -> None:
+    def _add(self, verdict: Verdict, state: str, found_out: bool) -> None:
         when = self.row if verdict.time is None else verdict.time
         mark = Hit(self.row, when, self.learned)
         raised, marks = self._alarm.raised(mark), self._alarm.marks
@@ -414,9 +411,9 @@ class Events:
             row: known for row, known in self._verdicts.items() if row >= marks[0].row
         }
         if self.running is not None:
-            self.running.add(when, verdict, explain)
+            self.running.add(when, verdict)
         elif raised or found_out:
-            self._begin(verdict, explain)
+            self._begin(verdict)
         running = self.running
         if running is None:
             return
@@ -428,13 +425,13 @@ class Events:
         elif raised and running.is_worse(self._verdicts.get(one.row) for one in marks):
             self._tell(WORSENED, running.tell_worse())
 
-    def _begin(self, verdict: Verdict, explain: Explain) -> None:
+    def _begin(self, verdict: Verdict) -> None:
         marks = [mark for mark in self._alarm.marks if self.row - mark.row < self.rule.calm]
         self.count += 1
         self.running = OpenEvent(self.count, marks[0].when, self.row, marks[-1].when)
         self.running.after = marks[0].learned
         for mark in marks:
-            self.running.add(mark.when, self._verdicts.get(mark.row), explain)
+            self.running.add(mark.when, self._verdicts.get(mark.row))
         self.running.confirm(marks[-1])
         verdict.alarm = True
 

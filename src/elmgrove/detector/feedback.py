@@ -22,7 +22,7 @@ from elmgrove.detector.history import (
 from elmgrove.detector.inputs import Preparation
 from elmgrove.detector.quarantine import Waiting
 from elmgrove.detector.snapshot import Count, restore, snapshot
-from elmgrove.detector.verdict import Cause, explained, view_of
+from elmgrove.detector.verdict import causes_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.times import format_time
 
@@ -446,7 +446,9 @@ def listed(detector: "Detector", causes: int = 3, last: int | None = None) -> li
         {
             "time": one.time,
             "score": one.score,
-            "causes": [_finite(cause._asdict()) for cause in _causes(detector, one, causes)],
+            "causes": [
+                _finite(cause._asdict()) for cause in causes_of(detector.model, one.row, causes)
+            ],
         }
         for one in (waiting if last is None else waiting[-last:])
     ]
@@ -463,11 +465,6 @@ def _given(detector: "Detector", rows: Any, times: Any) -> list[Waiting]:
         Waiting(_known(time), None, x, _known(since))
         for x, (since, time) in zip(inputs, periods.tolist(), strict=True)
     ]
-
-
-def _causes(detector: "Detector", one: Waiting, k: int) -> list[Cause]:
-    x, view = view_of(detector.model, one.row)
-    return explained(detector.basis, view, x, k)
 
 
 def _residuals(detector: "Detector") -> Array | None:

@@ -41,7 +41,7 @@ class Part:
 class Answer(NamedTuple):
     """What a model makes of one row: its score, what explains it, and the pattern that gave it.
 
-    ``view`` is a ``Distance``, or the reconstruction of the row. ``work`` is what the model needs
+    ``view`` is a ``Distance``, or the model of a loss. ``work`` is what the model needs
     to learn the row without doing everything twice.
     """
 
@@ -87,7 +87,7 @@ class Model(Protocol):
     def scores(self, X: Array) -> Array: ...
     def left_out(self, X: Array) -> Array: ...
 
-    # What explains a row best: a ``Distance``, or what to blame for a loss.
+    # What explains a row best: a ``Distance``, or the model of a loss.
     def explainer(self, x: Array) -> Any: ...
 
     # Go on with what is left of a part, as if no more had been learned in it.

@@ -15,7 +15,7 @@ from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.events import Alarm, AlarmRule, Hit
 from elmgrove.detector.model import Model
-from elmgrove.detector.verdict import Cause, explained
+from elmgrove.detector.verdict import Cause, causes_of, explained
 from elmgrove.errors import BadInput
 from elmgrove.reading.times import when_text
 
@@ -91,12 +91,20 @@ class ScoredRows:
         every = [self._detector.preparation.many(self._given[given]) for given, _ in self.stretches]
         return np.concatenate([np.empty((0, self.basis.layer.inputs)), *every])
 
-    def window_of(self, place: int) -> tuple[Array, int]:
-        """The rows as given that a place is scored by, and its number among them."""
-        at = next(one for one in self.stretches if one[1].start <= place < one[1].stop)
-        index = place - at[1].start
-        first = max(index - self.basis.window + 1, 0)
-        return self._rows(at[0], first, index + 1), index - first
+    def causes(self, place: int, k: int = 3) -> list[Cause]:
+        """Finds what explains the score at a place."""
+        return causes_of(self._detector.model, self._input(place), k)
+
+    def known(self, place: int) -> tuple[str, ...]:
+        """Names those elsewhere for whom the input at a place would have been normal."""
+        if not self.whole[place]:
+            return ()
+        return self._detector.elsewhere.known(self._input(place), self._detector.gate.limit())
+
+    def _input(self, place: int) -> Array:
+        given, places = next(one for one in self.stretches if one[1].start <= place < one[1].stop)
+        index = place - places.start
+        return self.prepared(given, max(index - self.basis.window + 1, 0), index + 1).reshape(-1)
 
     def inputs(self, places: Array) -> Array:
         """Gives the inputs at places that are whole: windows of rows, side by side."""

@@ -106,11 +106,15 @@ class Verdict:
     def explain(self, k: int = 3) -> list[Cause]:
         """Finds the k features that explain most of the score; values in the row's own units.
 
-        With a distance these are what ``Detector.blame`` finds. With a loss they are where the
-        reconstruction fails; ``blame`` looks for the feature that made it fail, which costs more
-        and is often another one.
+        Of a loss that is found when it is asked for, by the model as it is then.
         """
         return explained(self.basis, self.view, self.row, k)
+
+
+def causes_of(model: Model, x: Array, k: int) -> list[Cause]:
+    """Finds the k features that explain most of the score of an input, whole or not."""
+    x, view = view_of(model, x)
+    return explained(model.basis, view, x, k)
 
 
 def explained(basis: Basis, view: Any, x: Array, k: int) -> list[Cause]:
@@ -149,34 +153,12 @@ def _cause(
     return Cause(basis.names[column], float(share), float(seen), float(expected), ago)
 
 
-def by_share(basis: Basis, share: Array, seen: Array, expected: Array, k: int) -> list[Cause]:
-    """Finds the k values with the largest share, named and in their own units."""
-    columns, last = basis.layer.inputs, len(share) // basis.layer.inputs - 1
-    return [
-        _cause(
-            basis, i % columns, share[i], float(seen[i]), float(expected[i]), last - i // columns
-        )
-        for i in map(int, np.argsort(share)[::-1][:k])
-    ]
-
-
-class Reconstruction(NamedTuple):
-    """What an autoencoder makes of a row."""
-
-    y: Array
-
-    def causes(self, basis: Basis, x: Array, k: int) -> list[Cause]:
-        """Finds the k values with the largest share of the squared error."""
-        error = np.square(x - self.y, dtype=np.float64)
-        return by_share(basis, error / (error.sum() or 1.0), x, self.y, k)
-
-
 class Blame:
     """For each feature: how much of the error would go if it alone had another value.
 
-    The error by feature (``Verdict.explain``) says where the reconstruction is wrong. But one
-    wrong input passes through the hidden units and spoils many outputs: a fault in one sensor
-    can show in its neighbours. Changing input i by δ changes the residual r by δ·mᵢ, with
+    The error by feature says where the reconstruction is wrong. But one wrong input passes through
+    the hidden units and spoils many outputs: a fault in one sensor can show in its neighbours.
+    Changing input i by δ changes the residual r by δ·mᵢ, with
     mᵢ = eᵢ − ∂y/∂xᵢ, so the best δ takes (r·mᵢ)² / ‖mᵢ‖² off ‖r‖². Exact with the identity as
     activation, to first order with others. It looks for one culprit, not for a conspiracy.
     """
@@ -195,8 +177,14 @@ class Blame:
         M = self._M if self._layer.activation == "identity" else self._responses(self._slopes(x))
         r = np.asarray(x - y, np.float64)
         along, size = M @ r, np.maximum(np.einsum("ij,ij->i", M, M), np.finfo(np.float64).tiny)
-        relief = along**2 / size
-        return by_share(basis, relief / ((r @ r) or 1.0), x, x - along / size, k)
+        share, expected = along**2 / size / ((r @ r) or 1.0), x - along / size
+        columns, last = basis.layer.inputs, len(x) // basis.layer.inputs - 1
+        return [
+            _cause(
+                basis, i % columns, share[i], float(x[i]), float(expected[i]), last - i // columns
+            )
+            for i in map(int, np.argsort(share)[::-1][:k])
+        ]
 
     def _responses(self, slopes: Array) -> Array:
         """Row i is mᵢ = eᵢ − αᵢ G' β."""

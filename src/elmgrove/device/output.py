@@ -86,7 +86,7 @@ class Observation:
         """The verdict for JSON; for anomalous rows, with their causes."""
         assert self.verdict is not None
         verdict, name = self.verdict, self.member.name
-        causes = self.member.detector.causes(verdict) if verdict.anomalous else []
+        causes = verdict.explain() if verdict.anomalous else []
         return {"device": name, **message(self.where, verdict, causes)}
 
     @cached_property
