@@ -83,7 +83,7 @@ def test_one_sensor_is_named_whatever_the_load_is(column: int) -> None:
     mean[column] += 3.0
     [found] = changes(LEARNED, mean, LEARNED.covariance)
     assert found.column == column
-    assert found.after - found.before == pytest.approx(3.0, abs=0.3)
+    assert mean[column] - found.expected == pytest.approx(3.0, abs=0.3)
 
 
 def test_two_sensors_are_two() -> None:
@@ -95,7 +95,7 @@ def test_two_sensors_are_two() -> None:
 def test_another_regime_is_told_by_levels() -> None:
     found = changes(LEARNED, np.array([-8.0, -6.0, -9.0, 0.1]), LEARNED.covariance)
     assert {one.column for one in found} == {0, 1, 2}
-    assert [one.before for one in found] == [0.0, 0.0, 0.0]
+    assert [one.expected for one in found] == [0.0, 0.0, 0.0]
 
 
 def test_one_that_varies_more_is_told_by_that() -> None:

@@ -17,7 +17,7 @@ def counted(anomalous: Any, progress: RateTest | None = None, **options: Any) ->
     for one in anomalous:
         progress.count(bool(one))
         if progress.lasting:
-            progress.change()
+            progress.begin(CHANGING)
     return progress
 
 
@@ -134,7 +134,7 @@ def test_few_among_many_others_are_scattered(share: float, scattered: bool) -> N
     while not progress.lasting:
         progress.count(rng.random() < share)
     assert progress.scattered == scattered
-    progress.watch()
+    progress.begin(WATCHING)
     assert (progress.state, progress.excess, progress.excess_rows) == (WATCHING, 0.0, 0)
 
 

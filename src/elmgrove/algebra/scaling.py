@@ -214,6 +214,10 @@ class Scaling:
     def rate(self) -> Array:
         return 1.0 / np.array(self.scale)
 
+    def units(self, column: int) -> tuple[float, float]:
+        """The shift and the scale of a column; 0 and 1 where there is no scaling."""
+        return (0.0, 1.0) if self.kind == "none" else (self.shift[column], self.scale[column])
+
     def __call__(self, X: Array) -> Array:
         """Scales rows (or a row); gives X itself where there is no scaling."""
         if self.kind == "none":

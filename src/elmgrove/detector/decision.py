@@ -107,7 +107,7 @@ class RateTest:
         self.rate, self.confidence, self.window = rate, confidence, window
         self.rows = self.flagged = self.bursts = self.restarts = self.taught = 0
         self.state = LEARNING
-        self._begin(LEARNING)
+        self.begin(LEARNING)
         self._weigh()
         self.state = self._first
 
@@ -130,7 +130,7 @@ class RateTest:
         """Counts rows that are known to be normal: the rate need not be earned on others."""
         self.taught += rows
         if self.state == LEARNING:
-            self._begin(WATCHING)
+            self.begin(WATCHING)
 
     def count(self, anomalous: bool) -> None:
         self.rows += 1
@@ -164,9 +164,6 @@ class RateTest:
     def scattered(self) -> bool:
         """Whether the anomalous rows of an excess came one by one, among many others."""
         return self.excess_flagged <= 0.2 * self.excess_rows
-
-    def change(self) -> None:
-        self._begin(CHANGING)
 
     def _count_anomalous(self) -> None:
         self.flagged += 1
@@ -217,16 +214,12 @@ class RateTest:
         if rate is None or state == LEARNING or (unshown and state == WATCHING):
             state = self._first
         if state != self.state or not counted:
-            self._begin(state)
+            self.begin(state)
             self.rows = self.flagged = self.bursts = 0
 
     def doubt(self) -> None:
         """Takes back that the rate was shown: rows known to be normal have shown another."""
-        self._begin(self._first)
-
-    def watch(self) -> None:
-        """Goes on watching: the threshold has followed an excess, or a change was accepted."""
-        self._begin(WATCHING)
+        self.begin(self._first)
 
     @property
     def _evidence(self) -> float:
@@ -236,12 +229,12 @@ class RateTest:
     def _test(self) -> None:
         ratio = self._evidence / self._tested.length
         if ratio <= -self._bound:
-            self._begin(WATCHING)
+            self.begin(WATCHING)
         elif ratio >= self._bound:
             self.restarts += 1
-            self._begin(self.state)
+            self.begin(self.state)
 
-    def _begin(self, state: str) -> None:
+    def begin(self, state: str) -> None:
         """Begins the test again, and with another state the count as well."""
         if state != self.state:
             self.rows = self.flagged = self.bursts = 0
@@ -638,13 +631,16 @@ class AlarmGate:
             enough = not recent.missing(self.policy.minimum)
             least = self._least_limit()
             self._limit = self.policy.limit(recent) if enough else math.inf
-            if not enough and self._few_will_do:
-                self._limit = self._limit_by_few()
+            if not enough and not self.rows_to_learn:
+                # By the last rows, each scored by a model without it.
+                if self._by_few is None:
+                    scores = self._left_out(recent.rows).tolist()
+                    self._by_few = self._cautious_limit(scores)
+                self._limit = self._by_few
             elif enough and recent.accepted < self._cautious_until:
                 cautious = self._cautious_limit(recent.scores)
                 self._limit = max(self._limit, min(cautious, _MARGIN * self._limit))
-            self._limit = max(self._limit, self.raised or 0.0)
-            self._limit = max(self._limit, least)
+            self._limit = max(self._limit, self.raised or 0.0, least)
             # It may be older than the scores it is computed from by a small part of them.
             self._limit_until = recent.clock + 1 + len(recent) // 128
         return self._limit
@@ -654,33 +650,19 @@ class AlarmGate:
         progress, rate = self.progress, self.policy.rate
         if not (self._limit and progress.taught and self._judged and rate):
             return 0.0
-        if self._judged < progress.taught:
-            return self._kept
-        # Even with one more burst there would be no more than stated.
-        if self._near + progress.seen.length > rate * self._judged:
-            return self._kept
+        kept = self._limit if self._limit < math.inf else 0.0
+        # Even with one more burst there must be no more than stated.
+        many = self._near + progress.seen.length > rate * self._judged
+        if self._judged < progress.taught or many:
+            return kept
         self._judged = self._near = 0
         return self._limit / 2.0
-
-    @property
-    def _kept(self) -> float:
-        return self._limit if self._limit is not None and self._limit < math.inf else 0.0
-
-    def _limit_by_few(self) -> float:
-        """The threshold by the last rows, each scored by a model without it."""
-        if self._by_few is None:
-            self._by_few = self._cautious_limit(self._left_out(self.recent.rows).tolist())
-        return self._by_few
 
     def _cautious_limit(self, scores: list[float]) -> float:
         policy, recent = self.policy, self.recent
         if isinstance(policy, FalseAlarmRate):
             return policy.cautious_limit(scores, recent.together)
         return policy.limit(recent)
-
-    @property
-    def _few_will_do(self) -> bool:
-        return self.rows_to_learn == 0
 
     @property
     def rows_to_learn(self) -> int:
@@ -721,8 +703,11 @@ class AlarmGate:
                     # What came one by one before is no part of the change.
                     excess = 1
                 raised = self._follow_or_change(limit)
+        elif self._above and progress.excess:
+            self._below += 1
+            self._upper += score > self.recent.median
         elif self._above:
-            self._note_below(score)
+            self._forget_excess()
         return Decision(state, limit, above, excess, raised)
 
     def _earn(self, score: float, above: bool, limit: float) -> None:
@@ -740,21 +725,8 @@ class AlarmGate:
         # As JSON holds it, which knows no infinity.
         self._above.append((score if score < sys.float_info.max else sys.float_info.max, row))
 
-    def _note_below(self, score: float) -> None:
-        if not self.progress.excess:
-            self._forget_excess()
-            return
-        self._below += 1
-        self._upper += score > self.recent.median
-
     def _forget_excess(self) -> None:
         self._above, self._below, self._upper = [], 0, 0
-
-    @property
-    def _shifted(self) -> bool:
-        """Whether rows that are not anomalous score higher than before, all of them, as well."""
-        chance = 1.5 * math.sqrt(self._below * self.recent.together)
-        return self._upper > self._below / 2.0 + chance
 
     @property
     def _together(self) -> bool:
@@ -765,9 +737,12 @@ class AlarmGate:
     def _follow_or_change(self, limit: float) -> float | None:
         """Raises the threshold where rows are anomalous one by one; else, they have changed."""
         progress = self.progress
-        if not progress.scattered or self._shifted or self._together:
+        # Rows that are not anomalous score higher than before, all of them, as well.
+        chance = 1.5 * math.sqrt(self._below * self.recent.together)
+        shifted = self._upper > self._below / 2.0 + chance
+        if not progress.scattered or shifted or self._together:
             self._forget_excess()
-            progress.change()
+            progress.begin(CHANGING)
             return None
         asked = self.recent.accepted < self._raised_until
         self._raise_to_follow(limit, progress.excess_rows)
@@ -784,7 +759,7 @@ class AlarmGate:
             self._raised = 0.0
         self._raised_until = 2 * self.recent.accepted
         self._forget_excess()
-        self.progress.watch()
+        self.progress.begin(WATCHING)
         self.expire()
 
     @property
@@ -822,7 +797,7 @@ class AlarmGate:
         if not self._warm:
             enough = not self.recent.missing(self.policy.minimum)
             enough = enough and self._rows_known() >= self.warmup
-            self._warm = enough or self._few_will_do
+            self._warm = enough or not self.rows_to_learn
         return self._warm
 
     # What it decides by
@@ -849,7 +824,7 @@ class AlarmGate:
         self.progress.teach(len(rows))
         self.recent.accept_many(rows, scores, stamps)
         if self.progress.state == CHANGING:
-            self.progress.watch()
+            self.progress.begin(WATCHING)
         self.expire()
 
     def follow(self, before: float | None, after: float | None) -> None:
@@ -868,6 +843,7 @@ class AlarmGate:
         self.lower()
 
     def lower(self) -> None:
+        """Lets go of what the threshold was raised to."""
         self._raised_until = 0
         self.expire()
 

@@ -10,7 +10,6 @@ import numpy as np
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.scaling import Scaling
 from elmgrove.detector.events import normal_at
 from elmgrove.detector.model import Model
 from elmgrove.detector.thresholds import RISES
@@ -237,18 +236,16 @@ class Learned(NamedTuple):
 
 
 class Displacement(NamedTuple):
-    """What one column did: where it should have been and is, or how it varied and varies now.
+    """A column that changed by so much: it is elsewhere, or it varies otherwise (``by_spread``).
 
-    ``weights`` make of a row how far the column is from where it should be.
+    ``weights`` make of a row how far the column is from where it should be, which the others say is
+    ``expected`` from the mean.
     """
 
     column: int
-    before: float
-    after: float
-    varied: float
-    varies: float
     size: float
     weights: Array
+    expected: float = 0.0
     by_spread: bool = False
 
 
@@ -257,9 +254,14 @@ def learned_of(model: Model, recent: Array) -> Learned:
 
     A model by reconstruction has no moments of rows; the last rows that were learned have.
     """
-    columns, several = model.basis.layer.inputs, len(model.models) > 1
+    columns = model.basis.layer.inputs
     if model.basis.score == "distance":
-        whole = Distance(cast(Moments, model.evidence)) if several else _distance(model)
+        several = len(model.models) > 1
+        whole: Distance = (
+            Distance(cast(Moments, model.evidence))
+            if several
+            else model.explainer(np.zeros(model.basis.inputs))
+        )
         view = whole.last(columns)
         variance = view.deviation**2 * (1.0 + np.einsum("ij,ij->j", view.L, view.L))
         if columns > RELATED:
@@ -275,11 +277,6 @@ def learned_of(model: Model, recent: Array) -> Learned:
     return Learned(rows.mean(axis=0), products + noise * np.eye(columns))
 
 
-def _distance(model: Model) -> Distance:
-    found: Distance = model.explainer(np.zeros(model.basis.inputs))
-    return found
-
-
 def changes(learned: Learned, mean: Array, covariance: Array) -> list[Displacement]:
     """Finds the few columns that explain how these rows differ, those that explain most first.
 
@@ -293,23 +290,10 @@ def changes(learned: Learned, mean: Array, covariance: Array) -> list[Displaceme
     away, wider = float(d @ omega @ d), float(np.sum(omega * covariance)) - len(d)
     if away >= wider:
         return _by_level(learned, omega, d, covariance)
-    return _by_spread(learned, omega, d, covariance)
-
-
-def _displaced(
-    learned: Learned,
-    j: int,
-    d: Array,
-    variance: float,
-    size: float,
-    weights: Array,
-    expected: float = 0.0,
-    by_spread: bool = False,
-) -> Displacement:
-    mean, deviation = learned.mean[j], float(learned.deviation[j])
-    varies = float(np.sqrt(max(variance, 0.0)))
-    before, after = float(mean + expected), float(mean + d[j])
-    return Displacement(j, before, after, deviation, varies, float(size), weights, by_spread)
+    # The column whose distance from what the others say varies most beyond the usual.
+    grown = np.einsum("ij,jk,ik->i", omega, covariance, omega) / np.diag(omega)
+    j = int(grown.argmax())
+    return [Displacement(j, float(np.sqrt(grown[j])), omega[j] / omega[j, j], by_spread=True)]
 
 
 def _each_by_itself(learned: Learned, d: Array, variance: Array) -> list[Displacement]:
@@ -320,7 +304,7 @@ def _each_by_itself(learned: Learned, d: Array, variance: Array) -> list[Displac
     order = np.argsort(sizes)[::-1][:_NAMED]
     unit = np.eye(1, len(d))[0]
     return [
-        _displaced(learned, j, d, variance[j], sizes[j], np.roll(unit, j), by_spread=by_spread)
+        Displacement(j, float(sizes[j]), np.roll(unit, j), by_spread=by_spread)
         for j in map(int, order)
         if by_spread or 2.0 * off[j] >= off[order[0]]
     ]
@@ -346,14 +330,11 @@ def _by_level(learned: Learned, omega: Array, d: Array, covariance: Array) -> li
         off = np.abs(d) / learned.deviation
         free = [int(j) for j in np.argsort(off)[::-1][:_NAMED] if 3.0 * off[j] >= off.max()]
     return [
-        _displaced(
-            learned,
+        Displacement(
             j,
-            d,
-            covariance[j, j],
-            abs(d[j] - expected[j]) * np.sqrt(omega[j, j]),
+            float(abs(d[j] - expected[j]) * np.sqrt(omega[j, j])),
             omega[j] / omega[j, j],
-            expected[j],
+            float(expected[j]),
             # A sensor with so small a share of its variance is stuck.
             bool(covariance[j, j] < 1e-3 * sigma[j, j]),
         )
@@ -368,15 +349,6 @@ def _left_without(sigma: Array, d: Array, free: list[int]) -> float:
         return 0.0
     inverse = np.linalg.pinv(sigma[np.ix_(kept, kept)], hermitian=True)
     return float(d[kept] @ inverse @ d[kept])
-
-
-def _by_spread(learned: Learned, omega: Array, d: Array, covariance: Array) -> list[Displacement]:
-    """The column whose distance from what the others say varies most beyond the usual."""
-    grown = np.einsum("ij,jk,ik->i", omega, covariance, omega) / np.diag(omega)
-    j = int(grown.argmax())
-    weights = omega[j] / omega[j, j]
-    far = np.sqrt(grown[j])
-    return [_displaced(learned, j, d, covariance[j, j], far, weights, by_spread=True)]
 
 
 def no_longer_followed(learned: Learned, covariance: Array, column: int) -> int | None:
@@ -409,7 +381,7 @@ class Ramp(NamedTuple):
     per_hour: float | None
 
 
-def ramp_of(blocks: list[BlockMean], values: Array, sudden: bool) -> Ramp | None:
+def ramp_of(blocks: Sequence[BlockMean], values: Array, sudden: bool) -> Ramp | None:
     """Finds since when a value moved slowly; None where a step explains the blocks better.
 
     ``sudden`` says that rows were others all at once, by how anomalous they were.
@@ -419,8 +391,9 @@ def ramp_of(blocks: list[BlockMean], values: Array, sudden: bool) -> Ramp | None
     middle = end - rows / 2.0
     if len(blocks) < 4:
         return None
-    # A step within a block shows as a part of itself there.
-    steps = (np.clip((end - at) / rows, 0.0, 1.0) for at in _places(end, rows))
+    # A step may lie at the bounds of blocks, or within one, and shows as a part of itself there.
+    places = np.concatenate([end - share * rows for share in (0.25, 0.5, 0.75, 1.0)])
+    steps = (np.clip((end - at) / rows, 0.0, 1.0) for at in places)
     step = min(_misfit(rows, values, shape) for shape in steps)
     knees = [0.0, *end[:-2]]
     bends = [_misfit(rows, values, np.maximum(middle - knee, 0.0)) for knee in knees]
@@ -442,11 +415,6 @@ def ramp_of(blocks: list[BlockMean], values: Array, sudden: bool) -> Ramp | None
     time = float(np.interp(knees[best], middle, times))
     pace = (times[-1] - times[best]) / (middle[-1] - middle[best])
     return Ramp(int(end[-1] - knees[best]), time, per_row, float(per_row / pace * 3600.0))
-
-
-def _places(end: Array, rows: Array) -> Array:
-    """Where a step may lie: the bounds of blocks, and three places within each."""
-    return np.concatenate([end - share * rows for share in (0.25, 0.5, 0.75, 1.0)])
 
 
 def _slope(weights: Array, y: Array, x: Array) -> float:
@@ -476,55 +444,56 @@ def described(
     ``sudden`` says that rows were others all at once, by how anomalous they were.
     """
     mean, covariance = since.mean, since.covariance
-    learned = learned_of(model, recent)
+    learned, names = learned_of(model, recent), model.basis.names
     found = changes(learned, mean, covariance)
-    ramps = [_moved(learned, one, blocks, sudden) for one in found]
+    # How far each column was from where it should be.
+    offs = [np.array([(b.mean - learned.mean) @ one.weights for b in blocks]) for one in found]
+    ramps = [
+        None if one.by_spread else ramp_of(blocks, off, sudden)
+        for one, off in zip(found, offs, strict=True)
+    ]
     # The first explains most: whether it moved slowly is whether the rows did.
     moved = ramps[0] if ramps else None
-    named = [pair for pair in zip(found, ramps, strict=True) if moved is None or pair[1]]
+    variance = covariance if covariance.ndim == 1 else np.diag(covariance)
+    followed = [(one.column, no_longer_followed(learned, covariance, one.column)) for one in found]
     return Drift(
         CHANGE if moved is None else SLOW,
         since.time if moved is None else moved.time,
         now,
         since.rows if moved is None else moved.rows,
         since.anomalous / since.rows,
-        tuple(_shift(model, one, ramp if moved else None) for one, ramp in named),
-        tuple(_relations(model.basis.names, learned, covariance, found)),
+        tuple(
+            _shift(model, one, learned, mean[one.column], variance[one.column], moved and ramp)
+            for one, ramp in zip(found, ramps, strict=True)
+            if moved is None or ramp
+        ),
+        tuple(Relation(names[one], names[other]) for one, other in followed if other is not None),
     )
 
 
-def _moved(
-    learned: Learned, change: Displacement, blocks: Sequence[BlockMean], sudden: bool
-) -> Ramp | None:
-    """Since when a column moved slowly away from where it should be, if it did."""
-    if change.by_spread:
-        return None
-    values = np.array([(block.mean - learned.mean) @ change.weights for block in blocks])
-    return ramp_of(list(blocks), values, sudden)
-
-
-def _relations(
-    names: Sequence[str], learned: Learned, covariance: Array, found: Sequence[Displacement]
-) -> list[Relation]:
-    pairs = ((one.column, no_longer_followed(learned, covariance, one.column)) for one in found)
-    return [Relation(names[column], names[other]) for column, other in pairs if other is not None]
-
-
-def _shift(model: Model, change: Displacement, moved: Ramp | None) -> Shift:
+def _shift(
+    model: Model,
+    change: Displacement,
+    learned: Learned,
+    mean: float,
+    variance: float,
+    moved: Ramp | None,
+) -> Shift:
     """A change in the data's own units."""
-    scaling, column = model.basis.scaling, change.column
-    scale = _scale(scaling, column)
-    shift = scaling.shift[column] if scaling.kind != "none" else 0.0
-    before, after = change.before * scale + shift, change.after * scale + shift
-    varied, varies = change.varied * scale, change.varies * scale
-    pace = None if moved is None else moved.per_row * scale
-    hourly = None if moved is None or moved.per_hour is None else moved.per_hour * scale
-    percent = percent_of(before, after, varied)
-    name = model.basis.names[column]
+    column = change.column
+    shift, scale = model.basis.scaling.units(column)
+    before = float(learned.mean[column] + change.expected) * scale + shift
+    after = float(mean) * scale + shift
+    varied = float(learned.deviation[column]) * scale
     return Shift(
-        name, before, after, percent, change.size, varied, varies, change.by_spread, hourly, pace
+        model.basis.names[column],
+        before,
+        after,
+        percent_of(before, after, varied),
+        change.size,
+        varied,
+        float(np.sqrt(max(variance, 0.0))) * scale,
+        change.by_spread,
+        None if moved is None or moved.per_hour is None else moved.per_hour * scale,
+        None if moved is None else moved.per_row * scale,
     )
-
-
-def _scale(scaling: Scaling, column: int) -> float:
-    return scaling.scale[column] if scaling.kind != "none" else 1.0

@@ -58,7 +58,8 @@ class Answer:
     @property
     def said(self) -> str:
         """What it was said to be, and who said so and when."""
-        who = ", ".join(filter(None, [self.by, "" if self.at is None else _clock(self.at)]))
+        when = "" if self.at is None else f"{format_time(self.at)[:16]} UTC"
+        who = ", ".join(filter(None, [self.by, when]))
         what = _WORDS.get(self.action, "undone")
         return f"{what} ({who})" if who else what
 
@@ -137,10 +138,6 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _clock(at: float) -> str:
-    return f"{format_time(at)[:16]} UTC"
-
-
 # Errors that must be so many times as large as before to show are worth a word.
 _BLUNT = 2.0
 
@@ -185,24 +182,32 @@ class Feedback:
             words = ("was taken out", "were taken out", "learned before")
             said.append(f"all {_counted(self.taken, *words)}")
         elif self.taken:
-            out = _counted(self.taken, "was taken out", "were taken out", "learned")
-            said.append(out + self._how)
+            how = ", exactly"
+            if not (self.exact or self.first is None or self.last is None):
+                first, last = format_time(self.first), format_time(self.last)
+                how = f" by whole increments, from {first} UTC to {last} UTC"
+            said.append(_counted(self.taken, "was taken out", "were taken out", "learned") + how)
         elif self.action == REJECT:
-            said.append("nothing learned was taken out" + self._why_nothing)
+            why = (
+                ""
+                if self.exact
+                else (
+                    ": what was learned since it began can't be told apart from what was learned "
+                    "before (reject --from takes out whole hours)"
+                )
+            )
+            said.append(f"nothing learned was taken out{why}")
         if self.already:
             before = f"event {self.event} was answered before: {self.already}"
             said.append(f"{before} (undo takes that back)")
         limit = "" if self.threshold is None else f", anomalous above {self.threshold:.3g}"
         limit += "" if self.raised is None else f" ({self.raised:.3g} before: smaller faults pass)"
-        return f"{'; '.join(said)}. Now {self.state}{limit}.{self._warning}"
-
-    @property
-    def _warning(self) -> str:
+        text = f"{'; '.join(said)}. Now {self.state}{limit}."
         if self.blunter is None:
-            return ""
+            return text
         feature, times = self.blunter
         return (
-            f" One model of both normals: an error of {feature} must be {times:.1f} times as "
+            f"{text} One model of both normals: an error of {feature} must be {times:.1f} times as "
             "large as before to show. reject --to takes the old one out; accept --instead does so "
             "at once."
         )
@@ -219,22 +224,6 @@ class Feedback:
         if self.action == ACCEPT:
             done = "learned as a new normal"
         return about + _counted(self.rows, f"was {done}", f"were {done}")
-
-    @property
-    def _how(self) -> str:
-        if self.exact or self.first is None or self.last is None:
-            return ", exactly"
-        first, last = format_time(self.first), format_time(self.last)
-        return f" by whole increments, from {first} UTC to {last} UTC"
-
-    @property
-    def _why_nothing(self) -> str:
-        if self.exact:
-            return ""
-        return (
-            ": what was learned since it began can't be told apart from what was learned before "
-            "(reject --from takes out whole hours)"
-        )
 
 
 def accept(
@@ -258,7 +247,7 @@ def accept(
     """
     meant, memory = _meant(detector, span, event), Undoable.before(detector)
     if rows is None:
-        waiting = detector.quarantine.release(_waits_in(meant, span, event, Waiting.within))
+        waiting = _release(detector, meant, span, event, Waiting.within)
         memory.waiting = snapshot(detector.quarantine.like(waiting))
     else:
         waiting = _given(detector, rows, times)
@@ -278,7 +267,8 @@ def accept(
             detector.events.end()
             detector.drift.restart()
     told = _feedback(ACCEPT, detector, len(waiting), replace(taken, exact=True), meant)
-    told = replace(told, raised=_raised(threshold, detector.threshold))
+    if 0.0 < _BLUNT * threshold <= detector.threshold < math.inf:
+        told = replace(told, raised=threshold)
     return told if instead else replace(told, blunter=_blunter(detector, residuals))
 
 
@@ -303,7 +293,7 @@ def reject(
         span is None or (report.since is not None and span.holds(report.since))
     )
     taken = _taken(detector, meant, span)
-    dropped = detector.quarantine.release(_waits_in(meant, span, event, Waiting.touches))
+    dropped = _release(detector, meant, span, event, Waiting.touches)
     told = _feedback(REJECT, detector, len(dropped), taken, meant)
     if dropped or taken.rows or asked or (meant is not None and not meant.answered):
         memory.out, memory.waiting = taken.increments, snapshot(detector.quarantine.like(dropped))
@@ -395,16 +385,19 @@ def _meant(detector: "Detector", span: Span | None, number: int | None) -> Event
     return known[-1] if known else None
 
 
-def _waits_in(
+def _release(
+    detector: "Detector",
     meant: Event | None,
     span: Span | None,
     number: int | None,
     wanted: Callable[[Waiting, Span | None], bool],
-) -> Callable[[Waiting], bool]:
-    """Says of rows that wait which are meant."""
+) -> list[Waiting]:
+    """Takes those rows out of quarantine that are meant."""
     if number is not None and meant is not None and isinstance(meant.begin, float):
         span = _span_of(meant)
-    return lambda one: wanted(one, span) or (number is not None and one.time is None)
+    return detector.quarantine.release(
+        lambda one: wanted(one, span) or (number is not None and one.time is None)
+    )
 
 
 def _span_of(event: Event) -> Span:
@@ -458,9 +451,8 @@ def _given(detector: "Detector", rows: Any, times: Any) -> list[Waiting]:
     """Rows of a stretch by itself, as inputs like those that wait."""
     preparation = Preparation(detector.basis)
     X, when = preparation.next_many(rows, times)
-    window = preparation.last_rows
-    periods = window.periods(X, when)
-    inputs = window.add_many(X, when)
+    periods = preparation.last_rows.periods(X, when)
+    inputs = preparation.last_rows.add_many(X, when)
     return [
         Waiting(_known(time), None, x, _known(since))
         for x, (since, time) in zip(inputs, periods.tolist(), strict=True)
@@ -484,10 +476,6 @@ def _blunter(detector: "Detector", before: Array | None) -> tuple[str, float] | 
     times = after / np.maximum(before, np.finfo(float).tiny)
     worst = int(times.argmax())
     return (detector.basis.names[worst], float(times[worst])) if times[worst] >= _BLUNT else None
-
-
-def _raised(before: float, after: float) -> float | None:
-    return before if 0.0 < _BLUNT * before <= after < math.inf else None
 
 
 def _feedback(

@@ -306,32 +306,28 @@ class History:
                 new = self.kept.pop().then(new, self._model.forgetting)
             self.kept.append(new)
             self._fold()
-        self._go_on(parts)
+        self.resume()
 
     def join(self) -> None:
         """Puts all up to now into one increment: rows that come will make it fade in another way.
 
         From then on it is taken out whole or not at all.
         """
-        parts, times = self._model.parts, (*(one.times for one in self.kept), self._noted)
+        times = (*(one.times for one in self.kept), self._noted)
         pieces = (
             BucketPart(part.number, 0, part.learned, rows, part.evidence, part.total)
-            for part in parts
+            for part in self._model.parts
             if (rows := self.rows_after(part, 0))
         )
         all_times = reduce(Times.then, times)._replace(ordered=False)
         again = self._again + sum(one.again for one in self.kept)
         self.kept = [Bucket(all_times, 0, self._model.learned, tuple(pieces), again)]
-        self._go_on(parts)
+        self.resume()
 
     def resume(self) -> None:
         """Begins the next increment: what is kept is all that was learned up to now."""
-        self._go_on(self._model.parts)
-
-    def _go_on(self, parts: Sequence[Part]) -> None:
-        """Begins the next increment with what comes now."""
         self._cut_at = self._model.learned
-        self._cut_parts = {part.number: part.learned for part in parts}
+        self._cut_parts = {part.number: part.learned for part in self._model.parts}
         self._before.add(self._times.ended, self._last)
         self._again = 0
         self._open(Times())
@@ -401,10 +397,12 @@ class History:
 
     def rows_after(self, part: Part, learned: int) -> int:
         """Counts the rows, at least, that are left of those learned in a part after so many."""
-        held = [piece for one in self.kept for piece in one.pieces if piece.number == part.number]
         cut = self._cut_parts.get(part.number, 0)
         return max(part.learned - max(cut, learned), 0) + sum(
-            piece.left_after(learned) for piece in held
+            piece.left_after(learned)
+            for one in self.kept
+            for piece in one.pieces
+            if piece.number == part.number
         )
 
     def new_weight(self, part: Part, learned: int) -> float:

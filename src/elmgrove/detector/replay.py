@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.rows import Array
 from elmgrove.detector.events import Alarm, AlarmRule, Hit
@@ -150,22 +149,27 @@ class Sensors:
 
     def values(self, name: str) -> Array:
         column = self._basis.names.index(name)
-        return _unscaled(self._basis, column, self._last[:, column])
+        shift, scale = self._basis.scaling.units(column)
+        return np.asarray(self._last[:, column], np.float64) * scale + shift
 
     def expected(self, name: str, places: Array) -> Expected:
         """Gives what a sensor should have shown, by all other sensors of the input."""
-        column = self._basis.names.index(name)
+        basis, column = self._basis, self._basis.names.index(name)
+        shift, scale = basis.scaling.units(column)
+        block = column + basis.layer.inputs * np.arange(basis.window)
         value, deviation = np.full(len(places), np.nan), np.full(len(places), np.nan)
         there = np.flatnonzero(self._whole[places])
         X = self._inputs(places[there])
         for view, group in self._views(X):
             at = there[group]
             if isinstance(view, Distance):
-                value[at], deviation[at] = self._by_distance(view, X[group], column)
-            else:
-                value[at] = [self._by_loss(view, x, column) for x in X[group]]
-        _, scale = _units(self._basis, column)
-        return Expected(_unscaled(self._basis, column, value), deviation * scale)
+                expected, usual = view.expected(X[group], block)
+                value[at], deviation[at] = expected[:, -1] * scale + shift, usual[-1] * scale
+                continue
+            for place, x in zip(at, X[group], strict=True):
+                causes = explained(basis, view, x, basis.inputs)
+                [value[place]] = [c.expected for c in causes if c.feature == name and not c.ago]
+        return Expected(value, deviation)
 
     def _causes(self, place: int) -> list[Cause]:
         [x] = self._inputs(np.array([place]))
@@ -180,29 +184,6 @@ class Sensors:
             found[id(view)] = view
             groups[id(view)].append(place)
         return [(found[key], group) for key, group in groups.items()]
-
-    def _by_distance(self, view: Distance, X: Array, column: int) -> tuple[Array, float]:
-        columns = self._basis.layer.inputs
-        block = column + columns * np.arange(self._basis.window)
-        expected, deviation = view.expected(X, block)
-        return expected[:, -1], float(deviation[-1])
-
-    def _by_loss(self, view: object, x: Array, column: int) -> float:
-        shift, scale = _units(self._basis, column)
-        name = self._basis.names[column]
-        causes = explained(self._basis, view, x, self._basis.inputs)
-        [value] = [one.expected for one in causes if one.feature == name and not one.ago]
-        return (value - shift) / scale
-
-
-def _units(basis: Basis, column: int) -> tuple[float, float]:
-    scaling = basis.scaling
-    return (0.0, 1.0) if scaling.kind == "none" else (scaling.shift[column], scaling.scale[column])
-
-
-def _unscaled(basis: Basis, column: int, values: Array) -> Array:
-    shift, scale = _units(basis, column)
-    return np.asarray(values, np.float64) * scale + shift
 
 
 #: The axis of a replay whose rows have times.

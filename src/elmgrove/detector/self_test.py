@@ -45,17 +45,16 @@ def smallest_errors(detector: Detector) -> list[SmallestError]:
     if detector.state == LEARNING or detector.basis.spectrum is not None or not len(rows):
         return []
     rows = rows[np.linspace(0, len(rows) - 1, min(128, len(rows))).astype(int)]
-    scale, levels = _scale(detector), _levels(detector)
-    found = []
-    names = detector.basis.names
+    levels = _levels(detector)
+    found, names = [], detector.basis.names
     # Each takes its time.
     tried = min(256, (1 << 17) // detector.basis.inputs, len(names))
     for column in np.linspace(0, len(names) - 1, tried).astype(int).tolist():
         size = _smallest(detector, rows, column, float(levels.unit[column]))
-        size = None if size is None else size * float(scale[column])
-        found.append(
-            SmallestError(names[column], size, float(levels.deviation[column] * scale[column]))
-        )
+        _, scale = detector.basis.scaling.units(column)
+        size = None if size is None else size * scale
+        usual = float(levels.deviation[column] * scale)
+        found.append(SmallestError(names[column], size, usual))
     return found
 
 
@@ -115,13 +114,8 @@ def _levels(detector: Detector) -> Levels:
     levels = evidence.levels
     if scaling.kind in ("none", OWN):
         return levels
-    scale = _scale(detector)
+    scale = np.array(scaling.scale)
     return Levels(levels.count, (levels.mean - scaling.shift) / scale, levels.variance / scale**2)
-
-
-def _scale(detector: Detector) -> Array:
-    scaling = detector.basis.scaling
-    return np.array(scaling.scale) if scaling.scale else np.ones(detector.basis.layer.inputs)
 
 
 def _reach(one: SmallestError) -> float:

@@ -146,11 +146,9 @@ def _causes_by_distance(basis: Basis, distance: Distance, x: Array, k: int) -> l
 def _cause(
     basis: Basis, column: int, share: float, seen: float, expected: float, ago: int
 ) -> Cause:
-    scaling = basis.scaling
-    if scaling.kind != "none":
-        shift, scale = scaling.shift[column], scaling.scale[column]
-        seen, expected = seen * scale + shift, expected * scale + shift
-    return Cause(basis.names[column], float(share), float(seen), float(expected), ago)
+    shift, scale = basis.scaling.units(column)
+    seen, expected = float(seen * scale + shift), float(expected * scale + shift)
+    return Cause(basis.names[column], float(share), seen, expected, ago)
 
 
 class Blame:
