@@ -1,7 +1,7 @@
 """Events: anomalous rows that belong together, from the alarm that opens one to its end."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -263,10 +263,6 @@ class OpenEvent:
             self.strongest, self.strong = _strongest([*self.strongest, *self.strong]), []
         self.last, self.last_at, self.until = mark.row, mark.when, mark.learned
 
-    def is_worse(self, verdicts: Iterable[Verdict | None]) -> bool:
-        """Says whether all of these rows are far stronger than the peak that was last told."""
-        return all(one and _number(one.score) > 4.0 * self.told for one in verdicts)
-
     def tell(self) -> Event:
         """Gives the event to tell somebody, who knows its peak from then on."""
         event = self.event()
@@ -422,8 +418,10 @@ class Events:
             verdict.event = running.number
         if verdict.alarm:
             self._tell(OPENED, running.tell())
-        elif raised and running.is_worse(self._verdicts.get(one.row) for one in marks):
-            self._tell(WORSENED, running.tell_worse())
+        elif raised:
+            verdicts = [self._verdicts.get(one.row) for one in marks]
+            if all(one and _number(one.score) > 4.0 * running.told for one in verdicts):
+                self._tell(WORSENED, running.tell_worse())
 
     def _begin(self, verdict: Verdict) -> None:
         marks = [mark for mark in self._alarm.marks if self.row - mark.row < self.rule.calm]

@@ -82,14 +82,6 @@ class Times(NamedTuple):
         ordered = self.ordered and later.ordered and (follows or not self.known)
         return Times(least[0], most[1], least[2], most[3], ordered)
 
-    def meet(self, span: Span) -> bool:
-        """Says whether some of the inputs may have a row in a span."""
-        return span.meets(self.first, self.last)
-
-    def all_meet(self, span: Span) -> bool:
-        """Says whether each of the inputs has a row in a span, whichever they are."""
-        return span.meets(self.began, self.ended)
-
 
 @dataclass(frozen=True)
 class BucketPart:
@@ -594,11 +586,13 @@ def take_out(detector: "Detector", span: Span) -> TakenOut:
     """
 
     def part(one: Bucket) -> Parts:
-        if not one.times.meet(span):
+        times = one.times
+        if not span.meets(times.first, times.last):
             return one, None, None
-        if one.times.all_meet(span):
+        if span.meets(times.began, times.ended):
+            # Each of its inputs, whichever they are.
             return None, one, None
-        return parted(detector, one, places) if one.times.ordered else None
+        return parted(detector, one, places) if times.ordered else None
 
     def places(stamps: Array) -> tuple[int, int]:
         return int((stamps[:, 1] < span.begin).sum()), int((stamps[:, 0] < span.end).sum())
@@ -678,7 +672,13 @@ def _without(
     if not out:
         return TakenOut(exact=exact)
     recent = detector.gate.recent
-    gone, since = _numbers(out), min(one.after for one in out)
+    after, until = np.array([(one.after, one.until) for one in out]).T
+    since = int(after.min())
+
+    def gone(numbers: Array) -> Array:
+        found: Array = (numbers[:, np.newaxis] > after) & (numbers[:, np.newaxis] <= until)
+        return np.asarray(found.any(axis=1))
+
     learned_at = recent.stamps[:, 2]
     later = recent.rows[~gone(learned_at) & (learned_at > since)]
     factor = _go_on_with(detector, left, out, later)
@@ -739,17 +739,6 @@ def _rest(detector: "Detector", whole: Part) -> Part:
     # those before are worth more without the ones that are gone.
     size = whole.evidence + rest.evidence
     return replace(rest, evidence=rest.evidence.left_of(size))
-
-
-def _numbers(out: Sequence[Bucket]) -> Callable[[Array], Array]:
-    """Says of the numbers of rows which are among these."""
-    after, until = np.array([(one.after, one.until) for one in out]).T
-
-    def among(numbers: Array) -> Array:
-        found: Array = (numbers[:, np.newaxis] > after) & (numbers[:, np.newaxis] <= until)
-        return np.asarray(found.any(axis=1))
-
-    return among
 
 
 def fade(detector: "Detector", weight: float) -> None:

@@ -40,7 +40,7 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     """
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     _require_tunable(given)
-    before, was = _settings(detector), _outcome(detector)
+    before, was = _settings(detector), (detector.state, detector.threshold)
     policy = _policy(detector.gate.policy, given)
     # Before the scores that are too far between are forgotten.
     short = too_few_scores(policy, detector.gate.recent.usable)
@@ -48,13 +48,16 @@ def tune(detector: Detector, **changes: float | None) -> list[str]:
     if policy != detector.gate.policy:
         detector.gate.set_policy(policy)
     detector.events.rule = alarm
-    after, outcome = _settings(detector), _outcome(detector)
     said = [
         f"{name}: {_text(value)}, before {_text(before[name])}"
-        for name, value in after.items()
+        for name, value in _settings(detector).items()
         if value != before[name]
     ]
-    return said if outcome == was else [*said, _became(detector, was, short)]
+    return (
+        said
+        if (detector.state, detector.threshold) == was
+        else [*said, _became(detector, was, short)]
+    )
 
 
 def too_few_scores(policy: Threshold, usable: int) -> str:
@@ -115,10 +118,6 @@ def _settings(detector: Detector) -> dict[str, float | None]:
         "alarm_n": rule.n,
         "alarm_cooldown": rule.cooldown,
     }
-
-
-def _outcome(detector: Detector) -> tuple[str, float]:
-    return detector.state, detector.threshold
 
 
 def _became(detector: Detector, was: tuple[str, float], short: str) -> str:
