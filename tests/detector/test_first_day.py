@@ -126,6 +126,29 @@ def test_rows_that_are_anomalous_one_by_one_are_one_question(seed: int) -> None:
     assert share(verdicts[-2000:]) < 0.03
 
 
+def test_a_threshold_that_stayed_may_follow_without_another_question() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(6000, 4))
+    odd = (rng.random(6000) < 0.07) & (np.arange(6000) >= 1500)
+    X[odd, 0] += rng.uniform(4.0, 16.0, odd.sum()) * np.sign(rng.normal(size=odd.sum()))
+    agent = Detector.for_data(X[:300], window=1)
+    _, asked, _ = Stream(agent).observe(X)
+    assert ["the threshold, which stays" in str(one) for one in asked] == [True]
+    assert agent.gate.raised is not None
+
+
+def test_a_threshold_that_rises_a_little_is_no_question() -> None:
+    X, rng = gaussian(5000, 2), np.random.default_rng(2)
+    detector = Detector.for_data(X[:2000], window=1)
+    detector.learn_many(X[:2000])
+    later, limit = X[2000:], detector.threshold
+    for place in np.flatnonzero(rng.random(len(later)) < 0.06):
+        later[place] *= np.sqrt(rng.uniform(1.0, 1.1) * limit / detector.score_one(later[place]))
+    _, asked, _ = Stream(detector).observe(later)
+    assert asked == []
+    assert detector.threshold > limit
+
+
 @pytest.mark.parametrize("seed", law_seeds(3))
 def test_gross_spikes_stay_anomalous_however_often_they_come(seed: int) -> None:
     X, rng = gaussian(7000, seed), np.random.default_rng(seed + 100)

@@ -15,6 +15,7 @@ from elmgrove.device.settings import Settings
 from elmgrove.errors import BadFile, BadInput
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import locked, save
+from elmgrove.storage.sealed import seal, unseal
 from support.commands import Elmgrove
 from support.factories import detector_for, member_in
 from support.fans import NAMES, fan_rows, write_fan_rows
@@ -167,6 +168,15 @@ def test_what_is_no_state_is_neither_loaded_nor_replaced() -> None:
     for attempt in (lambda: Detector.load("fan.elm"), lambda: trained_detector().save("fan.elm")):
         with pytest.raises(BadFile, match=r"fan\.elm: not a file of Elmgrove's"):
             attempt()
+
+
+def test_a_damaged_detector_is_refused() -> None:
+    trained_detector().save("fan.elm")
+    fields, arrays = unseal("elmgrove.state", Path("fan.elm").read_bytes())
+    fields["detector"]["warmup"] = "many"
+    Path("fan.elm").write_bytes(seal("elmgrove.state", fields, arrays))
+    with pytest.raises(BadFile, match="not as a state should be"):
+        Detector.load("fan.elm")
 
 
 # What it shows
