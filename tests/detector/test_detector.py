@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 from elmgrove import (
     AlarmRule,
@@ -70,38 +69,7 @@ def test_observe_gives_the_score_that_score_one_gave_just_before() -> None:
         assert detector.observe(row).score == pytest.approx(expected, rel=1e-9)
 
 
-def test_observe_learns_a_row_exactly_when_it_is_not_anomalous() -> None:
-    detector = trained_detector(threshold=FalseAlarmRate(0.05))
-    rows = normal(400)[300:]
-    rows[::7] += GROSS
-    verdicts = []
-    for row in rows:
-        before = detector.evidence
-        verdict = detector.observe(row)
-        assert verdict.anomalous == (verdict.score > verdict.threshold)
-        assert verdict.learned == (not verdict.anomalous) == (detector.evidence != before)
-        verdicts.append(verdict.anomalous)
-    assert all(verdicts[::7])
-    assert not all(verdicts)
-    expected = trained(Detector(LAYER), np.vstack([normal(300), rows[np.logical_not(verdicts)]]))
-    assert detector.evidence.close_to(expected.evidence)
-    assert detector.learned == expected.learned
-
-
 # Cold start
-
-
-def test_a_fresh_detector_is_learning_and_has_no_threshold() -> None:
-    detector = Detector(LAYER)
-    assert detector.state == "learning"
-    assert detector.threshold == math.inf
-    verdict = detector.observe(GROSS)
-    assert (verdict.state, verdict.anomalous, verdict.alarm, verdict.learned) == (
-        "learning",
-        False,
-        False,
-        True,
-    )
 
 
 @pytest.mark.parametrize(
@@ -342,16 +310,7 @@ def test_the_rows_of_the_caller_are_not_changed(
         np.testing.assert_array_equal(row, before)
 
 
-# Real data
-
-DIGITS, LABELS = load_digits(return_X_y=True)
-IMAGES = DIGITS / 16.0
-
-
-def digit(label: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first 120 images of a digit to learn, the rest to test."""
-    rows = IMAGES[label == LABELS]
-    return rows[:120], rows[120:]
+# Times
 
 
 def test_the_time_of_a_row_is_in_its_verdict() -> None:

@@ -711,10 +711,11 @@ def _go_on_with(
     pieces = {piece.number: piece for one in changed for piece in one.pieces}
     increments.kept = kept
     try:
-        rest = [
-            _rest(detector, whole.get(number) or _nothing_of(piece))
-            for number, piece in sorted(pieces.items())
-        ]
+        for number, piece in pieces.items():
+            # A pattern of which nothing is left.
+            nothing = Part(number, piece.until, piece.evidence.weighted(0.0), piece.total)
+            whole.setdefault(number, nothing)
+        rest = [_rest(detector, whole[number]) for number in sorted(pieces)]
     except Exception:  # whatever it was, nothing is taken out
         increments.kept = were
         raise
@@ -723,12 +724,6 @@ def _go_on_with(
         model.reduce_to(part)
     after = detector.level(later)
     return after / before if before and after else 1.0
-
-
-def _nothing_of(piece: BucketPart) -> Part:
-    """The part of a pattern of which nothing is left."""
-    total = None if piece.total is None else 0.0 * piece.total
-    return Part(piece.number, piece.until, piece.evidence.weighted(0.0), total)
 
 
 def _rest(detector: "Detector", whole: Part) -> Part:

@@ -145,7 +145,13 @@ class Sensors:
 
     def causes(self, places: Sequence[int]) -> list[list[Cause]]:
         """Finds what explains the inputs at these places; nothing where there is none."""
-        return [self._causes(place) if self._whole[place] else [] for place in places]
+        columns = self._basis.layer.inputs
+        return [
+            causes_of(self._model, self._inputs(np.array([place]))[0], columns)
+            if self._whole[place]
+            else []
+            for place in places
+        ]
 
     def values(self, name: str) -> Array:
         column = self._basis.names.index(name)
@@ -170,10 +176,6 @@ class Sensors:
                 causes = explained(basis, view, x, basis.inputs)
                 [value[place]] = [c.expected for c in causes if c.feature == name and not c.ago]
         return Expected(value, deviation)
-
-    def _causes(self, place: int) -> list[Cause]:
-        [x] = self._inputs(np.array([place]))
-        return explained(self._basis, self._model.explainer(x), x, self._basis.layer.inputs)
 
     def _views(self, X: Array) -> Iterable[tuple[object, list[int]]]:
         """What explains these inputs, each with the places of those that it explains."""
