@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from elmgrove.algebra import Basis, HiddenLayer
 from elmgrove.detector import Detector
+from elmgrove.detector.replay import ScoredRows
 from elmgrove_papers.answers import RARE, anomalous, rarity, unknown
 from elmgrove_papers.catalogue import figure
 from elmgrove_papers.figure import Run
@@ -71,7 +72,7 @@ def test_what_is_unknown_is_anomalous_and_known_at_nobody(score: str) -> None:
         detector = fleet.detector(name)
         above = anomalous(fleet, name)(rows) > detector.threshold
         np.testing.assert_array_equal(rarity(detector, detector.score_many(rows)) > RARE, above)
-        known = [bool(detector.known_at(rows, place)) for place in range(len(rows))]
+        known = list(map(bool, map(ScoredRows(detector, rows).known, range(len(rows)))))
         expected = above & ~np.array(known)
         np.testing.assert_array_equal(unknown(fleet, name)(rows) > RARE, expected)
         assert 0 < expected.sum() < above.sum(), "the others know some rows, and not all"
