@@ -165,7 +165,7 @@ class Judged:
             "anomalous": bool(self.anomalous[place]),
             "known": self.known.get(place, ()),
             "pattern": pattern,
-            "causes": causes,
+            "causes": self._rows.causes(place, explain) if explain else [],
         }
         return {name: found[name] for name in self.columns}
 
@@ -216,5 +216,5 @@ def _write_csv(rows: Iterable[dict[str, Any]], columns: list[str], out: TextIO) 
 def _write_jsonl(rows: Iterable[dict[str, Any]], _: list[str], out: TextIO) -> None:
     for row in rows:
         row["threshold"] = row["threshold"] if np.isfinite(row["threshold"]) else None
-        row["causes"] = [cause._asdict() for cause in row["causes"]]
+        row["causes"] = [cause.fields for cause in row["causes"]]
         out.write(json.dumps(row) + "\n")

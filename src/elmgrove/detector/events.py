@@ -169,7 +169,7 @@ class Event:
             "changing": self.changing,
             "answered": self.answered or None,
             "known": list(self.known),
-            "causes": [cause._asdict() for cause in self.causes],
+            "causes": [cause.fields for cause in self.causes],
         }
 
 

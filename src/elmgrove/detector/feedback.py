@@ -437,13 +437,11 @@ def listed(detector: "Detector", causes: int = 3, last: int | None = None) -> li
     waiting = detector.quarantine.waiting
     return [
         {
-            "time": one.time,
-            "score": one.score,
-            "causes": [
-                _finite(cause._asdict()) for cause in causes_of(detector.model, one.row, causes)
-            ],
+            "time": row.time,
+            "score": row.score,
+            "causes": [one.fields for one in causes_of(detector.model, row.row, causes)],
         }
-        for one in (waiting if last is None else waiting[-last:])
+        for row in (waiting if last is None else waiting[-last:])
     ]
 
 
@@ -494,13 +492,6 @@ def _feedback(
         event=None if meant is None else meant.number,
         already="" if meant is None else meant.answered,
     )
-
-
-def _finite(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in fields.items()
-    }
 
 
 def _counted(rows: int, one: str, many: str, which: str = "") -> str:

@@ -60,6 +60,13 @@ class Cause(NamedTuple):
     expected: float
     ago: int = 0
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The cause as JSON holds it, which has None for what is no number."""
+        numbers = {"share": self.share, "seen": self.seen, "expected": self.expected}
+        known = {name: one if math.isfinite(one) else None for name, one in numbers.items()}
+        return {"feature": self.feature, **known, "ago": self.ago}
+
     def __str__(self) -> str:
         # What is no number is nothing to tell.
         unknown = math.isnan(self.seen) or math.isnan(self.expected)

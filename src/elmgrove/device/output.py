@@ -49,7 +49,7 @@ def message(where: str | None, verdict: Verdict, causes: Sequence[Cause]) -> dic
             "share": verdict.flagged.share,
             "band": list(verdict.flagged.band),
         },
-        "causes": _causes(causes),
+        "causes": [cause.fields for cause in causes],
     }
 
 
@@ -57,10 +57,6 @@ def wants(only: str, verdict: Verdict) -> bool:
     if only == "anomalies":
         return verdict.anomalous
     return only == "all" or (only == "alarms" and verdict.alarm)
-
-
-def _causes(causes: Sequence[Cause]) -> list[dict[str, Any]]:
-    return [{name: _finite(value) for name, value in cause._asdict().items()} for cause in causes]
 
 
 def _finite(value: Any) -> Any:
@@ -93,13 +89,7 @@ class Observation:
     def news(self) -> list[dict[str, Any]]:
         """Event updates and drift for JSON."""
         found = [
-            {
-                "kind": one.kind,
-                "where": self.where,
-                **one.event.fields,
-                "causes": _causes(one.event.causes),
-                "text": str(one),
-            }
+            {"kind": one.kind, "where": self.where, **one.event.fields, "text": str(one)}
             for one in self.updates
         ]
         drift = None if self.verdict is None else self.verdict.drift
