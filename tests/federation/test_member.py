@@ -123,6 +123,12 @@ def test_devices_that_exchange_in_any_way_equal_one_that_learned_all_rows(
         assert one.detector.model.total.count == len(np.vstack(seen))
 
 
+def test_it_says_whether_there_was_news() -> None:
+    me = member("me")
+    told = [me.receive(contribution_from("a", learned)) for learned in (7, 7, 3, 8)]
+    assert told == [True, False, False, True]
+
+
 # Forgetting
 
 
