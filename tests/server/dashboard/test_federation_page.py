@@ -16,7 +16,7 @@ from elmgrove.server.dashboard.federation_page import Comparisons, GroupPicture,
 from elmgrove.server.dashboard.rendering import iso
 from support.dashboard import Guest, guest
 from support.factories import normal_rows
-from support.serving import ADMIN, Federation, Server, charter, fan_evidence, serving
+from support.serving import ADMIN, Federation, Server, charter, fan_evidence, serving, wait_until
 
 
 @pytest.fixture(name="fans")
@@ -46,6 +46,8 @@ def test_who_explains_whom_is_the_judgement_of_their_sums(fans: Federation, ada:
     found = explained(judge([Contribution(n, 1, (e,)) for n, e in parts], fans.charter.ridge), 2)
     assert found.names == ("fan-1", "fan-2")
     assert [line[place].text for place, line in enumerate(found.lines)] == ["1.0", "1.0"]
+    # Where all are compared with each other for the first time, the page does not wait for it.
+    wait_until(lambda: "2 devices:" in shown(ada, fans, "federation"))
     page = shown(ada, fans, "federation")
     assert "Unlike all others here: <b>oven." in page
     html = ada.get(f"/ui/{fans.charter.name}/federation").text
@@ -91,6 +93,7 @@ def test_what_fails_in_a_comparison_is_a_sentence(
         raise FloatingPointError("beyond all numbers")
 
     monkeypatch.setattr(federation_page, "judge", fail)
+    wait_until(lambda: "2 devices:" in shown(ada, fans, "federation"))
     page = shown(ada, fans, "federation")
     assert "This could not be computed; the server's log says why." in page
     assert "2 devices: fan-1, fan-2" in page, "the rest is there"
