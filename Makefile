@@ -29,7 +29,7 @@ check: $(VENV)/dev.done ## Run ruff, mypy --strict, import-linter and the doctes
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --doctest-modules src/elmgrove papers/src --ignore src/elmgrove/rounds/flower
+	$(BIN)/python -m pytest --doctest-modules src/elmgrove papers/src --ignore src/elmgrove/rounds/flower.py
 
 docs: $(VENV)/docs.done ## Build a site of the docs in site/, with every link and anchor checked
 	$(BIN)/python -m docs.make

@@ -53,7 +53,7 @@ class Traffic:
         self._seconds = 0.0
 
     def record(self) -> dict[str, Any]:
-        """Gives the outcome, times in ms; an error is a status or the name of an exception."""
+        """Gives the result, times in ms; an error is a status or the name of an exception."""
         timings = {kind: asdict(Timing.of(times)) for kind, times in self._times.items() if times}
         errors = {what: n for what, n in self._answers.items() if what.split()[-1] not in _GOOD}
         return {

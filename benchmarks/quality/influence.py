@@ -21,12 +21,12 @@ from benchmarks.quality.measure import auc
 from benchmarks.quality.windows import Matrix
 from elmgrove import Basis, Detector, Evidence
 from elmgrove.exchange.memory import MemoryExchange
+from elmgrove.federation.aggregation import StandingOthers
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
-from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.policy import UNBOUNDED, Terms
 from elmgrove.federation.selection import Everyone, Quality, Rule, SameGroup
-from elmgrove.federation.terms import UNBOUNDED, Terms
 
 SENSORS, OTHERS, ROWS = 8, 10, 550
 #: The share of a liar's rows that has the fault.

@@ -16,10 +16,10 @@ from benchmarks.quality.windows import Matrix
 from elmgrove.algebra.basis import Basis
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.detector.verdict import Verdict
+from elmgrove.federation.aggregation import StandingOthers
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
-from elmgrove.federation.others import StandingOthers
 from elmgrove_papers.data import recordings
 from elmgrove_papers.data.fans import NORMAL
 

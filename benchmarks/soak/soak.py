@@ -14,7 +14,7 @@ from benchmarks.soak.report import Memory
 from benchmarks.soak.server import Server
 from elmgrove import Basis, HiddenLayer
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.terms import Terms
+from elmgrove.federation.policy import Terms
 
 # Seconds between two looks, and between two lines on the screen.
 _TICK, _LINE = 0.5, 5.0

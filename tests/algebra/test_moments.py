@@ -25,6 +25,7 @@ from elmgrove import (
 )
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.linalg import regularized
+from elmgrove.algebra.moment_sums import WAITING, MomentSums
 from elmgrove.algebra.moments import (
     Moments,
     pack_evidence,
@@ -33,7 +34,6 @@ from elmgrove.algebra.moments import (
     unpack_parts,
     zero_evidence,
 )
-from elmgrove.algebra.summing import WAITING, MomentSums
 from elmgrove.detector.inputs import stacked
 from support.factories import trained
 from support.laws import law_examples

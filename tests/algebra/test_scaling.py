@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from elmgrove import BadInput, Basis, HiddenLayer, Scaling
 from elmgrove.algebra.layer import fingerprint
+from elmgrove.algebra.moment_sums import MomentSums
 from elmgrove.algebra.scaling import Levels
-from elmgrove.algebra.summing import MomentSums
 from elmgrove.detector.inputs import stacked
 
 numbers = st.floats(-1e6, 1e6)

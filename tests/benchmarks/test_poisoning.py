@@ -24,9 +24,9 @@ from benchmarks.quality.influence import (
 )
 
 from elmgrove.federation.member import Member
+from elmgrove.federation.policy import UNBOUNDED
 from elmgrove.federation.selection import Everyone
 from elmgrove.federation.sums import weight_in
-from elmgrove.federation.terms import UNBOUNDED
 
 
 @cache

@@ -62,7 +62,7 @@ def test_all_commands_are_named_and_none_is_loaded() -> None:
 
 def test_one_command_is_loaded_for_its_options() -> None:
     ran = completed("elmgrove tune --r", command=[sys.executable, "-c", LOADED])
-    assert "elmgrove.cli.ask" in ran.stderr.split()
+    assert "elmgrove.cli.feedback" in ran.stderr.split()
     assert "elmgrove.cli.serve" not in ran.stderr.split()
 
 

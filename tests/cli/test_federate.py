@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.cli.federate_rows import FleetFiles, FleetRows, hold_out
+from elmgrove.cli.federate_data import FleetFiles, FleetRows, hold_out
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import load
 from support.commands import Elmgrove, one_clear_line

@@ -16,7 +16,7 @@ from elmgrove.device.settings import Settings
 from elmgrove.errors import Unauthorized
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation.terms import Terms
+from elmgrove.federation.policy import Terms
 from elmgrove.storage.disk import save
 from support.agents import NAMES
 from support.commands import Elmgrove, Ran, one_clear_line

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmgrove.cli.ask import Device
+from elmgrove.cli.feedback import Device
 from support.agents import Start, append_rows, verdicts
 from support.commands import Elmgrove, made_once, one_clear_line
 from support.factories import detector_in, write_rows

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from elmgrove import Detector, PatternRule
-from elmgrove.federation.messages import Status, read
+from elmgrove.federation.schemas import Status, read
 from elmgrove.server.dashboard.device_page import facts
 from support.commands import Elmgrove, one_clear_line
 from support.factories import detector_in, trained

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from elmgrove.cli import ask as running
-from elmgrove.cli.ask import Device
+from elmgrove.cli import feedback as running
+from elmgrove.cli.feedback import Device
 from elmgrove.detector.thresholds import FalseAlarmRate
 from elmgrove.device import control
 from elmgrove.device.control import socket_beside

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.cli.ask import Device
+from elmgrove.cli.feedback import Device
 from elmgrove.device.actions import perform
 from elmgrove.federation.member import Member
 from elmgrove.storage.disk import save

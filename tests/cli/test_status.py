@@ -100,7 +100,7 @@ def busy_state(path: str) -> None:
     member = Member("fan", detector)
     said = "sums of 1,000 rows sent, uses 3 other devices (updated)"
     member.notes["sync"] = {"time": 0.0, "said": said, "failed": False, "next": 60.0}
-    member.notes["hearing"] = {"used": 2500, "left_out": 3, "reason": "line 7: no number"}
+    member.notes["input"] = {"used": 2500, "left_out": 3, "reason": "line 7: no number"}
     save(Path(path), member)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmgrove.cli.federate_rows import FleetRows, choose_target, fitted, hold_out
+from elmgrove.cli.federate_data import FleetRows, choose_target, fitted, hold_out
 from elmgrove.rounds.predictor import Target
 from support.laws import law_seeds
 

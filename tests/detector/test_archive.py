@@ -9,7 +9,7 @@ import pytest
 
 from elmgrove import BadFile, Detector, Evidence, FixedThreshold, HiddenLayer
 from elmgrove.detector.patterns import PatternRule
-from elmgrove.detector.snapshot import restore, snapshot
+from elmgrove.detector.serialization import restore, snapshot
 from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member

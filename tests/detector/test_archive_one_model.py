@@ -50,7 +50,7 @@ def packed_bytes(detector: Detector) -> object:
     return fields, {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in arrays.items()}
 
 
-def outcome(verdict: Verdict) -> tuple[object, ...]:
+def result(verdict: Verdict) -> tuple[object, ...]:
     told = (verdict.alarm, verdict.event)
     return verdict.anomalous, verdict.learned, told, verdict.state
 
@@ -60,7 +60,7 @@ def assert_go_on_alike(one: Detector, other: Detector, rows: np.ndarray, to: flo
         assert one.threshold == pytest.approx(other.threshold, rel=to)
         a, b = one.observe(row), other.observe(row)
         assert a.score == pytest.approx(b.score, rel=to)
-        assert outcome(a) == outcome(b)
+        assert result(a) == result(b)
     assert one.learned == other.learned
     assert one.evidence.close_to(other.evidence, 10 * to)
     assert len(one.quarantine) == len(other.quarantine)

@@ -11,7 +11,7 @@ from scipy.signal import lfilter
 
 from elmgrove import BadInput, Detector, FalseAlarmRate, FixedThreshold, HiddenLayer
 from elmgrove.detector.decision import Recent
-from elmgrove.detector.snapshot import restore, snapshot
+from elmgrove.detector.serialization import restore, snapshot
 from elmgrove.detector.thresholds import Threshold, threshold_fields, threshold_from_fields
 from support.laws import law_seeds
 

@@ -40,7 +40,7 @@ def watching(rows: int = 1500, **settings: Any) -> Detector:
     return detector
 
 
-def outcome(verdict: Verdict) -> tuple[object, ...]:
+def result(verdict: Verdict) -> tuple[object, ...]:
     return verdict.anomalous, verdict.learned, verdict.alarm, verdict.state, verdict.flagged
 
 
@@ -163,7 +163,7 @@ def test_after_a_gap_rows_have_a_score_but_are_neither_judged_nor_learned(name: 
         assert np.isfinite(verdict.score)
         assert verdict.state == "watching"
         if index < 9:
-            assert outcome(verdict)[:3] == (False, False, False)
+            assert result(verdict)[:3] == (False, False, False)
             assert len(verdict.explain(2)) == 2
             assert len(detector.blame(row, 2)) == 2
         else:
@@ -270,7 +270,7 @@ def test_a_state_saved_in_the_middle_of_a_window_goes_on_with_the_same_verdicts(
     )
     for row in X[17 + held :]:
         mine, theirs = detector.observe(row), again.observe(row)
-        assert outcome(mine) == outcome(theirs)
+        assert result(mine) == result(theirs)
         assert mine.score == pytest.approx(theirs.score, rel=1e-9)
         assert mine.threshold == pytest.approx(theirs.threshold, rel=1e-9)
     assert again.evidence.close_to(detector.evidence)

@@ -51,7 +51,7 @@ def ask(federation: Federation, action: str = "accept", **words: Any) -> str:
     return str(answer.json()["id"])
 
 
-def outcome(federation: Federation, command: str) -> dict[str, Any]:
+def result(federation: Federation, command: str) -> dict[str, Any]:
     """The command as the server shows it, with what came of it."""
     return next(one for one in shown(federation)["commands"] if one["id"] == command)
 
@@ -82,8 +82,8 @@ def test_what_a_person_accepts_is_done_and_seen_within_a_second_or_so(pumps: Fed
     command = ask(pumps)
     # Under the guard a second sync would follow the first one anyway.
     with at_work(**joined(pumps, "pump", follow=True, sync_seconds=3600.0, guard=False)):
-        wait_until(lambda: outcome(pumps, command)["done"] is not None)
-        found = outcome(pumps, command)
+        wait_until(lambda: result(pumps, command)["done"] is not None)
+        found = result(pumps, command)
         assert found["refused"] is False
         assert f"{ANOMALOUS} rows were learned as a new normal" in found["said"][0]
         assert shown(pumps)["report"]["status"]["quarantine"] == 0

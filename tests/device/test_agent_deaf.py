@@ -33,7 +33,7 @@ def test_less_than_half_is_an_error_after_all_was_saved(
     fan = device("fan", like="like.evidence")
     assert fan.end() == code
     assert learned(Path("fan.elm")) == len(verdicts(Path("fan.jsonl"))) == good
-    noted = member_in("fan.elm").notes["hearing"]
+    noted = member_in("fan.elm").notes["input"]
     assert (noted["used"], noted["left_out"]) == (good, 50)
     assert "is not a finite number" in noted["reason"]
 

@@ -91,7 +91,7 @@ def test_a_gap_is_said_and_windows_begin_again(device: Start) -> None:
     assert run.log.count("gap: ") == run.log.count(said) == 1
     unlearned = [n for n, one in enumerate(verdicts(Path("pump.jsonl"))) if not one["learned"]]
     assert {0, 1, 2, 3, 200, 201, 202, 203} <= set(unlearned)
-    assert member_in("pump.elm").notes["hearing"]["gaps"] == 1
+    assert member_in("pump.elm").notes["input"]["gaps"] == 1
 
 
 def test_a_verdict_has_the_row_s_time_or_else_the_present(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis
+from elmgrove.device.background_sync import AgentSession
 from elmgrove.device.settings import Settings
-from elmgrove.device.sync import AgentSession
 from elmgrove.errors import Mismatch
 from elmgrove.exchange.folder import FolderExchange
 from elmgrove.federation.charter import Charter

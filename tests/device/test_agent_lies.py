@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.device import start, sync
+from elmgrove.device import background_sync, start
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.exchange import http
@@ -55,7 +55,7 @@ def contribution_from(number: int) -> Contribution:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a day brings comes in seconds: no wait and no deadline is long."""
-    for module in (start, sync):
+    for module in (start, background_sync):
         monkeypatch.setattr(module, "Backoff", lambda: Backoff(first=0.001, longest=0.002))
     monkeypatch.setattr("elmgrove.exchange.http.MOST_PATIENCE", 0.01)
     monkeypatch.setattr("elmgrove.exchange.http.SLOWEST", 10**7)

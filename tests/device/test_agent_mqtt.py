@@ -397,13 +397,13 @@ def test_the_broker_may_end_again_and_again_and_nothing_is_lost(
     assert len(judged) == len(rows)
     # What was under way when the broker ended may have come twice.
     assert list(dict.fromkeys(times_of(listener.objects("told/pump/verdict")))) == judged
-    logged = [one for one in map(json.loads, agent.log.splitlines()) if is_news(one)]
+    logged = [one for one in map(json.loads, agent.log.splitlines()) if is_new(one)]
     assert len(logged) >= RESTARTS
     heard = [one["text"] for one in listener.objects("told/pump/event")]
     assert list(dict.fromkeys(heard)) == [one["message"] for one in logged]
 
 
-def is_news(line: dict[str, Any]) -> bool:
+def is_new(line: dict[str, Any]) -> bool:
     """Whether a line of the log is about an event or a drift that is told."""
     fields = line.get("fields", {})
     return "news" in fields or fields.get("drift", {"kind": SPIKE})["kind"] != SPIKE

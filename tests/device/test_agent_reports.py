@@ -71,10 +71,10 @@ def test_an_command_is_done_and_told_at_once_however_seldom_it_syncs() -> None:
     server = HonestExchange(CHARTER, [], asks=[command(1)])
     # Under the guard a second sync would follow the first one anyway.
     with told_of(server, guard=False):
-        wait_until(lambda: len(server.outcomes) == 1)
-        (outcome,) = server.outcomes
-        assert not outcome.refused
-        assert "9 rows were learned as a new normal" in outcome.said[0]
+        wait_until(lambda: len(server.results) == 1)
+        (result,) = server.results
+        assert not result.refused
+        assert "9 rows were learned as a new normal" in result.said[0]
         kept = member_in("fan.elm")
         assert kept.detector.learned >= ROWS + ANOMALOUS
         assert kept.notes["commands"][0]["command"] == "command-1"
@@ -89,9 +89,9 @@ def test_what_is_asked_before_a_restart_is_done_after_it() -> None:
         wait_until(lambda: server.heard != [])
     server.asks = [command(1, "reject"), command(2)]
     with told_of(server):
-        wait_until(lambda: len(server.outcomes) == 2)
-    assert "9 rows were dropped" in server.outcomes[0].said[0]
-    assert "No row waited" in server.outcomes[1].said[0]
+        wait_until(lambda: len(server.results) == 2)
+    assert "9 rows were dropped" in server.results[0].said[0]
+    assert "No row waited" in server.results[1].said[0]
 
 
 def test_an_agent_whose_rows_end_does_what_is_asked_with_its_last_sync() -> None:
@@ -99,8 +99,8 @@ def test_an_agent_whose_rows_end_does_what_is_asked_with_its_last_sync() -> None
     server = HonestExchange(CHARTER, [], asks=[command(1)])
     with saying(server) as url:
         Agent(Settings(**settings(url, follow=False))).run()
-    (outcome,) = server.outcomes
-    assert "9 rows were learned" in outcome.said[0]
+    (result,) = server.results
+    assert "9 rows were learned" in result.said[0]
     # None of the new rows: they came while the event was open.
     assert detector_in("fan.elm").learned == ROWS + ANOMALOUS
 
@@ -108,8 +108,8 @@ def test_an_agent_whose_rows_end_does_what_is_asked_with_its_last_sync() -> None
 def test_a_device_that_does_no_commands_refuses_them() -> None:
     server = HonestExchange(CHARTER, [], asks=[command(1)])
     with told_of(server, server_commands="none"):
-        wait_until(lambda: len(server.outcomes) == 1)
-    assert server.outcomes[0].refused
+        wait_until(lambda: len(server.results) == 1)
+    assert server.results[0].refused
     assert len(detector_in("fan.elm").quarantine) == ANOMALOUS
 
 

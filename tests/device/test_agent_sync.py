@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmgrove import Detector
-from elmgrove.device import start, sync
+from elmgrove.device import background_sync, start
 from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
@@ -97,7 +97,7 @@ def test_whom_it_uses_and_whom_not_is_in_the_status(federation: Federation) -> N
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits after a failure are short."""
-    for module in (start, sync):
+    for module in (start, background_sync):
         monkeypatch.setattr(module, "Backoff", lambda: Backoff(first=0.05, longest=0.2))
 
 

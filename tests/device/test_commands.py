@@ -16,8 +16,8 @@ from elmgrove.device.commands import COMMANDS, Commands
 from elmgrove.errors import InconsistentState
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.member import Member
-from elmgrove.federation.messages import MOST_RESULTS, json_size
 from elmgrove.federation.report import MOST_BYTES_RESULTS
+from elmgrove.federation.schemas import MOST_RESULTS, json_size
 from support.factories import trained
 
 WAITING = 60
@@ -73,9 +73,9 @@ def test_it_is_done_once_however_often_it_is_told(member: Member, disk: Disk) ->
     made.take([command(1)])
     assert not made.step()
     assert member.detector.learned == 400 + WAITING
-    (outcome,) = made.outcomes()
-    assert (outcome.command, outcome.refused) == ("command-1", False)
-    assert f"{WAITING} rows were learned as a new normal" in outcome.said[0]
+    (result,) = made.results()
+    assert (result.command, result.refused) == ("command-1", False)
+    assert f"{WAITING} rows were learned as a new normal" in result.said[0]
     assert len(disk.saved) == 1
 
 
@@ -92,26 +92,26 @@ def test_what_it_changed_and_that_it_was_done_are_saved_in_one_file(
         restarted = Commands(again, Disk())
         restarted.take([command(1), command(2, "reject")][: len(disk.saved)])
         assert not restarted.step()
-        assert restarted.outcomes() == made.outcomes()
-    assert len(made.outcomes()) == 2
+        assert restarted.results() == made.results()
+    assert len(made.results()) == 2
 
 
 def test_an_outcome_is_told_until_it_was_heard(member: Member, disk: Disk) -> None:
     made = Commands(member, disk)
     made.take([command(1), command(2, "reject")])
     made.step()
-    first = made.outcomes()
+    first = made.results()
     made.step()
-    made.told()
-    assert [one.command for one in made.outcomes()] == ["command-2"], (
+    made.arrived()
+    assert [one.command for one in made.results()] == ["command-2"], (
         "it was not told with the first"
     )
-    made.told()
-    assert made.outcomes() == ()
+    made.arrived()
+    assert made.results() == ()
     # A server that was restored asks again, and is told again, but nothing is done.
     made.take([command(1)])
     assert not made.step()
-    (again,) = made.outcomes()
+    (again,) = made.results()
     assert (again.command, again.time, again.refused) == (first[0].command, first[0].time, False)
 
 
@@ -122,7 +122,7 @@ def test_what_cant_be_saved_is_not_done(
     made, disk.full = Commands(member, disk), True
     made.take([command(1)])
     assert not made.step()
-    assert (member.detector.learned, made.outcomes()) == (400, ())
+    assert (member.detector.learned, made.results()) == (400, ())
     assert "No space left" in caplog.text
     assert not made.step(), "it is asked again with the next sync"
     disk.full = False
@@ -139,7 +139,7 @@ def test_a_server_may_take_out_a_tenth_of_a_day_and_no_more(
     for number, words in enumerate([{"from": 0.0}, {"to": 1e10}, {"from": 300.0, "to": 341.0}]):
         made.take([command(number, "reject", **words)])
         assert made.step()
-        refused = made.outcomes()[-1]
+        refused = made.results()[-1]
         assert refused.refused
         assert "a server may ask for 40 a day" in refused.said[0]
         assert "ask at the device" in refused.said[0]
@@ -149,17 +149,17 @@ def test_a_server_may_take_out_a_tenth_of_a_day_and_no_more(
     caplog.clear()
     made.take([command(4, "reject", **{"from": 300.0, "to": 330.0})])
     made.step()
-    assert not made.outcomes()[-1].refused
+    assert not made.results()[-1].refused
     assert member.detector.evidence.count == 370
     assert "reject, asked by anna on the server: " in caplog.text
     assert "30 rows learned were taken out" in caplog.text
     made.take([command(5, "reject", **{"from": 330.0, "to": 341.0})])
     made.step()
-    assert "11 learned rows, after 30 in the last day" in made.outcomes()[-1].said[0]
+    assert "11 learned rows, after 30 in the last day" in made.results()[-1].said[0]
     # What it undoes is given back, and may be asked for again.
     made.take([command(6, "undo")])
     made.step()
-    assert not made.outcomes()[-1].refused
+    assert not made.results()[-1].refused
     assert member.detector.evidence.close_to(before, 1e-9)
     made.take([command(7, "reject", **{"from": 330.0, "to": 370.0})])
     made.step()
@@ -172,12 +172,12 @@ def test_a_server_may_not_take_all_out_by_instead_unless_the_device_allows_any(
     made = Commands(member, disk)
     made.take([command(1, instead=True)])
     made.step()
-    assert made.outcomes()[-1].refused
+    assert made.results()[-1].refused
     assert member.detector.learned == 400
     made = Commands(member, disk, allowed="any")
     made.take([command(2, instead=True)])
     made.step()
-    assert not made.outcomes()[-1].refused
+    assert not made.results()[-1].refused
     assert member.detector.evidence.count == WAITING
 
 
@@ -188,10 +188,10 @@ def test_rows_of_more_than_a_day_are_not_a_servers_to_take_out(disk: Disk) -> No
     made = Commands(member, disk)
     made.take([command(1, "reject", **{"from": 3600.0 * 3900, "to": 3600.0 * 3950})])
     made.step()
-    assert "more than a day" in made.outcomes()[-1].said[0]
+    assert "more than a day" in made.results()[-1].said[0]
     made.take([command(2, "reject", **{"from": 3600.0 * 3900, "to": 3600.0 * 3920})])
     made.step()
-    assert not made.outcomes()[-1].refused
+    assert not made.results()[-1].refused
     assert detector.evidence.count == 3980
 
 
@@ -200,7 +200,7 @@ def test_what_the_owner_answered_is_not_undone_beyond_the_bound(member: Member, 
     accept(member.detector, by="command line")
     made.take([command(1, "undo")])
     made.step()
-    assert made.outcomes()[-1].refused, f"{WAITING} rows are more than a tenth of 400"
+    assert made.results()[-1].refused, f"{WAITING} rows are more than a tenth of 400"
     assert member.detector.learned - member.detector.taken == 400 + WAITING
 
 
@@ -212,7 +212,7 @@ def test_what_the_owner_took_out_is_not_put_back_beyond_the_bound(
     assert member.detector.evidence.count == 0
     made.take([command(1, "undo")])
     made.step()
-    assert made.outcomes()[-1].refused
+    assert made.results()[-1].refused
     assert member.detector.evidence.count == 0
 
 
@@ -225,9 +225,9 @@ def test_what_is_refused_or_a_fault_is_told_and_changes_nothing(
     monkeypatch.setattr(actions, "accept", lambda *_, **__: 1 / 0)
     made.take([command(2)])
     made.step()
-    outcomes = made.outcomes()
-    assert [one.refused for one in outcomes] == [True, True]
-    assert "ZeroDivisionError" in outcomes[1].said[0]
+    results = made.results()
+    assert [one.refused for one in results] == [True, True]
+    assert "ZeroDivisionError" in results[1].said[0]
     assert [bool(r.exc_info) for r in caplog.records if r.levelno == logging.WARNING] == [
         False,
         True,
@@ -252,10 +252,10 @@ def test_outcomes_are_within_their_bytes(member: Member, disk: Disk) -> None:
     long = [CommandResult(f"{n}", 1.0, False, ("温" * 900,)).fields for n in range(MOST_RESULTS)]
     member.notes[COMMANDS] = long
     made, told = Commands(member, disk), list[str]()
-    while outcomes := made.outcomes():
-        assert json_size([one.fields for one in outcomes]) <= MOST_BYTES_RESULTS
-        told += [one.command for one in outcomes]
-        made.told()
+    while results := made.results():
+        assert json_size([one.fields for one in results]) <= MOST_BYTES_RESULTS
+        told += [one.command for one in results]
+        made.arrived()
     assert told == [f"{n}" for n in range(MOST_RESULTS)]
 
 
@@ -283,4 +283,4 @@ def test_rows_come_first_however_many_commands_there_are(
     made.take([command(3), command(4)])
     assert made.finish()
     assert not made.finish()
-    assert len(made.outcomes()) == 4
+    assert len(made.results()) == 4

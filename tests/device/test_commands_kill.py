@@ -115,8 +115,8 @@ def test_an_agent_that_is_killed_has_done_it_once_or_not_at_all(
             # What it changed and that it was done are in one file.
             assert (facts(found), done(found)) in ((before, []), (after, [command.id]))
             with working(url):
-                wait_until(lambda server=server: server.outcomes != [])
+                wait_until(lambda server=server: server.results != [])
             # Once more it would have said that no row waited, and nothing was learned.
-            assert [list(one.said) for one in server.outcomes] == [said]
+            assert [list(one.said) for one in server.results] == [said]
             found = member_in(STATE)
             assert (facts(found), done(found)) == (after, [command.id])

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from elmgrove import BadInput
-from elmgrove.device import health
-from elmgrove.device.health import LEAST, LOGGED, WINDOW, InputHealth
+from elmgrove.device import input_health
+from elmgrove.device.input_health import LEAST, LOGGED, WINDOW, InputHealth
 
 
 def take(found: InputHealth, pattern: str) -> None:
@@ -30,7 +30,7 @@ def test_a_few_bad_rows_are_no_reason_to_shout(
 ) -> None:
     heard = InputHealth()
     take(heard, pattern)
-    assert not heard.deaf
+    assert not heard.unreadable
     assert errors(caplog) == []
 
 
@@ -42,7 +42,7 @@ def test_nothing_that_can_be_used_is_told_early_and_once(caplog: pytest.LogCaptu
     ]
     assert caplog.text.count("is left out") == LOGGED
     assert heard.fields == {
-        "used": 0, "left_out": 1000, "reason": "'1,5' is no number", "deaf": True,
+        "used": 0, "left_out": 1000, "reason": "'1,5' is no number", "unreadable": True,
     }  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def test_it_is_said_again_after_a_while_and_when_it_is_over(
 ) -> None:
     caplog.set_level(logging.INFO)
     clock, heard = 0.0, InputHealth()
-    monkeypatch.setattr(health.time, "monotonic", lambda: clock)
+    monkeypatch.setattr(input_health.time, "monotonic", lambda: clock)
     take(heard, "-" * 100)
     clock = 3599.0
     take(heard, "-" * 100)

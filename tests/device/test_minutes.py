@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmgrove.device.report import HELD, OPEN, Minutes
-from elmgrove.federation.messages import MOST_MINUTES
 from elmgrove.federation.report import QUANTILES
+from elmgrove.federation.schemas import MOST_MINUTES
 
 #: A minute of 2024.
 BEGIN = 28_576_220
@@ -72,9 +72,9 @@ def test_a_minute_is_told_again_only_while_it_grows() -> None:
         minutes.follow(verdict(60.0 * BEGIN))
     assert counted(minutes) == counted(minutes) == {BEGIN: 3}, "not heard yet"
     minutes.follow(verdict(60.0 * BEGIN))
-    minutes.told()
+    minutes.arrived()
     assert counted(minutes) == {BEGIN: 4}, "a row came after it was told"
-    minutes.told()
+    minutes.arrived()
     assert counted(minutes) == {}
     minutes.follow(verdict(60.0 * (BEGIN + 1)))
     assert counted(minutes) == {BEGIN + 1: 1}
@@ -106,7 +106,7 @@ def test_after_a_restart_it_goes_on_where_the_state_was_saved() -> None:
             first.follow(verdict(time, threshold=math.inf))
         if cut % 2:
             first.untold()
-            first.told()
+            first.arrived()
         again = Minutes(json.loads(json.dumps(first.fields)))
         for time in times[cut:]:
             again.follow(verdict(time, threshold=math.inf))
@@ -127,7 +127,7 @@ def test_no_score_and_no_time_is_beyond_what_can_be_told() -> None:
     assert [one.rows for one in told] == [3, 1, 1]
     assert told[0].threshold is None
     assert 1e308 <= told[0].scores[-1] <= sys.float_info.max
-    minutes.told()
+    minutes.arrived()
     minutes.follow(verdict(-86_400.0))
     assert minutes.untold() == ()
     assert Minutes(minutes.fields).untold() == ()

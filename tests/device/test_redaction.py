@@ -1,6 +1,7 @@
 """Without ``show_rows`` no row of an event can be put together of all that was ever told of it."""
 
 import re
+from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from types import SimpleNamespace
@@ -20,8 +21,8 @@ from elmgrove.device.output import Observation
 from elmgrove.device.report import AgentReports, Redaction
 from elmgrove.device.settings import Settings
 from elmgrove.federation.member import Member
-from elmgrove.federation.messages import MOST_EVENTS
 from elmgrove.federation.report import Report
+from elmgrove.federation.schemas import MOST_EVENTS
 from support.reports import numbers_in
 
 #: Readings of a sensor are near a level of its own, so that a number says whose it is.
@@ -60,6 +61,11 @@ def rows_of_an_event(draw: st.DrawFn) -> tuple[int, list[tuple[float, list[Cause
     return sensors, rows
 
 
+def verdict(score: float, causes: Sequence[Cause]) -> Any:
+    """An anomalous row that its causes explain."""
+    return SimpleNamespace(score=score, threshold=1.0, known=(), explain=lambda k: list(causes)[:k])
+
+
 @given(rows_of_an_event())
 def test_no_row_of_an_event_is_told_piece_by_piece(
     story: tuple[int, list[tuple[float, list[Cause], bool]]],
@@ -68,9 +74,8 @@ def test_no_row_of_an_event_is_told_piece_by_piece(
     discretion = Redaction(basis(*(f"s{one}" for one in range(sensors))), {})
     running, told = OpenEvent(1, 0, 0, 0), set[int]()
     for row, (score, causes, asked) in enumerate(rows):
-        verdict, mark = SimpleNamespace(score=score, threshold=1.0, known=()), Hit(row, row)
-        running.add(row, verdict, lambda verdict, k, causes=causes: causes)
-        running.confirm(mark)
+        running.add(row, verdict(score, causes))
+        running.confirm(Hit(row, row))
         if asked:
             event = discretion.event(running.event())
             told |= {int(one.seen) for one in event.causes if one.seen == one.seen}
@@ -94,8 +99,7 @@ def test_inputs_of_one_column_are_one_sensor() -> None:
 
 def event(causes: tuple[Cause, ...], number: int = 1) -> Any:
     running = OpenEvent(number, 0, 0, 0)
-    verdict = SimpleNamespace(score=9.0, threshold=1.0, known=())
-    running.add(0, verdict, lambda verdict, k: list(causes))
+    running.add(0, verdict(9.0, causes))
     running.confirm(Hit(0, 0))
     return running.event()
 

@@ -17,8 +17,8 @@ from elmgrove.device.settings import Settings
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
-from elmgrove.federation.messages import json_size
 from elmgrove.federation.report import Report, seconds_of
+from elmgrove.federation.schemas import json_size
 from support.factories import trained_member
 from support.reports import numbers_in
 
@@ -75,7 +75,7 @@ def test_no_row_leaves_unless_the_setting_says_so() -> None:
     watch(device, told, rows(2, 50))
     assert readings(made(told)) == set()
     watch(device, told, anomalous(3, 40), 50)
-    device.notes["hearing"] = {"used": 90, "left_out": 1, "reason": "'5123456,7x' is no number"}
+    device.notes["input"] = {"used": 90, "left_out": 1, "reason": "'5123456,7x' is no number"}
     found = made(told)
     assert readings(found) == set(), "of three sensors one would be too many"
     (event,) = found.events

@@ -14,13 +14,13 @@ from elmgrove.detector.verdict import Cause
 from elmgrove.device.report import events_within, rows_within, status_within
 from elmgrove.device.status import status_of
 from elmgrove.federation.member import Member
-from elmgrove.federation.messages import MOST_EVENTS, MOST_WAITING, json_size
 from elmgrove.federation.report import (
     MOST_BYTES_EVENTS,
     MOST_BYTES_STATUS,
     MOST_BYTES_WAITING,
     Report,
 )
+from elmgrove.federation.schemas import MOST_EVENTS, MOST_WAITING, json_size
 from support.factories import trained
 from support.reports import report, status
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from elmgrove.device import sync as module
-from elmgrove.device.sync import BackgroundSync
+from elmgrove.device import background_sync as module
+from elmgrove.device.background_sync import BackgroundSync
 from elmgrove.errors import Unreachable
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import SyncReport

@@ -11,7 +11,7 @@ from elmgrove.device.agent import Agent
 from elmgrove.device.settings import Settings
 from elmgrove.errors import Unauthorized
 from elmgrove.exchange.http import HttpExchange
-from elmgrove.federation.terms import DAY, Terms
+from elmgrove.federation.policy import DAY, Terms
 from support.agents import address, append_rows, counts, joined
 from support.factories import normal_rows, write_rows
 from support.serving import Federation, Server, charter

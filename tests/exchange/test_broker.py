@@ -131,7 +131,7 @@ def test_who_is_not_known_is_not_let_in(
     ):
         with pytest.raises(Unauthorized, match=r"does not let .* in: .*state user and password"):
             one.catch_up()
-        assert isinstance(one.trouble, Unauthorized)
+        assert isinstance(one.failure, Unauthorized)
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_nobody_there_is_told_at_once_and_once_there_the_link_comes(place: Mosqu
         patient = one.publish("a/1", b"patient", retain=True)
         place.start()
         wait_until(lambda: patient.settled)
-        assert (one.links, one.linked, one.trouble) == (1, True, None)
+        assert (one.links, one.linked, one.failure) == (1, True, None)
     with hearing(place, "a/1") as found:
         assert found == [Message("a/1", b"patient", True)]
 

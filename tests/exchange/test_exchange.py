@@ -17,8 +17,8 @@ from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.federation.contribution import Contribution, Departure, Entry
 from elmgrove.federation.merged import Merged, Own
+from elmgrove.federation.policy import Terms
 from elmgrove.federation.selection import Everyone, Named, Quality, Rule, SameGroup
-from elmgrove.federation.terms import Terms
 from support.brokered import BASIS, CHARTER
 from support.exchanges import KINDS, Way, entries, ways_to
 from support.factories import contribution_from, contribution_of

@@ -16,12 +16,12 @@ from elmgrove import Basis, HiddenLayer, Mismatch
 from elmgrove.errors import BadInput, ElmgroveError, Outdated, Refused, Unauthorized, Unreachable
 from elmgrove.exchange.http import HttpExchange
 from elmgrove.exchange.session import Session
+from elmgrove.federation.aggregation import content_limit
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Departure, bundle
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.others import content_limit
-from elmgrove.federation.terms import DAY, Terms
+from elmgrove.federation.policy import DAY, Terms
 from support.exchanges import MONSTERS, Asked, HonestExchange, Pieces, Reply, saying
 from support.factories import contribution_from
 from support.reports import report

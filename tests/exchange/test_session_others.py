@@ -14,8 +14,8 @@ from elmgrove.exchange.base import Exchange
 from elmgrove.exchange.memory import MemoryExchange
 from elmgrove.exchange.session import Session
 from elmgrove.federation.charter import Charter
+from elmgrove.federation.comparison import compare_used, notable
 from elmgrove.federation.selection import Named, Quality, SameGroup
-from elmgrove.federation.similarity import compare_used, worth_telling
 from support.exchanges import ways_to
 from support.factories import DISTANT, cloud
 
@@ -62,7 +62,7 @@ def test_what_is_told_is_as_good_as_to_know_each_by_name(place: Place) -> None:
     assert {name for one in told for name in one} == {"fan-1, fan-3", "fan-2, fan-4"}
     same = sum(bool(here) == bool(there) for here, there in zip(told, known, strict=True))
     assert same >= 0.95 * len(rows)
-    unlike = {one.name for one in worth_telling(compare_used(me.member))}
+    unlike = {one.name for one in notable(compare_used(me.member))}
     assert unlike & {None, "fan-1, fan-3", "fan-2, fan-4"}
 
 

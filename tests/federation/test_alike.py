@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from elmgrove import Basis, Detector, Evidence, FalseAlarmRate, Scaling
 from elmgrove.algebra.moments import Moments
 from elmgrove.federation.charter import Charter
-from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.member import Member
-from elmgrove.federation.merged import Merged
-from elmgrove.federation.similarity import (
+from elmgrove.federation.comparison import (
     Comparison,
     compare_each,
     compare_used,
+    notable,
     profile_of,
     unlike_all,
     unlike_used,
-    worth_telling,
 )
+from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.member import Member
+from elmgrove.federation.merged import Merged
 from support.factories import standing_others, trained, trained_member
 from support.laws import law_examples
 from support.places import GOLDEN
@@ -135,11 +135,11 @@ def test_a_machine_unlike_all_others_is_told_once() -> None:
     others = {f"pump-{i}": evidence(pump(i, 300)) for i in range(3)}
     found = compare_each(evidence(pump(9, 300, far)), others)
     assert [one.name for one in found] == [None, *others]
-    [told] = worth_telling(found)
+    [told] = notable(found)
     assert "deviations from the others'" in told.finding
     others["pump-9"] = evidence(pump(9, 300, far))
     found = compare_each(evidence(pump(8, 300)), others)
-    assert [one.name for one in worth_telling(found)] == ["pump-9"]
+    assert [one.name for one in notable(found)] == ["pump-9"]
 
 
 def test_numbers_beyond_range_are_far_apart() -> None:

@@ -13,7 +13,7 @@ from elmgrove import BadInput, Basis, Evidence, HiddenLayer, NotAdmissible, Scal
 from elmgrove.errors import Refused
 from elmgrove.federation.charter import LARGEST, Charter, address_of
 from elmgrove.federation.contribution import Contribution, Departure
-from elmgrove.federation.terms import Terms
+from elmgrove.federation.policy import Terms
 
 LAYER = HiddenLayer(3, 2, activation="tanh", seed=1)
 BASIS = Basis(LAYER, 3, ("a", "b", "ü"), Scaling.minmax([0, 0, 0], [1, 2, 3]))

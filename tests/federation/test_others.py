@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from elmgrove import BadFile, BadInput, Basis, Evidence, FalseAlarmRate, HiddenLayer, NotAdmissible
 from elmgrove.algebra.moments import Moments
-from elmgrove.federation import others as others_module
+from elmgrove.federation import aggregation as others_module
+from elmgrove.federation.aggregation import StandingOthers
 from elmgrove.federation.charter import Charter
+from elmgrove.federation.comparison import compare_each
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import MERGED_FORMAT, GroupLabel, Merged, Own
-from elmgrove.federation.others import StandingOthers
-from elmgrove.federation.similarity import compare_each
 from elmgrove.storage.sealed import seal, unseal
 from support.factories import (
     BASIS,

@@ -14,8 +14,8 @@ from elmgrove import BadInput
 from elmgrove.detector.events import Event
 from elmgrove.detector.verdict import Cause
 from elmgrove.federation.commands import Command, CommandResult
-from elmgrove.federation.messages import MOST_EVENTS, MOST_MINUTES, json_size
 from elmgrove.federation.report import MOST_BYTES_REPORT, Minute, Report, seconds_of
+from elmgrove.federation.schemas import MOST_EVENTS, MOST_MINUTES, json_size
 from support.reports import cooperation, event, minute, report, status
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -177,7 +177,7 @@ def inside(field: str, name: str, *wrong: Any) -> list[tuple[str, Any]]:
         *each("cooperation", [], {}, cooperation(share=1.1)),
         *inside("cooperation", "before", -1, "1", math.nan, True),
         *inside("cooperation", "contributors", "ab", ["x"] * 51, [5]),
-        *each("outcomes", None, [None], [{}], [DONE.fields] * 21),
+        *each("results", None, [None], [{}], [DONE.fields] * 21),
         *each(
             "quarantine", {}, [1], [{}], [WAITING] * 51, [WAITING | {"values": {"flow": math.nan}}]
         ),
@@ -241,8 +241,8 @@ def test_what_is_not_normal_is_not_put_in_the_place_of_anything() -> None:
 
 
 @given(OUTCOMES)
-def test_an_outcome_is_the_same_after_its_journey(outcome: CommandResult) -> None:
-    assert CommandResult.from_fields(json.loads(json.dumps(outcome.fields))) == outcome
+def test_an_outcome_is_the_same_after_its_journey(result: CommandResult) -> None:
+    assert CommandResult.from_fields(json.loads(json.dumps(result.fields))) == result
 
 
 @pytest.mark.parametrize(

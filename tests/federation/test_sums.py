@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from elmgrove import Basis, Evidence, HiddenLayer, Scaling
 from elmgrove.algebra import exact
 from elmgrove.algebra.moments import Moments, zero_evidence
+from elmgrove.federation.aggregation import StandingOthers
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import StandingGroups
 from elmgrove.federation.member import Member
-from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.policy import UNBOUNDED, Terms
 from elmgrove.federation.sums import BoundedSum, RunningSum, bounded, weight_in, why_less
-from elmgrove.federation.terms import UNBOUNDED, Terms
 from support.factories import cloud, evidence_of, normal_rows
 from support.laws import law_examples
 from support.moments import distance_basis, moments_of

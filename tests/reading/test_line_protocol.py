@@ -13,7 +13,7 @@ from line_protocol_parser import parse_line
 from elmgrove.errors import BadInput
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.line_protocol import Measurement, Point, point_of, series_of
-from elmgrove.reading.lines import LineReader
+from elmgrove.reading.line_reader import LineReader
 from elmgrove.reading.table import read_table
 
 NAMES = st.text(st.sampled_from('aZ9_-. ,="äµ→'), min_size=1, max_size=8)

@@ -9,7 +9,7 @@ from elmgrove import BadInput
 from elmgrove.errors import WrongColumns
 from elmgrove.reading.columns import Record
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.lines import LineReader
+from elmgrove.reading.line_reader import LineReader
 
 
 def values(reader: LineReader, *lines: str) -> list[Any]:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from elmgrove.federation.charter import address_of
 from elmgrove.federation.contribution import Contribution, unbundle
-from elmgrove.server import contributions, federations, reports, service
+from elmgrove.server import auth, contributions, federations, reports
 from elmgrove.server.store.contributions import Contributions
 from elmgrove.server.store.federations import Federations
 from support.reports import report
@@ -46,8 +46,8 @@ ALL = [
 ]
 #: What each is told of a federation that is gone.
 GONE = {
-    "key": (401, service.KEY_NEEDED),
-    "token": (401, service.TOKEN_NEEDED),
+    "key": (401, auth.KEY_NEEDED),
+    "token": (401, auth.TOKEN_NEEDED),
     "admin": (404, "there is no federation of this name"),
 }
 
@@ -58,12 +58,12 @@ def answered(answer: httpx.Response) -> tuple[int, str]:
 
 
 def during(
-    monkeypatch: pytest.MonkeyPatch, happens: Callable[[service.Caller], Awaitable[None]]
+    monkeypatch: pytest.MonkeyPatch, happens: Callable[[auth.Caller], Awaitable[None]]
 ) -> None:
     """Lets something happen as soon as the next request's secret was found to be right."""
 
-    async def caller_of(request: Request, *admitted: service.Role) -> service.Caller:
-        caller = await service.caller_of(request, *admitted)
+    async def caller_of(request: Request, *admitted: auth.Role) -> auth.Caller:
+        caller = await auth.caller_of(request, *admitted)
         await happens(caller)
         return caller
 
@@ -86,7 +86,7 @@ def test_a_federation_goes_during_a_request(
 ) -> None:
     assert fans.put(seeded_contribution(ME, 1)).status_code == 200
 
-    async def delete(caller: service.Caller) -> None:
+    async def delete(caller: auth.Caller) -> None:
         await caller.service.store.federations.delete(caller.charter.name)
 
     during(monkeypatch, delete)
@@ -103,7 +103,7 @@ def test_what_is_asked_of_a_federation_is_not_done_to_the_next_of_its_name(
     path: str,
     body: dict[str, Any],
 ) -> None:
-    async def make_again(caller: service.Caller) -> None:
+    async def make_again(caller: auth.Caller) -> None:
         store, row = caller.service.store, caller.federation
         await store.federations.delete(row.name)
         await store.federations.create(replace(row, created=row.created + 1.0))

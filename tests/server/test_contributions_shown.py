@@ -12,7 +12,7 @@ from elmgrove.algebra.moments import zero_evidence
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.member import Member
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.terms import Terms
+from elmgrove.federation.policy import Terms
 from support.factories import DISTANT, cloud, distance_contribution, normal_rows
 from support.reconstruction import off, on_and_off, singled_out
 from support.serving import (

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from elmgrove.errors import NotFound
-from elmgrove.federation.others import StandingOthers
+from elmgrove.federation.aggregation import StandingOthers
 from elmgrove.federation.selection import EVERYONE
-from elmgrove.server.live import (
+from elmgrove.server.live_sums import (
     CorruptEntries,
     LiveFleet,
     LiveOther,

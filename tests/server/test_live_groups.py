@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from elmgrove import Basis, Evidence, HiddenLayer
-from elmgrove.federation import others
+from elmgrove.federation import aggregation
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import StandingGroups, group
 from elmgrove.federation.merged import Merged
-from elmgrove.server.service import Service
+from elmgrove.server.auth import Service
 from support.factories import near_plane
 from support.serving import ADMIN, LAYER, Federation, fan_evidence, serving
 
@@ -85,7 +85,7 @@ def test_two_servers_on_one_data_base_follow_alike(database: str) -> None:
 def test_more_than_can_be_compared_is_refused_and_the_sum_is_there_as_ever(
     fans: Federation, monkeypatch: pytest.MonkeyPatch, asked: dict[str, str], limit: int
 ) -> None:
-    monkeypatch.setattr(others, "MOST_PATTERNS", limit)
+    monkeypatch.setattr(aggregation, "MOST_PATTERNS", limit)
     published(fans, *FANS)
     answer = fans.ask("GET", "/merged", fans.keys["fan-1"], params=asked)
     assert (answer.status_code, f"more than {limit} " in answer.text) == (422, True)

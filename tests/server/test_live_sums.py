@@ -15,8 +15,8 @@ from elmgrove import Basis, Evidence, HiddenLayer
 from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.contribution import EVIDENCE_FORMAT, Contribution, Departure, unbundle
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.terms import UNBOUNDED, Terms
-from elmgrove.server import live
+from elmgrove.federation.policy import UNBOUNDED, Terms
+from elmgrove.server import live_sums
 from elmgrove.server.store.contributions import Contributions
 from support.factories import normal_rows
 from support.golden import resealed
@@ -345,7 +345,7 @@ def test_two_servers_on_one_data_base_give_one_sum(database: str) -> None:
 def test_what_came_and_went_unseen_leaves_no_rounding_behind(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live.LiveSet, "BETWEEN_LOOKS", 3600.0)
+    monkeypatch.setattr(live_sums.LiveSet, "BETWEEN_LOOKS", 3600.0)
     with serving(database) as first, serving(database) as second:
         here = first.found(charter())
         here.enrol(ME, YOU, THIRD)
@@ -363,7 +363,7 @@ def test_a_server_that_lagged_behind_adds_all_up_again(
 ) -> None:
     monkeypatch.setattr(Contributions, "KEEP", 40)
     # So that the second server does not look by itself in the meantime.
-    monkeypatch.setattr(live.LiveSet, "BETWEEN_LOOKS", 3600.0)
+    monkeypatch.setattr(live_sums.LiveSet, "BETWEEN_LOOKS", 3600.0)
     caplog.set_level("INFO", "elmgrove.server")
     with serving(database) as first, serving(database) as second:
         here = first.found(charter())

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from elmgrove.federation.terms import DAY, Terms
+from elmgrove.federation.policy import DAY, Terms
 from elmgrove.server import federations
 from support.serving import (
     ADMIN,

@@ -9,8 +9,8 @@ import pytest
 
 from elmgrove.federation.audit import require_unbroken
 from elmgrove.federation.commands import Command, CommandResult
-from elmgrove.federation.messages import MOST_EVENTS, MOST_RESULTS
 from elmgrove.federation.report import Minute, Report
+from elmgrove.federation.schemas import MOST_EVENTS, MOST_RESULTS
 from elmgrove.server.store.reports import Reports, StoredEvent
 from elmgrove.server.store.store import Store
 from support.reports import MINUTE, event, minute, report, status
@@ -246,10 +246,10 @@ async def ask(store: Store, *commands: Command, device: str = "fan-1") -> None:
 
 
 async def take_report(
-    store: Store, *outcomes: CommandResult, device: str = "fan-1"
+    store: Store, *results: CommandResult, device: str = "fan-1"
 ) -> list[Command]:
     """What a device hears that says so."""
-    return await store.reports.put("fans", report(device, outcomes=outcomes), 200.0)
+    return await store.reports.put("fans", report(device, results=results), 200.0)
 
 
 def done(number: int, *said: str, refused: bool = False) -> CommandResult:

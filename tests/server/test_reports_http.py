@@ -141,8 +141,8 @@ def test_an_command_is_told_done_and_shown(fans: Federation) -> None:
         assert commands(tell(fans, report())) == [asked, other]
     done = CommandResult(asked.id, time.time(), False, ("31 rows learned",))
     refusal = CommandResult(other.id, time.time(), True, ("no such rows",))
-    assert commands(tell(fans, report(outcomes=(done,)))) == [other]
-    assert commands(tell(fans, report(outcomes=(refusal,)))) == []
+    assert commands(tell(fans, report(results=(done,)))) == [other]
+    assert commands(tell(fans, report(results=(refusal,)))) == []
     assert commands(tell(fans, report())) == []
     [found] = [one for one in shown(fans)["commands"] if one["id"] == asked.id]
     assert found == {
@@ -218,7 +218,7 @@ def test_whatever_is_no_report_is_refused_and_changes_nothing(
         {**fields, "status": {**fields["status"], "more": "half \udfff"}},
         {**fields, "status": {**fields["status"], "sync_seconds": 1e308}},
         {**fields, "quarantine": [{"time": 1.0, "score": 2.0, "values": {"x": 1e999}}]},
-        {**fields, "outcomes": [{"command": "' OR 1=1", "time": 1, "refused": False, "said": []}]},
+        {**fields, "results": [{"command": "' OR 1=1", "time": 1, "refused": False, "said": []}]},
         {**fields, "rows": [[1.0]]},
         {},
         [],
@@ -257,7 +257,7 @@ def test_whatever_stands_in_any_place_is_taken_or_refused(
         minutes=(minute(),),
         events=(event(1), event(2, 17, end=50)),
         cooperation=cooperation(),
-        outcomes=(CommandResult("e-1", 1.0, False, ("done",)),),
+        results=(CommandResult("e-1", 1.0, False, ("done",)),),
         quarantine=({"time": 1.0, "score": 2.0, "values": {"flow": 1.0}},),
     )
     for _ in range(400):

@@ -90,8 +90,8 @@ async def test_a_refusal_reaches_the_caller_and_stores_nothing(store: Store) -> 
             assert seen == held
             raise refusal
 
-        outcome = asyncio.gather(put(store, "a", b"2", refuse), return_exceptions=True)
-        assert (await outcome)[0] is refusal
+        result = asyncio.gather(put(store, "a", b"2", refuse), return_exceptions=True)
+        assert (await result)[0] is refusal
     assert await content(store) == (1, [("a", b"1")])
 
 
@@ -113,17 +113,17 @@ async def test_refusals_among_others_hurt_none_of_them(store: Store) -> None:
         raise BadInput("no")
 
     held = await put(store, "z")
-    outcomes = await asyncio.gather(
+    results = await asyncio.gather(
         *(put(store, f"{n:02}", b"x", refuse) for n in range(0, 60, 3)),
         *(put(store, f"{n:02}") for n in range(60) if n % 3),
         *(put(store, "a", b"x", federation="vans") for _ in range(5)),
         store.contributions.put("fans", "z", 1 << 80, 1.0, b"x", 1.0, successor=lambda held: True),
         return_exceptions=True,
     )
-    *refused, too_large = (outcome for outcome in outcomes if not isinstance(outcome, StoredEntry))
+    *refused, too_large = (result for result in results if not isinstance(result, StoredEntry))
     assert list(map(type, refused)) == [BadInput] * 20 + [NotFound] * 5
     assert isinstance(too_large, Exception)
-    stored = [outcome for outcome in outcomes if isinstance(outcome, StoredEntry)]
+    stored = [result for result in results if isinstance(result, StoredEntry)]
     assert sorted(entry.revision for entry in stored) == list(range(2, 42))
     assert await store.contributions.entries("fans") == [*stored, held]
 
@@ -174,8 +174,8 @@ async def test_nothing_is_stored_after_a_key_was_revoked(store: Store) -> None:
         by_key = store.by(partial(rule, key_hash=f"k-{turn}"))
         puts = [put(by_key, f"{turn}", b"%d" % n) for n in range(10)]
         puts.insert(turn + 1, store.federations.revoke("fans", f"{turn}"))
-        outcomes = await asyncio.gather(*puts, return_exceptions=True)
-        assert {type(outcome) for outcome in outcomes} <= {StoredEntry, PermissionError, bool}
+        results = await asyncio.gather(*puts, return_exceptions=True)
+        assert {type(result) for result in results} <= {StoredEntry, PermissionError, bool}
         held = await store.contributions.entry("fans", f"{turn}")
         assert held is None or held.left
     assert (await content(store))[1] == []
@@ -355,13 +355,11 @@ async def test_a_full_disk_fails_what_does_not_fit_and_no_more(tmp_path: Path) -
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
         try:
             puts = (put(store, "abcd"[n], bytes(600_000)) for n in range(4))
-            outcomes = await asyncio.gather(*puts, return_exceptions=True)
+            results = await asyncio.gather(*puts, return_exceptions=True)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert StoreUnavailable in map(type, outcomes)
-        stored = {
-            made.origin: made for made in (before, *outcomes) if isinstance(made, StoredEntry)
-        }
+        assert StoreUnavailable in map(type, results)
+        stored = {made.origin: made for made in (before, *results) if isinstance(made, StoredEntry)}
         assert await store.contributions.entries("fans") == [
             stored[origin] for origin in sorted(stored)
         ]

@@ -86,9 +86,9 @@ class HonestExchange:
     heard: list[Report] = field(default_factory=list)
 
     @property
-    def outcomes(self) -> list[CommandResult]:
+    def results(self) -> list[CommandResult]:
         """What came of commands, as it was told."""
-        return [outcome for report in self.heard for outcome in report.outcomes]
+        return [result for report in self.heard for result in report.results]
 
     def __call__(self, asked: Asked) -> Reply:
         match asked.route:
@@ -101,7 +101,7 @@ class HonestExchange:
                 return Reply.json({"origin": put.origin, "epoch": put.epoch, "revision": 1})
             case "PUT /reports":
                 self.heard.append(Report.from_fields(json.loads(asked.body)))
-                done = {outcome.command for outcome in self.outcomes}
+                done = {result.command for result in self.results}
                 waiting = [command.fields for command in self.asks if command.id not in done]
                 return Reply.json({"commands": waiting})
             case "DELETE /contributions":

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from elmgrove import Basis, Detector, Evidence, HiddenLayer
+from elmgrove.federation.aggregation import StandingOthers
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member
-from elmgrove.federation.others import StandingOthers
 from elmgrove.storage.disk import load
 from support.moments import moments_of
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from elmgrove.cli.ask import Device
+from elmgrove.cli.feedback import Device
 from elmgrove.device import agent
 from elmgrove.device.settings import Settings
 from elmgrove.server.store.store import Store, open_store

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from elmgrove import Basis, Evidence, HiddenLayer, Scaling
+from elmgrove.algebra.moment_sums import MomentSums
 from elmgrove.algebra.moments import Moments
-from elmgrove.algebra.summing import MomentSums
 
 
 def distance_basis(

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from elmgrove.algebra import Basis, HiddenLayer
-from elmgrove.detector.snapshot import flattened, restore, snapshot, unflattened
+from elmgrove.detector.serialization import flattened, restore, snapshot, unflattened
 
 #: For states that hold no evidence.
 ANY = Basis(HiddenLayer(1, 1), 1)

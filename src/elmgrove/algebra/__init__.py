@@ -11,12 +11,12 @@ from elmgrove.algebra.fed_elms import (
     weighted_mean,
 )
 from elmgrove.algebra.layer import HiddenLayer, suggested_units
+from elmgrove.algebra.moment_sums import WAITING, MomentSums
 from elmgrove.algebra.oselm import OSELM
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.algebra.similarity import fit, groups, usual_tolerance
 from elmgrove.algebra.spectrum import Spectrum
-from elmgrove.algebra.summing import WAITING, MomentSums
 
 __all__ = [
     "OSELM",

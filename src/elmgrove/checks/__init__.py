@@ -7,7 +7,7 @@ of laws that ran. Neither scikit-learn nor River is needed for it.
 from collections.abc import Callable
 from typing import Any
 
-from elmgrove.checks.laws import LAWS, Trial
+from elmgrove.checks.detector_checks import LAWS, Trial
 
 
 def run(make: Callable[[], Any], *, inputs: int = 8, tolerance: float = 1e-9) -> list[str]:

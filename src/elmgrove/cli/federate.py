@@ -14,7 +14,7 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.layer import ACTIVATIONS, DISTRIBUTIONS
-from elmgrove.cli.federate_rows import FleetFiles, FleetRows, Pairs, choose_target, fitted, hold_out
+from elmgrove.cli.federate_data import FleetFiles, FleetRows, Pairs, choose_target, fitted, hold_out
 from elmgrove.cli.options import (
     Data,
     SkipBad,

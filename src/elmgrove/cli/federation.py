@@ -37,9 +37,9 @@ from elmgrove.exchange.folder import FolderExchange
 from elmgrove.exchange.http import client, request
 from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.member import Member
-from elmgrove.federation.messages import Name as Line
-from elmgrove.federation.messages import Positive
-from elmgrove.federation.terms import Terms
+from elmgrove.federation.policy import Terms
+from elmgrove.federation.schemas import Name as Line
+from elmgrove.federation.schemas import Positive
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.times import format_time
 from elmgrove.storage.disk import load

@@ -14,13 +14,13 @@ from elmgrove.cli.options import AsJson, Ca, Certificate, option, print_json, pr
 from elmgrove.errors import BadInput
 from elmgrove.exchange.base import Tls
 from elmgrove.exchange.session import open_exchange
+from elmgrove.federation.comparison import profile_of, unlike_all
 from elmgrove.federation.contribution import Contribution, Ledger
 from elmgrove.federation.groups import Grouping, group
 from elmgrove.federation.member import Borrowing, borrowing
+from elmgrove.federation.policy import Terms
 from elmgrove.federation.selection import Quality, judge
-from elmgrove.federation.similarity import profile_of, unlike_all
 from elmgrove.federation.sums import weight_in, why_less
-from elmgrove.federation.terms import Terms
 from elmgrove.storage.disk import load
 
 

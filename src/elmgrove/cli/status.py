@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.evidence import Evidence
-from elmgrove.cli.ask import Device, StateOrAgent
+from elmgrove.cli.feedback import Device, StateOrAgent
 from elmgrove.cli.options import AsJson, percent, print_json, print_result, shown
 from elmgrove.detector import state
 from elmgrove.detector.decision import LEARNING
@@ -132,7 +132,7 @@ def _rows(rows: Fields) -> str:
     counts = f"{rows['used']:,} used, {rows['left_out']:,} left out"
     if not rows.get("reason"):
         return counts
-    unreadable = "most of the last can't be used! " if rows.get("deaf") else ""
+    unreadable = "most of the last can't be used! " if rows.get("unreadable") else ""
     return f"{counts}; {unreadable}the last: {rows['reason']}"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.snapshot import Count, restore
+from elmgrove.detector.serialization import Count, restore
 from elmgrove.detector.thresholds import FalseAlarmRate, Threshold
 from elmgrove.errors import BadInput, require_whole
 

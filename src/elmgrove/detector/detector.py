@@ -15,11 +15,11 @@ from elmgrove.algebra.moments import Moments
 from elmgrove.algebra.rows import Array
 from elmgrove.algebra.scaling import Scaling
 from elmgrove.algebra.spectrum import Spectrum
+from elmgrove.detector.dataframes import rows_with_names
 from elmgrove.detector.decision import CHANGING, LEARNING, AlarmGate, RateTest, stamps_of
 from elmgrove.detector.drift_detector import DriftDetector
 from elmgrove.detector.events import AlarmRule, Events
 from elmgrove.detector.feedback import Answers
-from elmgrove.detector.frames import rows_with_names
 from elmgrove.detector.gaussian import single_model
 from elmgrove.detector.history import History, split_at
 from elmgrove.detector.inputs import Period, Preparation, choose_window, stacked

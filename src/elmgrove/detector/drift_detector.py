@@ -23,7 +23,7 @@ from elmgrove.detector.drift import (
 )
 from elmgrove.detector.events import Events
 from elmgrove.detector.model import Model
-from elmgrove.detector.snapshot import Count
+from elmgrove.detector.serialization import Count
 from elmgrove.detector.verdict import Verdict
 from elmgrove.errors import BadInput
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from elmgrove.detector.decision import CHANGING
-from elmgrove.detector.snapshot import Count
+from elmgrove.detector.serialization import Count
 from elmgrove.detector.verdict import Cause, Verdict
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.reading.times import When, json_when, when_text

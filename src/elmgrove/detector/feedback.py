@@ -21,7 +21,7 @@ from elmgrove.detector.history import (
 )
 from elmgrove.detector.inputs import Preparation
 from elmgrove.detector.quarantine import Waiting
-from elmgrove.detector.snapshot import Count, restore, snapshot
+from elmgrove.detector.serialization import Count, restore, snapshot
 from elmgrove.detector.verdict import causes_of
 from elmgrove.errors import BadInput
 from elmgrove.reading.times import format_time

@@ -9,10 +9,10 @@ from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import Distance
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.algebra.linalg import require_ridge
+from elmgrove.algebra.moment_sums import WAITING, MomentSums
 from elmgrove.algebra.moments import Moments, Packed, pack_evidence, unpack_evidence
 from elmgrove.algebra.oselm import require_forgetting
 from elmgrove.algebra.rows import Array
-from elmgrove.algebra.summing import WAITING, MomentSums
 from elmgrove.detector.autoencoder import Autoencoder
 from elmgrove.detector.model import Answer, Model, Part, left_out
 from elmgrove.errors import BadInput, require_whole

@@ -16,7 +16,7 @@ from elmgrove.algebra.rows import Array
 from elmgrove.detector.gaussian import single_model
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.model import Model, Part
-from elmgrove.detector.snapshot import Count, Sums
+from elmgrove.detector.serialization import Count, Sums
 from elmgrove.errors import BadInput
 
 if TYPE_CHECKING:

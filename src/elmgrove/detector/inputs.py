@@ -9,10 +9,10 @@ import numpy as np
 
 from elmgrove.algebra.basis import Basis
 from elmgrove.algebra.distance import Distance
+from elmgrove.algebra.moment_sums import MomentSums
 from elmgrove.algebra.rows import Array, Rows
 from elmgrove.algebra.spectrum import Frames, Spectrum
-from elmgrove.algebra.summing import MomentSums
-from elmgrove.detector.frames import row_by_name, rows_by_name, times_of
+from elmgrove.detector.dataframes import row_by_name, rows_by_name, times_of
 from elmgrove.errors import EARLIEST, LATEST, BadInput, require_time
 
 #: The window that is chosen for time series.

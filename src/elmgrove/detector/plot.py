@@ -7,7 +7,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from elmgrove.algebra.rows import Array
-from elmgrove.detector.frames import times_of
+from elmgrove.detector.dataframes import times_of
 from elmgrove.detector.replay import TIME, Replay
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.reading.times import format_time

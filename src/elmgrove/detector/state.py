@@ -16,7 +16,7 @@ from elmgrove.detector.detector import Detector
 from elmgrove.detector.events import AlarmRule
 from elmgrove.detector.mixture import Mixture
 from elmgrove.detector.patterns import PatternRule
-from elmgrove.detector.snapshot import flattened, restore, snapshot, unflattened
+from elmgrove.detector.serialization import flattened, restore, snapshot, unflattened
 from elmgrove.detector.thresholds import threshold_fields, threshold_from_fields
 from elmgrove.errors import BadInput, Mismatch, require_whole
 from elmgrove.storage.sealed import require_written_as, unpacking, unseal

@@ -14,10 +14,11 @@ from threadpoolctl import threadpool_limits
 
 from elmgrove.detector.detector import Detector
 from elmgrove.detector.verdict import Verdict
+from elmgrove.device.background_sync import AgentSession, BackgroundSync
 from elmgrove.device.commands import Commands
 from elmgrove.device.control import Control
 from elmgrove.device.drift_response import DriftResponse
-from elmgrove.device.health import InputHealth, Outage
+from elmgrove.device.input_health import InputHealth, Outage
 from elmgrove.device.metrics import AgentMetrics
 from elmgrove.device.mqtt import Sink
 from elmgrove.device.notify import Alarms
@@ -37,7 +38,6 @@ from elmgrove.device.start import (
     member_like,
 )
 from elmgrove.device.status import mark_state
-from elmgrove.device.sync import AgentSession, BackgroundSync
 from elmgrove.errors import BadInput, InUse
 from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import Exchange, Tls, is_loopback
@@ -63,7 +63,7 @@ class Saving:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = Lock(path)
-        self._trouble = Outage(
+        self._outage = Outage(
             str(path),
             "can't be saved",
             "watching goes on, and what is learned is in memory alone until it can be saved",
@@ -80,7 +80,7 @@ class Saving:
         except OSError as error:
             if not takes_nothing(error):
                 raise
-            self._trouble.begin(error)
+            self._outage.begin(error)
         else:
             key = keyfile(self._path)
             assert key is not None
@@ -92,7 +92,7 @@ class Saving:
 
     @property
     def fails(self) -> bool:
-        return self._trouble.lasts
+        return self._outage.lasts
 
     @property
     def due(self) -> bool:
@@ -113,12 +113,12 @@ class Saving:
                 yield
         except OSError as error:
             self._due = time.monotonic() + self._backoff.failed()
-            self._trouble.begin(error)
+            self._outage.begin(error)
             raise
         self._due = 0.0
         self.saved_at = time.time()
         self._backoff.succeeded()
-        self._trouble.end()
+        self._outage.end()
 
 
 class Work:
@@ -135,7 +135,7 @@ class Work:
         member: Member,
         source: Source,
         exchange: Exchange | None,
-        hearing: InputHealth,
+        health: InputHealth,
         control: Control,
         metrics: AgentMetrics | None,
         sink: Sink | None,
@@ -144,7 +144,7 @@ class Work:
         #: Why what was learned could not be saved at the end; None if it could.
         self.unsaved: OSError | None = None
         self._settings, self._saving, self._source = settings, saving, source
-        self._hearing, self._control = hearing, control
+        self._health, self._control = health, control
         self._metrics, self._sink = metrics, sink
         self._bookmark: Bookmark | None = member.notes.get("source")
         self._last: Reading | None = None
@@ -174,7 +174,7 @@ class Work:
     def process(self, reading: Reading) -> None:
         """Scores a row, or a frame with its last sample; ``BadInput`` if that can't be done."""
         if reading.gap is not None:
-            self._hearing.notice(reading.gap)
+            self._health.notice(reading.gap)
         detector = self.member.detector
         verdicts = observe(detector, reading)
         self._rows += len(verdicts)
@@ -236,7 +236,7 @@ class Work:
             with suppress(OSError):
                 self.save()
         if self._metrics is not None:
-            self._metrics.look(self.member, self._hearing, self._saving, self._sync)
+            self._metrics.look(self.member, self._health, self._saving, self._sync)
         if self._sink is not None:
             self._sink.look(self.member, self._note)
 
@@ -288,8 +288,8 @@ class Work:
 
     def _note(self) -> None:
         """Notes for the status what the state does not know."""
-        self._hearing.held = self._source.held
-        self.member.notes["hearing"] = self._hearing.fields
+        self._health.held = self._source.held
+        self.member.notes["input"] = self._health.fields
         if self._sync is not None and self._sync.last is not None:
             self.member.notes["sync"] = self._sync.last
         if self._reports is not None:
@@ -326,7 +326,7 @@ class Agent:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stopped = False
-        self._hearing = InputHealth()
+        self._health = InputHealth()
         self._work: Work | None = None
         self._metrics: AgentMetrics | None = None
         self._sink: Sink | None = None
@@ -370,7 +370,7 @@ class Agent:
                 self._end()
             except (BadInput, OSError):
                 self._stopped = True
-                if self._hearing.used:
+                if self._health.used:
                     self._end()
                 raise
             finally:
@@ -381,7 +381,7 @@ class Agent:
         if self._work is not None and self._work.unsaved is not None:
             raise self._work.unsaved
         if not self._stopped:
-            self._hearing.require_heard(settings.source, resumed=resumed)
+            self._health.require_heard(settings.source, resumed=resumed)
 
     def _opened_exchange(self, name: str) -> Exchange | None:
         settings = self._settings
@@ -462,9 +462,9 @@ class Agent:
 
     def _handle(self, item: Item) -> None:
         if isinstance(item, Bad):
-            self._hearing.leave_out(item.where, item.reason, whole=item.whole)
+            self._health.leave_out(item.where, item.reason, whole=item.whole)
         elif item is not None and self._work is None:
-            self._hearing.use()
+            self._health.use()
             self._first.append(item)
             wanted = self._settings.first_rows
             self._control.waits_for = f"its first rows: {len(self._first)} of {wanted}"
@@ -473,7 +473,7 @@ class Agent:
         elif item is not None:
             reading = item if self._learned is None else self._learned.passed(item)
             if reading is None or self._process(reading):
-                self._hearing.use()
+                self._health.use()
         elif self._learned is not None:
             self._learned.tell()
         if self._work is not None:
@@ -495,7 +495,7 @@ class Agent:
             member,
             self._source,
             self._exchange,
-            self._hearing,
+            self._health,
             self._control,
             self._metrics,
             self._sink,
@@ -513,7 +513,7 @@ class Agent:
         try:
             self._work.process(reading)
         except BadInput as error:
-            self._hearing.leave_out(reading.where, str(error))
+            self._health.leave_out(reading.where, str(error))
             return False
         if self._begun is not None:
             self._replay(self._begun.add(reading))
@@ -532,4 +532,4 @@ class Agent:
         elif self._first:
             few = "stopped after %d rows, fewer than start_rows: nothing was learned"
             log.warning(few, len(self._first))
-        self._hearing.end()
+        self._health.end()

@@ -13,9 +13,9 @@ from elmgrove.device.actions import perform
 from elmgrove.errors import BadInput, ElmgroveError, InconsistentState, plain
 from elmgrove.federation.commands import Command, CommandResult
 from elmgrove.federation.member import Member
-from elmgrove.federation.messages import MOST_RESULTS, json_size
+from elmgrove.federation.policy import DAY
 from elmgrove.federation.report import MOST_BYTES_RESULTS
-from elmgrove.federation.terms import DAY
+from elmgrove.federation.schemas import MOST_RESULTS, json_size
 
 log = logging.getLogger("elmgrove.device")
 
@@ -50,7 +50,7 @@ class Commands:
         self._member, self._saved, self._look, self._allowed = member, saved, look, allowed
         self._waiting: deque[Command] = deque()
         self._not_before = 0.0
-        # The outcomes that were handed out last.
+        # The results that were handed out last.
         self._under_way: tuple[str, ...] = ()
 
     def take(self, commands: Sequence[Command]) -> None:
@@ -82,15 +82,15 @@ class Commands:
         done = [self._do(self._waiting.popleft()) for _ in range(len(self._waiting))]
         return any(done)
 
-    def outcomes(self) -> tuple[CommandResult, ...]:
+    def results(self) -> tuple[CommandResult, ...]:
         untold = self._untold[:MOST_RESULTS]
         while json_size(untold) > MOST_BYTES_RESULTS:
             del untold[-1]
         self._under_way = tuple(one["command"] for one in untold)
         return tuple(map(CommandResult.from_fields, untold))
 
-    def told(self) -> None:
-        """Takes note that what ``outcomes`` gave last has arrived."""
+    def arrived(self) -> None:
+        """Takes note that what ``results`` gave last has arrived."""
         for one in self._noted:
             if one["command"] in self._under_way:
                 one["said"] = None
@@ -158,10 +158,10 @@ class Commands:
 
 
 def _note(member: Member, command: Command, now: float, refused: bool, said: str) -> None:
-    outcome = CommandResult(command.id, now, refused, (plain(said, 500),))
+    result = CommandResult(command.id, now, refused, (plain(said, 500),))
     # As many as a server keeps; what is not told yet is far less, and nothing of it is forgotten.
     kept = member.notes.get(COMMANDS, [])[-199:]
-    member.notes[COMMANDS] = [*kept, outcome.fields]
+    member.notes[COMMANDS] = [*kept, result.fields]
 
 
 def _taken(member: Member, now: float) -> list[list[float]]:

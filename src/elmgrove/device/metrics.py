@@ -15,9 +15,9 @@ import numpy as np
 
 from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.events import OPENED
-from elmgrove.device.health import InputHealth
+from elmgrove.device.background_sync import BackgroundSync
+from elmgrove.device.input_health import InputHealth
 from elmgrove.device.output import Observation
-from elmgrove.device.sync import BackgroundSync
 from elmgrove.errors import BadInput, require_extra
 from elmgrove.federation.member import Member
 from elmgrove.federation.report import QUANTILES
@@ -45,7 +45,7 @@ _MEASURED = {
     "threshold": "The score above which a row is anomalous.",
     "event_open": "Whether an event is open.",
     "drift": "Whether rows have changed for good, and nobody has answered.",
-    "deaf": "Whether less than half of the last rows could be used.",
+    "unreadable": "Whether less than half of the last rows could be used.",
     "others": "Other devices that this one knows of.",
     "synced_timestamp_seconds": "When the last sync that went well ended, in seconds since 1970.",
     "saved_timestamp_seconds": "When the state was last saved, in seconds since 1970.",
@@ -106,15 +106,15 @@ class AgentMetrics:
                 self._sum += verdict.score
 
     def look(
-        self, member: Member, hearing: InputHealth, saving: "Saving", sync: BackgroundSync | None
+        self, member: Member, health: InputHealth, saving: "Saving", sync: BackgroundSync | None
     ) -> None:
         now = time.monotonic()
         if now - self._looked < 1.0:
             return
         self._looked = now
-        measured = _measured(member, hearing, saving)
+        measured = _measured(member, health, saving)
         with self._lock:
-            self._counts["rows_left_out"] = hearing.left_out
+            self._counts["rows_left_out"] = health.left_out
             if sync is not None:
                 self._counts["syncs"], self._counts["sync_failures"] = sync.succeeded, sync.failed
                 measured["synced_timestamp_seconds"] = sync.succeeded_at
@@ -184,7 +184,7 @@ class _Server(socketserver.ThreadingTCPServer):
         log.debug("a connection was lost", exc_info=True)
 
 
-def _measured(member: Member, hearing: InputHealth, saving: "Saving") -> dict[str, float]:
+def _measured(member: Member, health: InputHealth, saving: "Saving") -> dict[str, float]:
     detector, merged = member.detector, member.merged
     return {
         "rows_learned": detector.learned,
@@ -193,7 +193,7 @@ def _measured(member: Member, hearing: InputHealth, saving: "Saving") -> dict[st
         "threshold": detector.threshold,
         "event_open": detector.events.open is not None,
         "drift": detector.drift.report is not None,
-        "deaf": hearing.deaf,
+        "unreadable": health.unreadable,
         "others": len(member.ledger) if merged is None else merged.devices,
         "saved_timestamp_seconds": saving.saved_at,
         "disk_trouble": saving.fails,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from elmgrove import __version__
 from elmgrove.detector.decision import CHANGING, LEARNING, WATCHING
 from elmgrove.detector.verdict import Verdict
-from elmgrove.device.health import Outage
+from elmgrove.device.input_health import Outage
 from elmgrove.device.output import Observation, wants
 from elmgrove.device.settings import Settings
 from elmgrove.device.status import status_of
@@ -80,14 +80,14 @@ class Away:
 
     def __init__(self, broker: "Broker", meanwhile: str) -> None:
         self._broker = broker
-        self._trouble = Outage(str(broker.address), "can't be used", meanwhile, "can be used again")
+        self._outage = Outage(str(broker.address), "can't be used", meanwhile, "can be used again")
 
     def look(self) -> None:
-        error = self._broker.trouble
+        error = self._broker.failure
         if error is not None:
-            self._trouble.begin(error)
+            self._outage.begin(error)
         elif self._broker.linked:
-            self._trouble.end()
+            self._outage.end()
 
 
 class Letter(NamedTuple):
@@ -119,7 +119,7 @@ class Outbox:
         # When all that is retained is to be said again.
         self._again = math.inf
         self._dropped = self._dropped_told = self._links = 0
-        self._told_at = -math.inf
+        self._reported_at = -math.inf
         self._away = Away(broker, "what there is to say waits in memory")
         self._refused = set[str]()
         self._closing = self._ended = False
@@ -184,7 +184,7 @@ class Outbox:
             self._waiting["state"] += [one for one in self._stated.values() if one not in said]
             self._again = math.inf
         self._links = links
-        if now - self._told_at >= 60.0:
+        if now - self._reported_at >= 60.0:
             self._tell_dropped()
 
     def _next(self) -> Letter | None:
@@ -226,7 +226,7 @@ class Outbox:
     def _tell_dropped(self) -> None:
         if self._dropped == self._dropped_told:
             return
-        self._told_at, self._dropped_told = time.monotonic(), self._dropped
+        self._reported_at, self._dropped_told = time.monotonic(), self._dropped
         log.warning(
             "%s is away or too slow: the oldest messages for it were dropped, %d so far",
             self._broker.address.place,
@@ -248,15 +248,15 @@ class Inbox:
     def __init__(self, ask: Ask, device: str, answer: Callable[[bytes], None]) -> None:
         self._ask, self._device, self._answer = ask, device, answer
         self._waiting = queue.Queue[bytes | None](16)
-        self._told = False
+        self._reported = False
         threading.Thread(target=self._run, name="elmgrove-asked", daemon=True).start()
 
     def hear(self, message: Message) -> None:
         """Takes a message; returns at once."""
         if message.retained:
-            if not self._told and message.payload:
+            if not self._reported and message.payload:
                 log.warning("%s: a message that was retained is not done", message.topic)
-            self._told = True
+            self._reported = True
         elif len(message.payload) > 4096:
             self._say(None, None, ["what is asked has at most 4,096 bytes"])
         else:
@@ -366,10 +366,10 @@ class Sink:
         )
         self._outbox = Outbox(self._broker)
         self._inbox = Inbox(ask, name, lambda said: self._put("answer", "done", said))
-        self._looked = self._told = -math.inf
+        self._looked = self._reported = -math.inf
         self._important: Any = None
         self._last: Verdict | None = None
-        self._rows = self._rows_told = 0
+        self._rows = self._rows_reported = 0
         self._state({"state": "waiting"})
         said = _json(discovery(self.topics, __version__))
         self._outbox.put("state", discovery_topic(self.topics), said)
@@ -401,9 +401,9 @@ class Sink:
             return
         self._looked = now
         important = _important(member)
-        more = self._rows != self._rows_told and now - self._told >= 10.0
+        more = self._rows != self._rows_reported and now - self._reported >= 10.0
         if important != self._important or more:
-            self._important, self._told, self._rows_told = important, now, self._rows
+            self._important, self._reported, self._rows_reported = important, now, self._rows
             note()
             self._state({**status_of(member), **self._newest()})
 

@@ -163,14 +163,14 @@ class Webhook:
 
     def tell(self, message: Message, wait: Wait) -> None:
         backoff, until = Backoff(), time.monotonic() + TELL_SECONDS
-        trouble, tries = self._trouble(message), 1
+        trouble, tries = self._outage(message), 1
         while trouble is not None and tries < 5 and (left := until - time.monotonic()) > 0:
             wait(min(backoff.failed(trouble.retry_after), left))
-            trouble, tries = self._trouble(message), tries + 1
+            trouble, tries = self._outage(message), tries + 1
         if trouble is not None:
             log.warning("alarm not delivered to %s: %s", self._host, trouble)
 
-    def _trouble(self, message: Message) -> Unreachable | None:
+    def _outage(self, message: Message) -> Unreachable | None:
         # Here, since loading httpx takes time that most devices need not spend.
         from elmgrove.exchange.http import post
 

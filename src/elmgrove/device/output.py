@@ -20,9 +20,9 @@ from elmgrove.detector.detector import Detector
 from elmgrove.detector.drift import SPIKE
 from elmgrove.detector.events import ENDED, EventUpdate
 from elmgrove.detector.verdict import Cause, Verdict
-from elmgrove.device.health import Outage
+from elmgrove.device.input_health import Outage
+from elmgrove.federation.comparison import compare_used, notable, unlike_used
 from elmgrove.federation.member import Member
-from elmgrove.federation.similarity import compare_used, unlike_used, worth_telling
 from elmgrove.reading.line_protocol import Point
 from elmgrove.reading.times import json_when
 from elmgrove.storage.disk import takes_nothing
@@ -179,7 +179,7 @@ class PeerLog:
 
     def compare(self) -> None:
         member = self._member
-        unlike = worth_telling(compare_used(member))
+        unlike = notable(compare_used(member))
         new = [one for one in unlike if one.name not in self._unlike]
         for one in new[:3]:
             log.warning("not alike: %s", one.warning(member.detector.basis, merges=member.merges))
@@ -208,7 +208,7 @@ class Verdicts:
         self._path = None if where == "-" else Path(where)
         name = "standard output" if self._path is None else str(self._path)
         meanwhile = "watching and alarms go on, these lines are lost"
-        self._trouble = Outage(name, "takes no verdicts", meanwhile, "takes verdicts again")
+        self._outage = Outage(name, "takes no verdicts", meanwhile, "takes verdicts again")
         self._lost = 0
         # Whether the last line there has no end.
         self._torn = False
@@ -219,7 +219,7 @@ class Verdicts:
         except OSError as error:
             if not takes_nothing(error):
                 raise
-            self._trouble.begin(error)
+            self._outage.begin(error)
 
     def observe(self, seen: Observation) -> None:
         if self._only == "events":
@@ -247,10 +247,10 @@ class Verdicts:
             raise BrokenPipeError("verdicts: the program that read them has ended") from error
         except OSError as error:
             self._lost += 1
-            self._trouble.begin(error)
+            self._outage.begin(error)
         else:
             if self._lost:
-                self._trouble.end(f"; {self._lost} were lost")
+                self._outage.end(f"; {self._lost} were lost")
                 self._lost = 0
 
     def close(self) -> None:

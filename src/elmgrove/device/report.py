@@ -25,13 +25,6 @@ from elmgrove.device.status import status_of, told
 from elmgrove.errors import BadInput, plain
 from elmgrove.federation.commands import Command
 from elmgrove.federation.member import Member, own_score, share_of_others
-from elmgrove.federation.messages import (
-    MOST_CONTRIBUTORS,
-    MOST_EVENTS,
-    MOST_MINUTES,
-    MOST_WAITING,
-    json_size,
-)
 from elmgrove.federation.report import (
     MOST_BYTES_EVENTS,
     MOST_BYTES_STATUS,
@@ -40,6 +33,13 @@ from elmgrove.federation.report import (
     Minute,
     Report,
     seconds_of,
+)
+from elmgrove.federation.schemas import (
+    MOST_CONTRIBUTORS,
+    MOST_EVENTS,
+    MOST_MINUTES,
+    MOST_WAITING,
+    json_size,
 )
 from elmgrove.reading.times import json_when
 
@@ -66,7 +66,7 @@ class GrowingMinute:
     scores: list[float] | None = field(default_factory=list)
     quantiles: Sequence[float] = ()
     #: How many of its rows were told.
-    told: int = 0
+    reported: int = 0
 
     def close(self) -> None:
         self.quantiles, self.scores = self._quantiles(), None
@@ -126,16 +126,16 @@ class Minutes:
     def untold(self) -> tuple[Minute, ...]:
         self._under_way, found = [], list[Minute]()
         for number, piece in self._pieces.items():
-            if piece.told != piece.rows:
+            if piece.reported != piece.rows:
                 self._under_way.append((piece, piece.rows))
                 with suppress(BadInput):  # before 1970
                     found.append(Minute.from_fields(piece.fields(number)))
         return tuple(found)
 
-    def told(self) -> None:
+    def arrived(self) -> None:
         """Takes note that what ``untold`` gave last has arrived."""
         for piece, rows in self._under_way:
-            piece.told = rows
+            piece.reported = rows
         self._under_way = []
 
     @property
@@ -144,7 +144,7 @@ class Minutes:
         return [
             piece.fields(number)
             for number, piece in self._pieces.items()
-            if piece.told != piece.rows or piece is self._piece
+            if piece.reported != piece.rows or piece is self._piece
         ]
 
     def _turned(self, number: int) -> GrowingMinute:
@@ -181,7 +181,7 @@ class AgentReports:
         # The events that were heard as they are, and those of the report under way.
         self._heard: tuple[Event, ...] = ()
         self._under_way: tuple[Event, ...] = ()
-        self._told_trouble = False
+        self._reported_failure = False
 
     def observe(self, seen: Observation) -> None:
         verdict = seen.verdict
@@ -205,16 +205,16 @@ class AgentReports:
             self._look()
             return self._made()
         except Exception as error:  # whatever it is, a sync does not fail by it
-            if not self._told_trouble:
+            if not self._reported_failure:
                 log.warning("the device's status can't be reported: %r", error, exc_info=error)
-            self._told_trouble = True
+            self._reported_failure = True
             return None
 
     def heard(self, commands: Sequence[Command]) -> None:
         """Takes note that the report that was last made has arrived, and what is asked now."""
-        self._minutes.told()
+        self._minutes.arrived()
         self._heard = self._under_way
-        self._commands.told()
+        self._commands.arrived()
         self._commands.take(commands)
 
     @contextmanager
@@ -242,7 +242,7 @@ class AgentReports:
             self._minutes.untold(),
             tuple(events_within(new if shows else [*map(self._redaction.event, new)])),
             self._cooperation(status),
-            self._commands.outcomes(),
+            self._commands.results(),
             tuple(rows_within(waiting, member.detector.basis)) if shows else None,
         )
 

@@ -21,7 +21,7 @@ from elmgrove.exchange.backoff import Backoff
 from elmgrove.exchange.base import Exchange
 from elmgrove.federation.charter import Charter, basis_of, joined
 from elmgrove.federation.member import Member
-from elmgrove.reading.columns import doubts_about
+from elmgrove.reading.columns import warnings_about
 from elmgrove.reading.layout import LAYOUT, Layout
 from elmgrove.reading.table import read_table
 from elmgrove.reading.times import when_text
@@ -105,7 +105,7 @@ def member_for_rows(settings: Settings, rows: Sequence[Sequence[float]], source:
     if settings.units_from:
         raise BadInput("units_from: without exchange and like, the first rows decide")
     X = np.array(rows, np.float64)
-    for doubt in doubts_about(source.names or [str(i + 1) for i in range(X.shape[1])], X):
+    for doubt in warnings_about(source.names or [str(i + 1) for i in range(X.shape[1])], X):
         log.warning("%s", doubt)
     window = settings.window
     if window == "auto":

@@ -63,7 +63,7 @@ def status_of(member: Member) -> dict[str, Any]:
         "unlike": member.notes.get("unlike"),
         "borrows": asdict(borrowed_by(member)),
         "shared": None if member.published is None else member.published.learned,
-        "rows": member.notes.get("hearing"),
+        "rows": member.notes.get("input"),
         "sync": _timed(member.notes.get("sync")),
     }
 

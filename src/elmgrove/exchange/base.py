@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from elmgrove.federation.aggregation import Pool, StandingOthers
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution, Entry, Version, entry_from_bytes
 from elmgrove.federation.merged import Merged, Own
-from elmgrove.federation.others import Pool, StandingOthers
 from elmgrove.federation.report import Report
 from elmgrove.federation.selection import EVERYONE, Everyone, Rule
 
@@ -97,7 +97,7 @@ class Exchange(Protocol):
     def report(self, report: Report) -> tuple[Command, ...]:
         """Tells those who look after the devices how one is doing; gives what they ask of it.
 
-        MUST be empty where nobody looks. A command is given until its outcome was told.
+        MUST be empty where nobody looks. A command is given until its result was told.
         """
         ...
 

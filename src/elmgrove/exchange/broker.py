@@ -143,7 +143,7 @@ class Broker:
         # Whether the broker let one in; None while it is asked. Paho may tell of a loss twice.
         self._let_in: bool | None = None
         #: Why the broker could not be reached; None if it can, or was not tried yet.
-        self.trouble: ElmgroveError | None = None
+        self.failure: ElmgroveError | None = None
         # Why it does not let one hear some topics.
         self._refusal: Unauthorized | None = None
         #: The bytes of a packet that it takes, as far as it said so.
@@ -228,9 +228,9 @@ class Broker:
         return sent
 
     def wait(
-        self, until: Callable[[], bool], seconds: float | None = None, hearing: float = 0.0
+        self, until: Callable[[], bool], seconds: float | None = None, patience: float = 0.0
     ) -> None:
-        """Waits until something holds, for as long as ``hearing`` more while messages come.
+        """Waits until something holds, for as long as ``patience`` more while messages come.
 
         Raises why the broker can't be reached as soon as that is so, and ``Unreachable`` after as
         many seconds.
@@ -238,12 +238,12 @@ class Broker:
         began, seconds = time.monotonic(), self.patience if seconds is None else seconds
         with self.changed:
             while not until():
-                if self.trouble is not None:
-                    raise type(self.trouble)(*self.trouble.args)  # each asker gets one of its own
+                if self.failure is not None:
+                    raise type(self.failure)(*self.failure.args)  # each asker gets one of its own
                 if self._closed:
                     raise self._unreachable("it was closed")
-                last = max(began, self._client.heard_at) if hearing else began
-                left = min(last, began + hearing) + seconds - time.monotonic()
+                last = max(began, self._client.heard_at) if patience else began
+                left = min(last, began + patience) + seconds - time.monotonic()
                 if left <= 0:
                     raise NoAnswer(f"{self.address.place}: no answer in time")
                 self.changed.wait(left)
@@ -279,7 +279,7 @@ class Broker:
     def _wait_for(self, number: int | None, link: int) -> None:
         self.wait(
             lambda: number in self._answered or not self.linked or self.links != link,
-            hearing=self.longest_wait,
+            patience=self.longest_wait,
         )
 
     def acknowledge(self, message: Message) -> None:
@@ -341,7 +341,7 @@ class Broker:
 
     def _ready(self) -> None:
         with self.changed:
-            self.linked, self.trouble, self._answered = True, None, set()
+            self.linked, self.failure, self._answered = True, None, set()
             self.changed.notify_all()
 
     def _on_disconnect(
@@ -352,7 +352,7 @@ class Broker:
             self._futile += bool(let_in and self._sent)
             self.changed.notify_all()
         if let_in is None:
-            self._fail(self.trouble or self._unreachable(f"it lets nobody in: {_said(reason)}"))
+            self._fail(self.failure or self._unreachable(f"it lets nobody in: {_said(reason)}"))
         elif let_in and (self._futile >= self.most_lost or reason.value == _TOO_LARGE):
             self._give_up(client, f"the connection was lost: {_said(reason)}")
 
@@ -373,19 +373,19 @@ class Broker:
         self._futile = 0
         self._settle(number, reason)
 
-    def _settle(self, number: int, outcome: Any) -> None:
+    def _settle(self, number: int, result: Any) -> None:
         with self.changed:
             sent = self._sent.pop(number, None)
             if sent is None:
-                self._early[number] = outcome
+                self._early[number] = result
             else:
-                self._finish(sent, outcome)
+                self._finish(sent, result)
 
-    def _finish(self, sent: "Sent", outcome: Any) -> None:
-        if isinstance(outcome, ElmgroveError):
-            sent.error = outcome
-        elif outcome.is_failure:
-            sent.error = Refused(self._not_allowed("write", sent.topic, outcome))
+    def _finish(self, sent: "Sent", result: Any) -> None:
+        if isinstance(result, ElmgroveError):
+            sent.error = result
+        elif result.is_failure:
+            sent.error = Refused(self._not_allowed("write", sent.topic, result))
         sent.settled = True
         self.changed.notify_all()
 
@@ -433,7 +433,7 @@ class Broker:
                 why += " (state the authority that signed the broker's certificate as ca)"
             error = self._unreachable(why)
         with self.changed:
-            self.trouble = error
+            self.failure = error
             self.changed.notify_all()
 
     # Words

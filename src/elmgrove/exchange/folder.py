@@ -8,9 +8,9 @@ from pathlib import Path
 
 from elmgrove.errors import BadFile, BadInput, ElmgroveError, Refused, Unreachable
 from elmgrove.exchange.base import EntriesExchange, Held
+from elmgrove.federation.aggregation import content_limit
 from elmgrove.federation.charter import Charter, address_of
 from elmgrove.federation.contribution import Entry, Version, follows
-from elmgrove.federation.others import content_limit
 from elmgrove.storage.disk import takes_nothing, write
 from elmgrove.storage.sealed import head_of
 

@@ -38,15 +38,20 @@ from elmgrove.errors import (
 )
 from elmgrove.exchange.base import SLOWEST, TLS, Tls
 from elmgrove.exchange.tls import context_of
+from elmgrove.federation.aggregation import (
+    MOST_BYTES,
+    content_limit,
+    others_limit,
+    require_makeable,
+)
 from elmgrove.federation.charter import Charter, address_of, require_address
 from elmgrove.federation.commands import Command
 from elmgrove.federation.contribution import Contribution, Entry, entry_from_bytes, unbundle
 from elmgrove.federation.merged import Merged
-from elmgrove.federation.messages import MOST_RESULTS, Count, Stored, read
-from elmgrove.federation.others import MOST_BYTES, content_limit, others_limit, require_makeable
+from elmgrove.federation.policy import DAY
 from elmgrove.federation.report import Report
+from elmgrove.federation.schemas import MOST_RESULTS, Count, Stored, read
 from elmgrove.federation.selection import EVERYONE, Rule
-from elmgrove.federation.terms import DAY
 from elmgrove.storage.disk import write
 
 #: Seconds for which an exchange may ask to be left alone.
@@ -437,7 +442,7 @@ class HttpExchange:
     def report(self, report: Report) -> tuple[Command, ...]:
         """Tells the server how a device is doing; gives what its administrators ask of it.
 
-        As many commands as one report tells the outcomes of.
+        As many commands as one report tells the results of.
         """
         answer = self._request(
             "PUT",

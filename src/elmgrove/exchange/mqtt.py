@@ -18,9 +18,9 @@ from elmgrove.errors import (
 from elmgrove.exchange.base import SLOWEST, TLS, EntriesExchange, Held, Tls
 from elmgrove.exchange.broker import MOST_PAYLOAD, Broker
 from elmgrove.exchange.broker_address import BrokerAddress, Message
+from elmgrove.federation.aggregation import content_limit, require_makeable
 from elmgrove.federation.charter import Charter, address_of, require_address
 from elmgrove.federation.contribution import Entry, follows
-from elmgrove.federation.others import content_limit, require_makeable
 
 log = logging.getLogger("elmgrove.exchange")
 #: The bytes of all entries that a device keeps of what the broker retains.
@@ -72,7 +72,7 @@ class MqttExchange(EntriesExchange):
         # The bytes of all that is retained, and whether there was more.
         self._kept, self._full = 0, False
         # What was told the last time, and is not told again.
-        self._told = set[str]()
+        self._reported = set[str]()
 
     @classmethod
     def create(
@@ -226,12 +226,12 @@ class MqttExchange(EntriesExchange):
 
     def _tell(self, told: list[str]) -> None:
         """Tells what is wrong, once, and only of a few where there is much."""
-        new = [one for one in told if one not in self._told]
+        new = [one for one in told if one not in self._reported]
         for one in new[:_TOLD]:
             log.warning("%s", one)
         if len(new) > _TOLD:
             log.warning("%s more are left out", f"{len(new) - _TOLD:,}")
-        self._told = set(told)
+        self._reported = set(told)
 
 
 def _read(topic: str, blob: bytes, charter: Charter) -> Held | ElmgroveError:

@@ -151,7 +151,7 @@ class PendingUpload:
 
     def _take(self) -> tuple[Entry, ...] | None:
         """Gives what is given away; None where it must be asked first, or could not be saved."""
-        self._waits, self.held_back = self.asks and self._member.has_news, None
+        self._waits, self.held_back = self.asks and self._member.has_unsent, None
         if self.asks:
             return None
         try:
@@ -220,7 +220,7 @@ class Session:
         self._rule = rule or EVERYONE
         self._guarded = guarded
         self._save = save
-        self._offering = PendingUpload(member, guarded, save)
+        self._upload = PendingUpload(member, guarded, save)
 
     @property
     def detector(self) -> Detector:
@@ -229,8 +229,8 @@ class Session:
 
     def leave(self) -> None:
         """Takes this device's part out of everybody's next model. A later sync joins again."""
-        if self._offering.asks:
-            self._offering.answered(own=self._own(), asked=True)
+        if self._upload.asks:
+            self._upload.answered(own=self._own(), asked=True)
         departure = self.member.depart()
         self._save(self.member)
         try:
@@ -269,7 +269,7 @@ class Session:
 
     def prepare(self) -> Outgoing:
         """Gathers what to send now; called in the device's own thread."""
-        entries = self._offering.entries()
+        entries = self._upload.entries()
         return Outgoing(
             self.member.name,
             entries,
@@ -277,7 +277,7 @@ class Session:
             self.member.merged,
             self.detector.patterns is not None,
             self.member.merges,
-            self._offering.outdated,
+            self._upload.outdated,
         )
 
     def transfer(self, outgoing: Outgoing) -> Incoming:
@@ -311,10 +311,10 @@ class Session:
     def apply(self, incoming: Incoming) -> SyncReport:
         """Lets the member learn what came back."""
         member = self.member
-        again = self._offering.answered(incoming.refusal, incoming.own, asked=incoming.asked)
+        again = self._upload.answered(incoming.refusal, incoming.own, asked=incoming.asked)
         if incoming.merged is not None:
             member.set_prior(incoming.merged)
-        told = (self._offering.held_back, incoming.refusal)
+        told = (self._upload.held_back, incoming.refusal)
         missing = member.rows_missing(guarded=self._guarded)
         return SyncReport(
             sent=None if member.published is None else member.published.learned,

@@ -3,6 +3,7 @@
 from elmgrove.federation.audit import AuditRecord
 from elmgrove.federation.charter import Charter, joined
 from elmgrove.federation.commands import Command, CommandResult
+from elmgrove.federation.comparison import compare
 from elmgrove.federation.contribution import (
     Contribution,
     Departure,
@@ -13,11 +14,10 @@ from elmgrove.federation.contribution import (
 from elmgrove.federation.groups import Grouping, group, returned
 from elmgrove.federation.member import Member, least_new_rows
 from elmgrove.federation.merged import GroupLabel, Merged
+from elmgrove.federation.policy import Terms
 from elmgrove.federation.report import Report
 from elmgrove.federation.selection import Rule, SameGroup, judge
-from elmgrove.federation.similarity import compare
 from elmgrove.federation.sums import BoundedSum
-from elmgrove.federation.terms import Terms
 
 __all__ = [
     "AuditRecord",

@@ -20,7 +20,7 @@ from elmgrove.detector.state import STATE_FORMAT, converted
 from elmgrove.errors import BadInput, Mismatch, NotAdmissible, Refused
 from elmgrove.federation.contribution import Contribution, Entry
 from elmgrove.federation.member import Member
-from elmgrove.federation.terms import Terms
+from elmgrove.federation.policy import Terms
 from elmgrove.storage.sealed import format_of
 
 #: Sums over a whole fleet stay finite below this, whatever takes part.

@@ -1,10 +1,10 @@
-"""Commands: actions that wait on a server until their device comes for them; and their outcomes."""
+"""Commands: actions that wait on a server until their device comes for them; and their results."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from elmgrove.errors import BadInput
-from elmgrove.federation.messages import CommandMessage, Count, Outcome, check, read
+from elmgrove.federation.schemas import CommandMessage, Count, Result, check, read
 from elmgrove.reading.times import stated_time
 
 #: What a device can be sent: the actions, and the words that go with each.
@@ -64,15 +64,15 @@ class CommandResult:
     said: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        check(Outcome, self.fields)
+        check(Result, self.fields)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The outcome as JSON holds it."""
+        """The result as JSON holds it."""
         return {**asdict(self), "said": list(self.said)}
 
     @classmethod
     def from_fields(cls, stated: Any) -> "CommandResult":
-        """Makes an outcome of what ``fields`` gave; ``BadInput`` names the path that is wrong."""
-        read(Outcome, stated)
+        """Makes an result of what ``fields`` gave; ``BadInput`` names the path that is wrong."""
+        read(Result, stated)
         return cls(**{**stated, "said": tuple(stated["said"])})

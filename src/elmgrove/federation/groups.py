@@ -16,8 +16,8 @@ from elmgrove.algebra.rows import Array
 from elmgrove.algebra.similarity import Step, apart, fit, join, kind_tolerance
 from elmgrove.errors import BadInput, require_whole
 from elmgrove.federation.contribution import Contribution
+from elmgrove.federation.policy import UNBOUNDED, Terms, tellable
 from elmgrove.federation.sums import BoundedSum
-from elmgrove.federation.terms import UNBOUNDED, Terms, tellable
 
 
 class LocalPattern(NamedTuple):

@@ -41,8 +41,8 @@ from elmgrove.federation.contribution import (
     require_threshold,
 )
 from elmgrove.federation.merged import Merged, pack_answers, unpack_answers
+from elmgrove.federation.policy import Terms
 from elmgrove.federation.sums import bounded
-from elmgrove.federation.terms import Terms
 from elmgrove.storage.sealed import require_written_as, seal, unpacking, unseal
 
 
@@ -519,7 +519,7 @@ class Member:
         return max([first, min(map(self._missing, new), default=least)])
 
     @property
-    def has_news(self) -> bool:
+    def has_unsent(self) -> bool:
         """Whether there is something to send, as far as the guard lets it."""
         return self.published is not None or self.rows_missing() == 0
 

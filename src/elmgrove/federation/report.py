@@ -7,7 +7,7 @@ from typing import Any
 from elmgrove.errors import BadInput, require_time
 from elmgrove.federation.commands import CommandResult
 from elmgrove.federation.contribution import require_origin
-from elmgrove.federation.messages import MinuteNumbers, ReportMessage, check, read
+from elmgrove.federation.schemas import MinuteNumbers, ReportMessage, check, read
 
 #: The quantiles of a minute's scores; the last is the largest score.
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
@@ -19,7 +19,7 @@ MOST_BYTES_STATUS = 32 * 1024
 MOST_BYTES_EVENTS = 96 * 1024
 #: Bytes of a report's rows of the quarantine.
 MOST_BYTES_WAITING = 96 * 1024
-#: Bytes of a report's outcomes.
+#: Bytes of a report's results.
 MOST_BYTES_RESULTS = 16 * 1024
 
 
@@ -76,7 +76,7 @@ class Report:
     minutes: tuple[Minute, ...] = ()
     events: tuple[dict[str, Any], ...] = ()
     cooperation: dict[str, Any] | None = None
-    outcomes: tuple[CommandResult, ...] = ()
+    results: tuple[CommandResult, ...] = ()
     quarantine: tuple[dict[str, Any], ...] | None = None
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class Report:
             "status": MOST_BYTES_STATUS,
             "events": MOST_BYTES_EVENTS,
             "cooperation": 16 * 1024,
-            "outcomes": MOST_BYTES_RESULTS,
+            "results": MOST_BYTES_RESULTS,
             "quarantine": MOST_BYTES_WAITING,
         }
         check(ReportMessage, self.fields, sizes)
@@ -128,7 +128,7 @@ class Report:
             "minutes": [one.fields for one in self.minutes],
             "events": list(self.events),
             "cooperation": self.cooperation,
-            "outcomes": [one.fields for one in self.outcomes],
+            "results": [one.fields for one in self.results],
             "quarantine": None if self.quarantine is None else list(self.quarantine),
         }
 
@@ -144,7 +144,7 @@ class Report:
             tuple(map(Minute.from_fields, stated["minutes"])),
             tuple(stated["events"]),
             stated["cooperation"],
-            tuple(map(CommandResult.from_fields, stated["outcomes"])),
+            tuple(map(CommandResult.from_fields, stated["results"])),
             None if waiting is None else tuple(waiting),
         )
 

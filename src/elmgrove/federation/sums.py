@@ -25,7 +25,7 @@ from elmgrove.algebra.moments import (
 )
 from elmgrove.algebra.rows import Array
 from elmgrove.federation.contribution import Contribution
-from elmgrove.federation.terms import UNBOUNDED, Terms
+from elmgrove.federation.policy import UNBOUNDED, Terms
 
 Sums = dict[str, ExactSum]
 # Beside the arrays, by name: the numbers that are added up as well.

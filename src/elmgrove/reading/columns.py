@@ -62,7 +62,7 @@ def is_time(name: str | None, cells: Sequence[Any]) -> bool:
     return name is not None and is_named_like_a_time(name) and are_epochs(cells)
 
 
-def doubts_about(names: Sequence[str], rows: NDArray[np.float64]) -> list[str]:
+def warnings_about(names: Sequence[str], rows: NDArray[np.float64]) -> list[str]:
     """Notes on columns of the first rows that may be no sensors, with what to do."""
     # Of fewer rows it may be chance.
     if len(rows) < 5:

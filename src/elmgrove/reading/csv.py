@@ -15,7 +15,7 @@ from elmgrove.reading.cells import are_readings, label_of
 from elmgrove.reading.columns import Columns, Header, Numbers
 from elmgrove.reading.formats import NOT_TEXT
 from elmgrove.reading.layout import Layout
-from elmgrove.reading.lines import Head
+from elmgrove.reading.line_reader import Head
 
 #: The cells of a record, or why it has none.
 Cells = list[Any] | BadInput

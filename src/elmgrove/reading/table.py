@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from elmgrove.algebra.basis import Categories, columns_of, word_of
 from elmgrove.errors import BadInput, MissingValue
 from elmgrove.reading.cells import is_missing
-from elmgrove.reading.columns import Columns, Header, Numbers, doubts_about
+from elmgrove.reading.columns import Columns, Header, Numbers, warnings_about
 from elmgrove.reading.csv import LOOK, Cells, CsvText, TextBlock, whole_lines
 from elmgrove.reading.formats import (
     JSON_LINES,
@@ -28,7 +28,7 @@ from elmgrove.reading.formats import (
 )
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.line_protocol import Measurement
-from elmgrove.reading.lines import json_object
+from elmgrove.reading.line_reader import json_object
 from elmgrove.reading.times import Clock, first_back, gaps_in, usual_interval
 
 
@@ -329,7 +329,7 @@ class _Gathering:
             self._columns.held.saw(found.rows[-1].tolist())
         if self._doubts is None and len(found.rows):
             names = self._columns.names or [str(i + 1) for i in self._columns.places]
-            self._doubts = doubts_about(names, found.rows[:5000])
+            self._doubts = warnings_about(names, found.rows[:5000])
         self._parts.append(found)
         self._count += len(found.rows)
 

@@ -30,7 +30,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
 from elmgrove.errors import BadInput, ElmgroveError, Problem, Unauthorized
-from elmgrove.federation.terms import DAY
+from elmgrove.federation.policy import DAY
+from elmgrove.server.auth import Service
 from elmgrove.server.dashboard.audit_page import ActCounts
 from elmgrove.server.dashboard.federation_page import Comparisons
 from elmgrove.server.dashboard.pages import Streams, dashboard_routes, problem_page, to_login
@@ -40,7 +41,6 @@ from elmgrove.server.metrics import Metered, ServerMetrics
 from elmgrove.server.problems import Refusals, problem_response, throttled_log
 from elmgrove.server.routes import ROUTES, Handler, openapi_document
 from elmgrove.server.secrets import hashed
-from elmgrove.server.service import Service
 from elmgrove.server.store.reports import Reports
 from elmgrove.server.store.store import Store, open_store
 
@@ -217,7 +217,7 @@ def listen(
     limits = limits or Limits()
     app = make_app(store_url, admin_token, limits=limits, proxies=trusted_proxies(), **app_options)
 
-    async def until_told() -> None:
+    async def until_ended() -> None:
         ending, loop = asyncio.Event(), asyncio.get_running_loop()
         for name in (signal.SIGINT, signal.SIGTERM):
             try:
@@ -227,7 +227,7 @@ def listen(
         tls = (certificate, private_key, client_ca)
         await serve(app, bound(host, port, limits), ending, limits, tls, begin)
 
-    asyncio.run(until_told())
+    asyncio.run(until_ended())
 
 
 def bound(host: str, port: int, limits: Limits) -> socket.socket:

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from elmgrove.errors import NotFound, Problem
+from elmgrove.federation.aggregation import content_limit
 from elmgrove.federation.contribution import (
     HIGHEST_USABLE_EPOCH,
     Contribution,
@@ -21,9 +22,8 @@ from elmgrove.federation.contribution import (
     framed,
 )
 from elmgrove.federation.merged import Merged, Own
-from elmgrove.federation.others import content_limit
 from elmgrove.federation.selection import Everyone, Rule, rule_of
-from elmgrove.server.service import Caller, body_of, caller_of
+from elmgrove.server.auth import Caller, body_of, caller_of
 from elmgrove.server.store.contributions import StoredEntry
 from elmgrove.server.store.federations import FederationRow
 

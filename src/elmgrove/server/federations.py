@@ -6,12 +6,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from elmgrove.errors import Problem
+from elmgrove.federation.aggregation import content_limit
 from elmgrove.federation.charter import Charter, is_admitted, require_address, require_name
-from elmgrove.federation.others import content_limit
-from elmgrove.federation.terms import DAY, Terms, require_days
-from elmgrove.server.problems import no_federation
-from elmgrove.server.secrets import hashed, is_secret, new_secret, require_password
-from elmgrove.server.service import (
+from elmgrove.federation.policy import DAY, Terms, require_days
+from elmgrove.server.auth import (
     ADMINISTRATORS,
     ROOT,
     Caller,
@@ -21,6 +19,8 @@ from elmgrove.server.service import (
     require_admin,
     service_of,
 )
+from elmgrove.server.problems import no_federation
+from elmgrove.server.secrets import hashed, is_secret, new_secret, require_password
 from elmgrove.server.store.admins import AdministratorRow
 from elmgrove.server.store.federations import DeviceRow, FederationRow
 

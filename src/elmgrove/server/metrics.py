@@ -25,8 +25,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmgrove.errors import StoreUnavailable
+from elmgrove.server.auth import require_admin
 from elmgrove.server.problems import ThrottledLog
-from elmgrove.server.service import require_admin
 from elmgrove.server.store.database import Database, Transaction
 from elmgrove.server.store.fleet import FLEET_STATES, FederationStatistics
 from elmgrove.server.store.store import Store

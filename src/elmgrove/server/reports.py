@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse, Response
 
 from elmgrove.errors import Problem
 from elmgrove.federation.commands import Command
+from elmgrove.federation.policy import DAY
 from elmgrove.federation.report import MOST_BYTES_REPORT, Report
-from elmgrove.federation.terms import DAY
-from elmgrove.server.service import (
+from elmgrove.server.auth import (
     LONGEST_JSON,
     Caller,
     body_of,
@@ -131,5 +131,5 @@ def _event(found: StoredEvent) -> dict[str, Any]:
 
 
 def _command(found: StoredCommand) -> dict[str, Any]:
-    outcome = {"done": found.done, "refused": found.refused, "said": list(found.said)}
-    return {**found.command.fields, **outcome}
+    result = {"done": found.done, "refused": found.refused, "said": list(found.said)}
+    return {**found.command.fields, **result}

@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, Response
 
 from elmgrove import __version__
 from elmgrove.server import contributions, federations, metrics, reports
+from elmgrove.server.auth import number_in, require_admin, service_of, text_in
 from elmgrove.server.problems import SCHEMA
-from elmgrove.server.service import number_in, require_admin, service_of, text_in
 from elmgrove.server.store.audit import SERVER_LOG
 
 

@@ -68,7 +68,7 @@ def asked(fans: Federation, name: str, **more: object) -> list[tuple[str, dict[s
     """What a device is asked to do since it told something the last time."""
     found: list[Command] = tell(fans, full_report(name, **more))
     done = tuple(CommandResult(one.id, time.time(), False, ("done",)) for one in found)
-    tell(fans, full_report(name, **more, outcomes=done))
+    tell(fans, full_report(name, **more, results=done))
     return [(one.action, one.words) for one in found]
 
 

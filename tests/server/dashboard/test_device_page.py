@@ -195,7 +195,7 @@ def test_a_question_is_in_words_of_the_page_and_is_not_asked_again_once_answered
         assert ("Answered, waits for the device" in page) is not is_asked
     [*_, command] = send_report(pumps, status=asks)
     done = CommandResult(command.id, time.time(), False, ("dropped",))
-    send_report(pumps, status=asks, outcomes=(done,))
+    send_report(pumps, status=asks, results=(done,))
     assert button in shown(pumps, ada), "it asks all the same"
 
 
@@ -214,7 +214,7 @@ def test_a_fault_names_the_event_and_who_answered_it_is_shown_wherever_that_was(
     answer = {"action": "reject", "event": 3, "text": f"event 3: {said}; 31 rows dropped"}
     done = CommandResult(command.id, time.time(), False, ("Event 3: 31 rows were dropped",))
     now = status(event={"number": 3}, answers=[answer], undoable=True)
-    send_report(pumps, status=now, events=(event(3, begin, answered=said),), outcomes=(done,))
+    send_report(pumps, status=now, events=(event(3, begin, answered=said),), results=(done,))
     page = shown(pumps, ada)
     assert f"Answered: {said}" in page
     assert f"event 3: {said}; 31 rows dropped Undo the last answer" in page
@@ -226,7 +226,7 @@ def test_a_fault_names_the_event_and_who_answered_it_is_shown_wherever_that_was(
     undone = {"action": "undo", "event": 3, "text": "event 3: undone; 31 rows wait again"}
     done = CommandResult(command.id, time.time(), False, ("Undone: 31 rows wait again",))
     now = status(event={"number": 3}, answers=[answer, undone], undoable=False)
-    send_report(pumps, status=now, events=(event(3, begin),), outcomes=(done,))
+    send_report(pumps, status=now, events=(event(3, begin),), results=(done,))
     page = ada.get(path(pumps)).text
     assert "It was a fault</button>" in page, "it can be answered again"
     assert "Undo the last answer" not in page

@@ -198,11 +198,11 @@ class DemoFleet:
             f"{', '.join(names)} have read all", lambda: all(map(self._has_read, names))
         )
 
-    def settle(self, readers: Collection[str], givers: Collection[str]) -> None:
-        """Wait until each of the readers knows all that the givers have given away."""
+    def settle(self, readers: Collection[str], senders: Collection[str]) -> None:
+        """Wait until each of the readers knows all that the senders have given away."""
         self._processes.wait(
-            f"{', '.join(readers)} know of {', '.join(givers)}",
-            lambda: self._settled(readers, givers),
+            f"{', '.join(readers)} know of {', '.join(senders)}",
+            lambda: self._settled(readers, senders),
         )
 
     def leave(self, name: str) -> None:
@@ -252,9 +252,9 @@ class DemoFleet:
         rows = status_of(self.member(name))["rows"]
         return rows is not None and rows["used"] + self._before[name] == self._given[name]
 
-    def _settled(self, readers: Collection[str], givers: Collection[str]) -> bool:
+    def _settled(self, readers: Collection[str], senders: Collection[str]) -> bool:
         held = self.held()
-        return held.keys() == set(givers) and all(self._knows(one, held) for one in readers)
+        return held.keys() == set(senders) and all(self._knows(one, held) for one in readers)
 
     def _knows(self, name: str, held: dict[str, Contribution]) -> bool:
         merged = self.member(name).merged if self._state(name).exists() else None

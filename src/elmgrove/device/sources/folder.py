@@ -8,7 +8,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, NamedTuple
 
-from elmgrove.device.health import Outage
+from elmgrove.device.input_health import Outage
 from elmgrove.device.sources.text import Bad, Bookmark, Item, Line, Source, Text, open_file
 from elmgrove.errors import BadInput
 

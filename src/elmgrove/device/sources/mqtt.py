@@ -199,7 +199,7 @@ class Subscription:
         self._changed = threading.Condition()
         self._waiting = deque[Message]()
         self._bytes = self._lost = self._lost_told = self._session = 0
-        self._closed = self._broken = self._told = False
+        self._closed = self._broken = self._reported = False
         # What was dealt with, by the number that it comes again by: more than a broker owes.
         self._dealt_with = OrderedDict[int, bytes]()
         self._broker = open_broker(
@@ -278,9 +278,9 @@ class Subscription:
         return len(self._waiting) >= MOST_WAITING or self._bytes >= MOST_BYTES
 
     def _tell(self) -> None:
-        if not self._told:
+        if not self._reported:
             log.info("subscribed to %s at %s", self.shown, self._broker.address.place)
-        self._told = True
+        self._reported = True
 
     def _look(self) -> None:
         self._away.look()

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, cast
 
 from elmgrove.algebra.basis import Categories
-from elmgrove.device.health import Outage
+from elmgrove.device.input_health import Outage
 from elmgrove.errors import BadInput, WrongColumns
 from elmgrove.reading.columns import Record
 from elmgrove.reading.formats import GZIP, NOT_TEXT, NPY, PARQUET, format_of, opened
 from elmgrove.reading.layout import Layout
 from elmgrove.reading.line_protocol import Point
-from elmgrove.reading.lines import LineReader
+from elmgrove.reading.line_reader import LineReader
 from elmgrove.reading.table import Blocks, blocks_in
 from elmgrove.reading.times import Gap, Gaps
 

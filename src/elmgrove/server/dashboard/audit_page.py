@@ -23,7 +23,7 @@ from elmgrove.server.dashboard.rendering import (
     page,
     path_of,
     step_of,
-    step_told,
+    step_text,
 )
 from elmgrove.server.dashboard.session import User
 from elmgrove.server.store.store import Store
@@ -83,7 +83,7 @@ async def show(request: Request, user: User) -> Response:
         seen=seen if span.is_moving and before is None else None,
         bars=await _bars(request.app.state.act_counts, store, name, span),
         refusals=await store.audit.of_act(name, "refused", span.begin, span.until, 50),
-        records=[(record, detail_told(record)) for record in reversed(records)],
+        records=[(record, detail_text(record)) for record in reversed(records)],
         older=records[0].number if len(records) == 100 else None,
         before=before,
         span=span,
@@ -109,10 +109,10 @@ async def _bars(
         (100.0 * count / (most or 1), f"{clock(begin)}: {counted(count, 'contribution')}")
         for begin, count in zip(begins, found, strict=True)
     ]
-    return {"step": step_told(seconds), "bars": bars, "total": sum(found), "most": most}
+    return {"step": step_text(seconds), "bars": bars, "total": sum(found), "most": most}
 
 
-def detail_told(record: AuditRecord) -> str:
+def detail_text(record: AuditRecord) -> str:
     """Say in one line what a record knows beside who did what."""
     return "; ".join(_told(name, value) for name, value in _worth(record.detail))
 

@@ -13,9 +13,10 @@ from starlette.responses import RedirectResponse, Response
 
 from elmgrove.detector.events import normal_at
 from elmgrove.errors import BadInput, Problem
-from elmgrove.federation.messages import Status, read
 from elmgrove.federation.report import seconds_of
+from elmgrove.federation.schemas import Status, read
 from elmgrove.reading.times import Clock, stated_time
+from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.fleet_page import WORDS
 from elmgrove.server.dashboard.rendering import (
     RANGES,
@@ -28,11 +29,10 @@ from elmgrove.server.dashboard.rendering import (
     page,
     path_of,
     step_of,
-    step_told,
+    step_text,
 )
 from elmgrove.server.dashboard.session import Form, User
 from elmgrove.server.reports import send_command
-from elmgrove.server.service import Caller
 from elmgrove.server.store.fleet import FleetRow
 from elmgrove.server.store.reports import StoredCommand, StoredEvent, StoredReport
 
@@ -96,7 +96,7 @@ class ScoreChart:
 
     @property
     def span(self) -> str:
-        return step_told(self.step)
+        return step_text(self.step)
 
     def columns(self) -> Iterator[tuple[str, list[float | None]]]:
         """Yield the columns of the chart: times in seconds, and a line for each kind of score."""

@@ -17,11 +17,11 @@ from elmgrove.errors import NotFound, Problem, SingularSystem, StoreUnavailable
 from elmgrove.federation.charter import is_admitted
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.selection import Judgement, judge
+from elmgrove.server.auth import Caller
 from elmgrove.server.dashboard.rendering import exchange_of, page
 from elmgrove.server.dashboard.session import Form, User
 from elmgrove.server.federations import renewed_token
-from elmgrove.server.live import Reader
-from elmgrove.server.service import Caller
+from elmgrove.server.live_sums import Reader
 from elmgrove.server.store.federations import FederationRow
 
 

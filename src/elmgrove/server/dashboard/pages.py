@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from elmgrove.errors import NotFound, Problem, StoreUnavailable, Unauthorized
+from elmgrove.server.auth import Caller, require_role
 from elmgrove.server.dashboard import audit_page, device_page, federation_page, fleet_page, session
 from elmgrove.server.dashboard.rendering import (
     HEADERS,
@@ -30,7 +31,6 @@ from elmgrove.server.dashboard.rendering import (
 )
 from elmgrove.server.dashboard.session import Form, User, form_of, parts_of, require_csrf, user_of
 from elmgrove.server.problems import KINDS, too_many
-from elmgrove.server.service import Caller, require_role
 
 Show = Callable[[Request, User], Awaitable[Response]]
 Take = Callable[[Request, User, Form], Awaitable[Response]]

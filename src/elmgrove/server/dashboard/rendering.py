@@ -343,10 +343,10 @@ def step_of(lasts: float, most: int) -> int:
     return 60 * minutes
 
 
-def step_told(seconds: int) -> str:
+def step_text(seconds: int) -> str:
     """Say what one step stands for, as in "for each".
 
-    >>> step_told(60), step_told(900), step_told(3600), step_told(172_800)
+    >>> step_text(60), step_text(900), step_text(3600), step_text(172_800)
     ('minute', '15 minutes', 'hour', '2 days')
     """
     units = ((86_400, "day"), (3600, "hour"), (60, "minute"))

@@ -15,10 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmgrove.errors import BadInput, Problem, Unauthorized
 from elmgrove.federation.charter import require_name
-from elmgrove.server.dashboard.rendering import rendered, root_of_pages
-from elmgrove.server.limits import TokenBuckets, network_of
-from elmgrove.server.problems import KINDS, throttled_log, too_many
-from elmgrove.server.service import (
+from elmgrove.server.auth import (
     ROOT,
     Caller,
     Role,
@@ -30,6 +27,9 @@ from elmgrove.server.service import (
     root_of,
     service_of,
 )
+from elmgrove.server.dashboard.rendering import rendered, root_of_pages
+from elmgrove.server.limits import TokenBuckets, network_of
+from elmgrove.server.problems import KINDS, throttled_log, too_many
 from elmgrove.server.store.admins import AdministratorRow, administrator_with
 from elmgrove.server.store.audit import SERVER_LOG, by_administrator
 from elmgrove.server.store.database import Transaction

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmgrove.federation.commands import Command, CommandResult
-from elmgrove.federation.messages import MOST_RESULTS
 from elmgrove.federation.report import Minute, Report, seconds_of
+from elmgrove.federation.schemas import MOST_RESULTS
 from elmgrove.server.store.audit import SERVER_LOG, by_device, record
 from elmgrove.server.store.database import (
     Database,
@@ -87,9 +87,9 @@ class Reports:
         """Store a report in place of the one before; return the commands that wait.
 
         MUST keep one of each minute and event, the last that was reported; an open event that is no
-        longer reported has ended. An outcome of a command that is not open, or another device's,
+        longer reported has ended. An result of a command that is not open, or another device's,
         changes nothing. What is more than is kept of one device MUST go, the oldest first. Commands
-        are the oldest, as many as a report can have outcomes of.
+        are the oldest, as many as a report can have results of.
         """
         async with self._database.write(federation) as tx:
             await require_federation(tx, federation)
@@ -97,7 +97,7 @@ class Reports:
             await _add_minutes(tx, federation, report, received)
             await _add_events(tx, federation, report, received)
             commands = await _waiting_commands(tx, federation, report.device)
-            done = {result.command: result for result in report.outcomes}
+            done = {result.command: result for result in report.results}
             for command in commands:
                 if command.id in done:
                     await _end_command(tx, federation, report.device, done[command.id])

@@ -35,11 +35,11 @@ class InputHealth:
         self._backwards_told = False
         self._last: deque[bool] = deque(maxlen=WINDOW)
         self._heard = 0
-        self._told_at: float | None = None
-        self._told = False
+        self._reported_at: float | None = None
+        self._reported = False
 
     @property
-    def deaf(self) -> bool:
+    def unreadable(self) -> bool:
         return len(self._last) >= LEAST and 2 * self._heard < len(self._last)
 
     @property
@@ -47,13 +47,17 @@ class InputHealth:
         """What a status shows: since the start, rows used and left out, why, and if it is deaf."""
         counts = {"used": self.used, "left_out": self.left_out}
         some = {name: getattr(self, name) for name in ("held", "gaps") if getattr(self, name)}
-        return counts | some | ({"reason": self.reason, "deaf": self.deaf} if self.reason else {})
+        return (
+            counts
+            | some
+            | ({"reason": self.reason, "unreadable": self.unreadable} if self.reason else {})
+        )
 
     def use(self) -> None:
         self.used += 1
         self._remember(True)
-        if self._told and not self.deaf:
-            self._told = False
+        if self._reported and not self.unreadable:
+            self._reported = False
             log.info("rows can be used again: %d of the last %d", self._heard, len(self._last))
 
     def leave_out(self, where: str, reason: str, *, whole: bool = False) -> None:
@@ -64,13 +68,13 @@ class InputHealth:
             log.warning("%s is left out: %s", where, reason)
         for _ in range(LEAST if whole else 1):
             self._remember(False)
-        if self.deaf:
+        if self.unreadable:
             now, used = time.monotonic(), self._heard or "none"
             # Once an hour.
-            if self._told_at is None or now - self._told_at >= 3600.0:
+            if self._reported_at is None or now - self._reported_at >= 3600.0:
                 last = f"{used} of the last {len(self._last)} rows could be used"
                 log.error("%s; the last: %s", last, reason)
-                self._told_at, self._told = now, True
+                self._reported_at, self._reported = now, True
 
     def notice(self, gap: Gap) -> None:
         """Counts a gap in time, and tells it; of many within a minute, the first."""

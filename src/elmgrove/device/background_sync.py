@@ -101,7 +101,7 @@ class BackgroundSync:
         self._due, self._began = 0.0, -math.inf
         self._hastened = self._again = False
         # The trouble that was told last, and is not over; empty where there is none.
-        self._told = ""
+        self._reported = ""
         # How many others were used the last time: another number is told beside old trouble.
         self._devices = 0
         # Whether the guard blocked an upload: the log warns of that once.
@@ -179,8 +179,8 @@ class BackgroundSync:
         said = self._ended(str(report), 0.0 if self._again else self._seconds, failed=False)
         blocked, self._blocked = self._blocked, report.blocked_reason is not None
         others, self._devices = self._devices, report.devices
-        is_news = self._is_news(report.refusal or "")
-        warns = self._blocked > blocked or (report.refusal and is_news)
+        is_new = self._is_new(report.refusal or "")
+        warns = self._blocked > blocked or (report.refusal and is_new)
         usual = logging.DEBUG if report.refusal and others == report.devices else logging.INFO
         level = logging.WARNING if warns else usual
         log.log(level, "sync: %s", said, extra={"devices": report.devices, "updated": updated})
@@ -194,14 +194,14 @@ class BackgroundSync:
         is_known = isinstance(error, ElmgroveError | OSError)
         text = str(error) if is_known else f"a fault in Elmgrove: {error!r}"
         said = self._ended(text, wait, failed=True)
-        if self._is_news(said):
+        if self._is_new(said):
             trace, again = None if is_known else error, {"next_seconds": wait}
             log.warning(
                 "sync failed, next try in %.0f s: %s", wait, said, exc_info=trace, extra=again
             )
 
-    def _is_news(self, trouble: str) -> bool:
-        before, self._told = self._told, trouble
+    def _is_new(self, trouble: str) -> bool:
+        before, self._reported = self._reported, trouble
         return trouble != before
 
     def _ended(self, text: str, wait: float, *, failed: bool) -> str:

@@ -133,7 +133,7 @@ class Cooperation(Struct, forbid_unknown_fields=True):
     contributors: Annotated[list[Name], Meta(max_length=MOST_CONTRIBUTORS)]
 
 
-class Outcome(Struct, forbid_unknown_fields=True):
+class Result(Struct, forbid_unknown_fields=True):
     """What a device said after a command."""
 
     command: Id
@@ -166,7 +166,7 @@ class ReportMessage(Struct, forbid_unknown_fields=True):
     minutes: Annotated[list[MinuteNumbers], Meta(max_length=MOST_MINUTES)]
     events: Annotated[list[Event], Meta(max_length=MOST_EVENTS)]
     cooperation: Cooperation | None
-    outcomes: Annotated[list[Outcome], Meta(max_length=MOST_RESULTS)]
+    results: Annotated[list[Result], Meta(max_length=MOST_RESULTS)]
     quarantine: Annotated[list[WaitingRow], Meta(max_length=MOST_WAITING)] | None
 
 

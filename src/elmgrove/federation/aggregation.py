@@ -16,9 +16,11 @@ from elmgrove.algebra.similarity import fit, groups, usual_tolerance
 from elmgrove.detector.model import MOST_PARTS
 from elmgrove.errors import BadInput, Refused, SingularSystem
 from elmgrove.federation.charter import Charter
+from elmgrove.federation.comparison import Profile, profile_of, unlike_all
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.groups import LocalPattern, StandingGroups, group, local_models
 from elmgrove.federation.merged import MOST_NAMES, GroupLabel, Merged
+from elmgrove.federation.policy import tellable
 from elmgrove.federation.selection import (
     EVERYONE,
     Choice,
@@ -29,9 +31,7 @@ from elmgrove.federation.selection import (
     in_groups,
     judge,
 )
-from elmgrove.federation.similarity import Profile, profile_of, unlike_all
 from elmgrove.federation.sums import RunningSum, weight_in, weighted
-from elmgrove.federation.terms import tellable
 
 #: Patterns, or devices, that are compared with each other at the most.
 MOST_PATTERNS = 500
@@ -90,7 +90,7 @@ class Pool:
             parts = self._returned.returned(origin, least) if chosen else ()
             return self.answer(revision, rule, choice, parts)
         if patterns:
-            groups = _told_apart(self._charter, chosen)
+            groups = _distinguished(self._charter, chosen)
             sizes = {place: names for place, (names, _) in enumerate(groups)}
             told = tellable(sizes, sizes, least) if least > 1 else list(sizes)
             return self.answer(revision, rule, choice, tuple(groups[place][1] for place in told))
@@ -163,7 +163,7 @@ class Pool:
         return self._judged[1]
 
 
-def _told_apart(
+def _distinguished(
     charter: Charter, contributions: Sequence[Contribution]
 ) -> list[tuple[set[str], Evidence]]:
     """Adds up by group: what one model explains as well as several is one group."""

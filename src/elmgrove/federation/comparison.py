@@ -177,7 +177,7 @@ def compare_used(member: Member) -> list[Comparison]:
     return [replace(one, name=None) for one in compare_each(own, {"": merged.evidence})]
 
 
-def worth_telling(comparisons: Iterable[Comparison]) -> list[Comparison]:
+def notable(comparisons: Iterable[Comparison]) -> list[Comparison]:
     """Chooses those that are not alike; if a device is unlike all others together, that alone."""
     unlike = [one for one in comparisons if not one.alike]
     return unlike[:1] if unlike and unlike[0].name is None else unlike

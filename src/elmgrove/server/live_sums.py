@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 
 from elmgrove.algebra.evidence import Evidence
 from elmgrove.errors import BadFile, ElmgroveError, NotFound, Problem, StoreUnavailable
+from elmgrove.federation.aggregation import StandingOthers
 from elmgrove.federation.charter import Charter
 from elmgrove.federation.contribution import Contribution, evidence_of
 from elmgrove.federation.merged import MOST_NAMES, Merged
-from elmgrove.federation.others import StandingOthers
 from elmgrove.federation.selection import Rule
 from elmgrove.federation.sums import BoundedSum
 from elmgrove.server.store.contributions import Change, StoredEntry

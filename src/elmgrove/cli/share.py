@@ -11,9 +11,9 @@ from elmgrove.algebra.scaling import OWN
 from elmgrove.cli.options import SavedState, notes, option, print_result, right
 from elmgrove.detector.state import STATE_FORMAT
 from elmgrove.errors import BadInput, Mismatch
+from elmgrove.federation.comparison import Comparison, compare_each, notable, unlike_used
 from elmgrove.federation.contribution import Contribution
 from elmgrove.federation.member import Member, borrowed_by
-from elmgrove.federation.similarity import Comparison, compare_each, unlike_used, worth_telling
 from elmgrove.storage.disk import load, locked, save
 from elmgrove.storage.sealed import format_of
 
@@ -107,9 +107,9 @@ def merge(
         if any(taken):
             save(state, member)
     for contribution, new in zip(contributions, taken, strict=True):
-        outcome = ("merged" if member.merges else "taken in") if new else "nothing new"
+        result = ("merged" if member.merges else "taken in") if new else "nothing new"
         notes.print(
-            f"{contribution.origin}, {contribution.evidence.count:.0f} rows learned: {outcome}."
+            f"{contribution.origin}, {contribution.evidence.count:.0f} rows learned: {result}."
         )
     _note_others(member)
 
@@ -155,7 +155,7 @@ def _note_alike(member: Member, comparisons: Sequence[Comparison]) -> None:
     alike = [str(one.name) for one in each if one.alike and not one.untold]
     if alike:
         notes.print(f"Alike: {', '.join(alike)}.")
-    for one in worth_telling(comparisons):
+    for one in notable(comparisons):
         notes.print(f"Not alike: {one.warning(member.detector.basis, merges=member.merges)}.")
     if sensors := unlike_used(member):
         notes.print(f"{member.name} is unlike all others: {sensors}.")

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from elmgrove.errors import Problem
 from elmgrove.federation.charter import Charter
 from elmgrove.reading.times import stated_time
-from elmgrove.server.live import CorruptEntries, LiveFleet, LiveOthers, LiveSums
+from elmgrove.server.live_sums import CorruptEntries, LiveFleet, LiveOthers, LiveSums
 from elmgrove.server.problems import no_federation
 from elmgrove.server.secrets import Passwords, hashed, matches, prefix, secret_of
 from elmgrove.server.store.admins import AdministratorRow, administrator_with
