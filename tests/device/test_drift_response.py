@@ -62,8 +62,9 @@ def test_rows_are_normal_again_and_a_fault_is_found(
     assert anomalous[CHANGE_AT + 5 : CHANGE_AT + 40].mean() > 0.9
     # A day later, at the stated 1 %.
     assert anomalous[FAULT_AT - 800 : FAULT_AT].mean() < 0.04
-    # Its first rows: one that stays is adapted to as well.
-    assert anomalous[FAULT_AT : FAULT_AT + 40].mean() > 0.9
+    # Its first rows: one that stays is adapted to as well. A threshold that counting could not
+    # decide about lies a little higher.
+    assert anomalous[FAULT_AT : FAULT_AT + 40].mean() > 0.8
 
 
 def test_a_drift_is_followed() -> None:
