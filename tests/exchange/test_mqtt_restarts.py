@@ -101,7 +101,10 @@ def test_restarts_of_the_broker_lose_nothing(place: Place) -> None:
         assert all(now[name] >= epoch for name, epoch in known.items()), (now, known)
     for device in devices:
         device.end()
-    assert held(reader) == {name: d.acknowledged for name, d in zip(DEVICES, devices, strict=True)}
+    found = held(reader)
+    for name, device in zip(DEVICES, devices, strict=True):
+        # A broker may have taken what it could not acknowledge any more.
+        assert found[name] >= device.acknowledged
 
 
 def test_what_a_broker_lost_by_a_power_failure_comes_with_the_next_sync(place: Place) -> None:
